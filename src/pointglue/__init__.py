@@ -1,0 +1,36 @@
+"""Physics-based animation and mesh deformation on the best-fit rigid transform.
+
+The names below are loaded on first use, so that ``import pointglue`` itself is quick.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .compute import threads as threads
+    from .procrustes import Groups as Groups
+    from .procrustes import RestShape as RestShape
+    from .procrustes import RigidFit as RigidFit
+    from .procrustes import fit_rigid as fit_rigid
+
+__version__ = "0.1.0"
+
+_HOME = {
+    "Groups": "procrustes",
+    "RestShape": "procrustes",
+    "RigidFit": "procrustes",
+    "fit_rigid": "procrustes",
+    "threads": "compute",
+}
+
+__all__ = ["Groups", "RestShape", "RigidFit", "fit_rigid", "threads"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME:
+        return getattr(import_module(f".{_HOME[name]}", __name__), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_HOME])

@@ -1,0 +1,46 @@
+"""Checks of arguments: each names the argument and says what arrived."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from .errors import InputError
+
+__all__ = ["Array", "as_integers", "as_reals", "require_finite"]
+
+Array = NDArray[Any]
+
+
+def as_reals(name: str, value: ArrayLike) -> Array:
+    """`value` as an array of float32 (if it is one) or float64; its numbers are not looked at."""
+    try:
+        array = np.asarray(value)
+    except ValueError as error:  # rows of different lengths
+        raise InputError(f"{name} must be an array of numbers, got rows of different lengths") from error
+    if array.dtype == np.float32 or array.dtype == np.float64:
+        return array
+    if array.dtype.kind not in "iuf":
+        raise InputError(f"{name} must hold real numbers, got dtype {array.dtype}")
+    return array.astype(np.float32 if array.dtype == np.float16 else np.float64)
+
+
+def as_integers(name: str, value: ArrayLike) -> NDArray[np.int64]:
+    """`value` as a one-dimensional array of whole numbers."""
+    array = np.asarray(value)
+    if array.ndim != 1:
+        raise InputError(f"{name} must be a flat list of whole numbers, got shape {array.shape}")
+    if array.size and array.dtype.kind not in "iu":
+        raise InputError(f"{name} must hold whole numbers, got dtype {array.dtype}")
+    return array.astype(np.int64)
+
+
+def require_finite(name: str, array: Array) -> None:
+    """Raise unless every number in `array` is finite."""
+    bad = ~np.isfinite(array)
+    if bad.any():
+        where = tuple(int(i) for i in np.argwhere(bad)[0])
+        raise InputError(
+            f"{name} must be finite, got {array[where]} at index {list(where)}"
+            + (f" and {bad.sum() - 1} more such" if bad.sum() > 1 else "")
+        )

@@ -1,0 +1,112 @@
+"""How kernels are compiled and spread over threads: the one place that knows numba.
+
+A kernel is a plain loop over arrays, compiled on first use and cached on disk. It works on a
+range ``[start, stop)`` of independent items, so that :func:`run` can hand disjoint ranges to
+threads: every item is computed by the same instructions whatever the split, and the result is
+bit-identical for any number of threads. (Numba's own ``prange`` would need a threading layer that
+is safe to call from several Python threads, which the one it ships everywhere is not.)
+"""
+
+import contextlib
+import contextvars
+import os
+import sys
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from typing import Any, TypeVar
+
+import numba
+from numba.core import event
+
+from .errors import InputError
+
+__all__ = ["kernel", "run", "thread_count", "threads"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_requested_threads: contextvars.ContextVar[int | None] = contextvars.ContextVar("threads", default=None)
+
+
+def kernel(function: F) -> F:
+    """Compile `function` with numba.
+
+    ``error_model="numpy"``: a division may give inf or nan instead of raising, and without that
+    check LLVM vectorises the loop. ``contract`` allows fused multiply-add and nothing else: sums
+    are never reordered.
+    """
+    compiled: F = numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})(function)
+    return compiled
+
+
+class _CompilationNotice(event.Listener):  # type: ignore[misc]
+    """Says once per process that kernels are being compiled, so that a pause is not a mystery."""
+
+    said = False
+
+    def on_start(self, event: Any) -> None:
+        """Numba starts to compile (a hit in the disk cache does not come here)."""
+        if not self.said and event.data["dispatcher"].py_func.__module__.startswith("pointglue"):
+            self.said = True
+            print("pointglue: compiling kernels (first run only, cached on disk) ...", file=sys.stderr, flush=True)
+
+    def on_end(self, event: Any) -> None:
+        """Numba is done with one function."""
+
+
+event.register("numba:compile", _CompilationNotice())
+
+
+def thread_count() -> int:
+    """How many threads :func:`run` uses: :func:`threads`, else POINTGLUE_NUM_THREADS, else every core."""
+    requested = _requested_threads.get()
+    if requested is not None:
+        return requested
+    text = os.environ.get("POINTGLUE_NUM_THREADS", "")
+    if not text:
+        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    if not text.isdecimal() or int(text) < 1:
+        raise InputError(f"POINTGLUE_NUM_THREADS must be a whole number of at least 1, got {text!r}")
+    return int(text)
+
+
+@contextlib.contextmanager
+def threads(count: int) -> Iterator[None]:
+    """Use `count` threads within the ``with`` block. Results do not depend on it."""
+    if not isinstance(count, int) or count < 1:
+        raise InputError(f"count must be a whole number of at least 1, got {count!r}")
+    token = _requested_threads.set(count)
+    try:
+        yield
+    finally:
+        _requested_threads.reset(token)
+
+
+@cache
+def _pool(workers: int, _process: int) -> ThreadPoolExecutor:
+    """One pool per size and per process: threads do not survive a fork."""
+    return ThreadPoolExecutor(workers, thread_name_prefix="pointglue")
+
+
+def run(function: Callable[..., Any], count: int, grain: int, *arguments: Any) -> None:
+    """Call ``function(start, stop, *arguments)`` over ``range(count)``, split between threads.
+
+    `grain` is the least number of items worth a thread of its own. The caller's thread takes the
+    first part itself, so a small job never pays for a hand-over.
+    """
+    parts = max(1, min(thread_count(), count // max(grain, 1)))
+    bounds = [count * part // parts for part in range(parts + 1)]
+    if parts == 1:
+        function(0, count, *arguments)
+        return
+    pool = _pool(parts - 1, os.getpid())
+    others = [
+        pool.submit(function, start, stop, *arguments)
+        for start, stop in zip(bounds[1:-1], bounds[2:], strict=True)
+    ]
+    try:
+        function(bounds[0], bounds[1], *arguments)
+    finally:
+        # Waited for even after Ctrl-C: the threads write into the caller's arrays.
+        for other in others:
+            other.result()

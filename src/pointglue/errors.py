@@ -1,0 +1,23 @@
+"""The exceptions of pointglue, a small family by cause."""
+
+__all__ = ["ConvergenceError", "DegenerateFitError", "InputError", "MissingDependencyError", "PointglueError"]
+
+
+class PointglueError(Exception):
+    """Base of every error that pointglue raises on purpose."""
+
+
+class InputError(PointglueError, ValueError):
+    """An argument or file is not what was asked for; the message names it and says what arrived."""
+
+
+class DegenerateFitError(PointglueError, ArithmeticError):
+    """The points do not determine a rotation: they are collinear, coincident or mirrored."""
+
+
+class ConvergenceError(PointglueError, ArithmeticError):
+    """A solver stopped before it reached its tolerance."""
+
+
+class MissingDependencyError(PointglueError, ImportError):
+    """An optional package is not installed; the message says how to install it."""

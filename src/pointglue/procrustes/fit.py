@@ -1,0 +1,328 @@
+"""The result of a rigid fit, and its derivatives with respect to the fitted points."""
+
+import math
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ..checks import Array, as_reals, require_finite
+from ..compute import run
+from ..errors import InputError
+from . import curvature, kernels
+
+if TYPE_CHECKING:
+    from .rest import RestShape
+
+__all__ = ["RigidFit"]
+
+
+@dataclass(frozen=True, eq=False)
+class RigidFit:
+    """Best-fit rigid transforms: ``points ~ rotation @ rest + translation``, never a reflection.
+
+    Made by :func:`fit_rigid`. Everything has the leading shape `batch_shape` of the fits. With groups
+    of different sizes that shape ends in the number of groups K, and what dense point sets have per
+    point, (..., n, d), stands per point of the flat list, (..., N, d); blocks stand per entry of the
+    groups, (..., E, d, d).
+
+    Derivatives are with respect to `points`; rest positions and weights are constants.
+    """
+
+    shape: "RestShape"
+    batch_shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    min_gap: float
+    degenerate: Array
+    """(...) bool: the points do not determine this rotation, see `on_degenerate`."""
+    _R: Array = field(repr=False)
+    _t: Array = field(repr=False)
+    _A: Array = field(repr=False)
+
+    def _public(self, values: Array, *tail: int) -> Array:
+        """Flat results in the shape, dimension and dtype that the caller gave."""
+        d = self.shape.dimension
+        cut = values.reshape(*self.batch_shape, *tail)[(..., *(slice(d) for _ in tail))]
+        return cut.astype(self.dtype)
+
+    @cached_property
+    def rotation(self) -> Array:
+        """R (..., d, d)."""
+        return self._public(self._R, 3, 3)
+
+    @cached_property
+    def centroid(self) -> Array:
+        """Weighted mean of the points (..., d)."""
+        return self._public(self._t, 3)
+
+    @cached_property
+    def translation(self) -> Array:
+        """(..., d): where the origin of the rest space goes."""
+        return self._public(self._t - self._rotated_rest_centroid(self._R), 3)
+
+    @cached_property
+    def stretch(self) -> Array:
+        """S = R^T A (..., d, d), symmetric, of the moment A = sum w (x - centroid) (rest - centroid)^T."""
+        return self._public(self._spin_state[0], 3, 3)
+
+    @cached_property
+    def singular_values(self) -> Array:
+        """Of the moment (..., d): descending, the smallest signed (negative: the points are mirrored)."""
+        s = self._singular_values.reshape(*self.batch_shape, 3)
+        # A fit in the plane carries s1 a second time, in the direction out of the plane.
+        return s[..., 3 - self.shape.dimension :].astype(self.dtype)
+
+    @cached_property
+    def gap(self) -> Array:
+        """(s2 + s3) / s1, in 2D (s1 + s2) / s1 (...): 0 free spin, 2 best; R is known to eps / gap."""
+        s1, s2, s3 = self._singular_values.T
+        gap = np.divide(s2 + s3, s1, out=np.zeros_like(s1), where=s1 > 0.0)
+        return gap.reshape(self.batch_shape).astype(self.dtype)
+
+    @cached_property
+    def _singular_values(self) -> Array:
+        s = np.empty_like(self._t)
+        run(kernels.singular_values, len(s), 1024, self._A, s)
+        return s
+
+    @cached_property
+    def _spin_state(self) -> tuple[Array, Array]:
+        """S and G = (tr(S) I - S)^-1 of every fit, flat."""
+        S, G = np.empty_like(self._R), np.empty_like(self._R)
+        run(kernels.spin_state, len(S), 4096, self._R, self._A, self.min_gap, S, G)
+        return S, G
+
+    def _rotated_rest_centroid(self, matrices: Array) -> Array:
+        """matrices (flat) times the rest centroid of their group."""
+        centroids = self.shape._centroid
+        rows = matrices.reshape(-1, len(centroids), 3, 3)
+        product: Array = np.einsum("fkij,kj->fki", rows, centroids)
+        return product.reshape(-1, 3)
+
+    def apply(self, p: ArrayLike) -> Array:
+        """Carry points p (..., m, d), or one point (d,), from the rest space to the current space."""
+        arms, single = self._arms("p", p)
+        carried = arms @ np.swapaxes(self._R.reshape(-1, 3, 3), 1, 2) + self._t[:, None]
+        return self._rows(carried, single)
+
+    def jvp(self, d_points: ArrayLike) -> tuple[Array, Array]:
+        """Rates (dR, dtranslation) when the points move at rate `d_points`."""
+        rates = self._per_point("d_points", d_points)
+        dR, dt = np.empty_like(self._R), np.empty_like(self._t)
+        run(
+            kernels.jvp, len(dR), 4096, rates, *self._group_arrays, self.shape._w, self._R, self._spin_state[1], dR, dt
+        )
+        return self._public(dR, 3, 3), self._public(dt - self._rotated_rest_centroid(dR), 3)
+
+    def vjp(self, g_rotation: ArrayLike | None = None, g_translation: ArrayLike | None = None) -> Array:
+        """Gradient with respect to the points, given those with respect to R and translation.
+
+        The transpose of :meth:`jvp`: ``<vjp(gR, gt), d> = <gR, dR> + <gt, dtranslation>``.
+        """
+        gt = self._per_fit("g_translation", g_translation, 1)
+        gA = np.empty_like(self._R)
+        run(kernels.turns, len(gA), 4096, self._R, self._spin_state[1], self._g_rotation(g_rotation, gt), gA)
+        return self._spread(gA, gt)
+
+    def jacobian(self, p: ArrayLike) -> Array:
+        """d apply(p) / d points: blocks (..., m, n, d, d), or (..., n, d, d) for one point p (d,).
+
+        With groups (..., m, E, d, d): the axis of the groups is merged into that of their entries.
+        """
+        arms, single = self._arms("p", p)
+        shape, d, m = self.shape, self.shape.dimension, arms.shape[1]
+        K, E = len(shape.groups), len(shape._w)
+        poses = len(self._R) // K
+        blocks = np.empty((poses * m * E, 9), self.dtype)
+        run(
+            kernels.jacobian,
+            len(self._R),
+            1024,
+            shape.groups.offsets,
+            shape._wv,
+            shape._w,
+            self._R,
+            self._spin_state[1],
+            arms,
+            blocks,
+        )
+        if shape.ragged:
+            result = blocks.reshape(*self.batch_shape[:-1], m, E, 3, 3)
+            return result[..., 0, :, :d, :d] if single else result[..., :d, :d]
+        # In memory the point p comes before the group; for the caller it comes after.
+        result = blocks.reshape(poses, m, K, E // K, 3, 3).swapaxes(1, 2)
+        result = result.reshape(*self.batch_shape, m, E // K, 3, 3)[..., :d, :d]
+        return result[..., 0, :, :, :] if single else result
+
+    def second(self, d1: ArrayLike, d2: ArrayLike) -> tuple[Array, Array]:
+        """Second derivative of (R, translation) along the rates d1 and d2 of the points; symmetric."""
+        rates1, rates2 = self._per_point("d1", d1), self._per_point("d2", d2)
+        ddR = np.empty_like(self._R)
+        run(kernels.second, len(ddR), 2048, rates1, rates2, *self._group_arrays, self._R, *self._spin_state, ddR)
+        return self._public(ddR, 3, 3), self._public(-self._rotated_rest_centroid(ddR), 3)
+
+    def hessian(self, p: ArrayLike, g: ArrayLike) -> Array:
+        """Hessian of ``sum_j g_j . apply(p_j)`` by the points: blocks (..., n, n, d, d), rows i, columns j.
+
+        p and g are (..., m, d), or (d,) each. With groups: (..., B, d, d), the n_k x n_k blocks of
+        group k row by row, one group after the other.
+        """
+        shape, d = self.shape, self.shape.dimension
+        sizes = shape.groups.sizes
+        block_offsets = np.concatenate([[0], np.cumsum(sizes * sizes)])
+        blocks = np.empty((len(self._R) // len(sizes), block_offsets[-1], 9))
+        run(
+            curvature.hessian,
+            len(self._R),
+            256,
+            shape.groups.offsets,
+            block_offsets,
+            shape._wv,
+            self._R,
+            *self._spin_state,
+            self._moment_of_forces(p, g),
+            blocks,
+        )
+        if shape.ragged:
+            result = blocks.reshape(*self.batch_shape[:-1], -1, 3, 3)
+        else:
+            result = blocks.reshape(*self.batch_shape, sizes[0], sizes[0], 3, 3)
+        return result[..., :d, :d].astype(self.dtype)
+
+    def hessian_product(self, p: ArrayLike, g: ArrayLike, d_points: ArrayLike) -> Array:
+        """:meth:`hessian` of (p, g) times `d_points`, without forming it; shaped like the points."""
+        rates = self._per_point("d_points", d_points)
+        maps = np.empty_like(self._R)
+        run(
+            curvature.hessian_maps,
+            len(maps),
+            2048,
+            rates,
+            *self._group_arrays,
+            self._R,
+            *self._spin_state,
+            self._moment_of_forces(p, g),
+            maps,
+        )
+        return self._spread(maps, np.zeros_like(self._t))
+
+    @property
+    def _group_arrays(self) -> tuple[Array, Array, Array]:
+        return self.shape.groups.offsets, self.shape.groups.indices, self.shape._wv
+
+    @property
+    def _points_shape(self) -> tuple[int, ...]:
+        """Shape of the points this is a fit to, leading shapes broadcast."""
+        if self.shape.ragged:
+            return (*self.batch_shape[:-1], self.shape.point_count, self.shape.dimension)
+        return (*self.batch_shape, int(self.shape.groups.sizes[0]), self.shape.dimension)
+
+    def _spread(self, B: Array, b: Array) -> Array:
+        """sum over entries of B wv + b w, per point."""
+        shape = self.shape
+        poses = len(self._R) // len(shape.groups)
+        out = np.empty((poses, shape.point_count, 3), self.dtype)
+        run(
+            kernels.spread,
+            poses * shape.point_count,
+            16384,
+            *shape.entries_of_points,
+            shape.groups.group_of,
+            len(shape.groups),
+            shape._wv,
+            shape._w,
+            B,
+            b,
+            out,
+        )
+        return out[..., : shape.dimension].reshape(self._points_shape)
+
+    def _g_rotation(self, g_rotation: ArrayLike | None, g_translation: Array) -> Array:
+        """Covector of R alone: translation = centroid - R rest_centroid depends on R too."""
+        gR = self._per_fit("g_rotation", g_rotation, 2)
+        centroids = self.shape._centroid
+        rows = g_translation.reshape(-1, len(centroids), 3, 1)
+        gR.reshape(-1, len(centroids), 3, 3)[...] -= rows * centroids[:, None, :]
+        return gR
+
+    def _moment_of_forces(self, p: ArrayLike, g: ArrayLike) -> Array:
+        """sum_j g_j arm_j^T (flat): the covector of R in sum_j g_j . apply(p_j)."""
+        arms, _ = self._arms("p", p)
+        forces, _ = self._arms("g", g, relative=False)
+        if forces.shape[1] not in (1, arms.shape[1]) and arms.shape[1] != 1:
+            raise InputError(f"g must have as many rows as p, {arms.shape[1]}, got {forces.shape[1]}")
+        if forces.shape[1] != arms.shape[1]:
+            arms, forces = np.broadcast_arrays(arms, forces)
+        moment: Array = np.swapaxes(forces, 1, 2) @ arms
+        return np.ascontiguousarray(moment).reshape(-1, 9)
+
+    def _arms(self, name: str, p: ArrayLike, *, relative: bool = True) -> tuple[Array, bool]:
+        """Rows p for every fit (n, m, 3), from the rest centroid if `relative`; was it a single point?"""
+        given = as_reals(name, p).astype(np.float64)
+        d = self.shape.dimension
+        single = given.ndim == 1
+        if given.ndim == 0 or given.shape[-1] != d:
+            raise InputError(f"{name} must have shape (..., m, {d}) or ({d},), got shape {given.shape}")
+        require_finite(name, given)
+        rows = given[None] if single else given
+        try:
+            rows = np.broadcast_to(rows, (*self.batch_shape, *rows.shape[-2:]))
+        except ValueError as error:
+            raise InputError(
+                f"{name} must have shape (..., m, {d}) with a leading shape that broadcasts to "
+                f"{self.batch_shape}, got shape {given.shape}"
+            ) from error
+        arms = lift(rows).reshape(-1, len(self.shape.groups), *rows.shape[-2:-1], 3)
+        if relative:
+            arms = arms - self.shape._centroid[:, None]
+        return np.ascontiguousarray(arms).reshape(-1, *arms.shape[-2:]), single
+
+    def _rows(self, values: Array, single: bool) -> Array:
+        """Flat rows (n, m, 3) in the shape and dtype that the caller sees."""
+        cut = values.reshape(*self.batch_shape, *values.shape[1:])[..., : self.shape.dimension].astype(self.dtype)
+        return cut[..., 0, :] if single else cut
+
+    def _per_point(self, name: str, values: ArrayLike) -> Array:
+        """One vector per point, (poses, N, 3)."""
+        given = as_reals(name, values)
+        try:
+            full = np.broadcast_to(given, self._points_shape)
+        except ValueError as error:
+            raise InputError(f"{name} must have the shape of points, {self._points_shape}, got {given.shape}") from error
+        require_finite(name, given)
+        return for_kernel(lift(full.reshape(-1, self.shape.point_count, self.shape.dimension)))
+
+    def _per_fit(self, name: str, values: ArrayLike | None, rank: int) -> Array:
+        """One vector (rank 1) or matrix (rank 2) per fit, flat, padded with zeros; zero if not given."""
+        d = self.shape.dimension
+        full = np.zeros((*self.batch_shape, *(3,) * rank))
+        if values is not None:
+            given = as_reals(name, values)
+            require_finite(name, given)
+            try:
+                full[(..., *(slice(d),) * rank)] = np.broadcast_to(given, (*self.batch_shape, *(d,) * rank))
+            except ValueError as error:
+                expected = (*self.batch_shape, *(d,) * rank)
+                raise InputError(f"{name} must have shape {expected}, got {given.shape}") from error
+        return full.reshape(math.prod(self.batch_shape), 3**rank)
+
+
+def lift(array: Array) -> Array:
+    """Vectors of the plane (..., 2) as vectors of space with z = 0; those of space as they are."""
+    if array.shape[-1] == 3:
+        return array
+    lifted = np.zeros((*array.shape[:-1], 3), array.dtype)
+    lifted[..., :2] = array
+    return lifted
+
+
+def for_kernel(array: Array) -> Array:
+    """Input of a kernel: contiguous, and marked read-only whatever it was.
+
+    Numba compiles a kernel anew for read-only arrays, so one of the two has to be the rule.
+    """
+    view = np.ascontiguousarray(array).view()
+    view.flags.writeable = False
+    return view

@@ -1,0 +1,70 @@
+"""Groups of points of different sizes, as flat lists."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ..checks import as_integers
+from ..errors import InputError
+
+__all__ = ["Groups"]
+
+
+@dataclass(frozen=True, eq=False, init=False)
+class Groups:
+    """K groups of points: group k is the points ``indices[offsets[k] : offsets[k + 1]]``.
+
+    The layout of a compressed sparse row matrix. A point may stand in several groups. Without
+    `indices` the groups are consecutive runs of the points: ``Groups([0, 4, 9])`` is points 0-3 and
+    points 4-8.
+    """
+
+    offsets: NDArray[np.int64]
+    indices: NDArray[np.int64]
+
+    def __init__(self, offsets: ArrayLike, indices: ArrayLike | None = None) -> None:
+        starts = as_integers("offsets", offsets)
+        if len(starts) < 2 or starts[0] != 0:
+            raise InputError(f"offsets must start at 0 and hold one end per group, got {starts.tolist()[:8]}")
+        empty = np.flatnonzero(np.diff(starts) <= 0)
+        if len(empty):
+            k = int(empty[0])
+            what = "is empty" if starts[k] == starts[k + 1] else "ends before it starts"
+            raise InputError(f"offsets must increase: group {k} {what} ({starts[k]} to {starts[k + 1]})")
+        rows = np.arange(starts[-1]) if indices is None else as_integers("indices", indices)
+        if len(rows) != starts[-1]:
+            raise InputError(f"indices must have offsets[-1] = {starts[-1]} entries, got {len(rows)}")
+        if rows.size and rows.min() < 0:
+            raise InputError(f"indices must not be negative, got {rows.min()} at entry {rows.argmin()}")
+        object.__setattr__(self, "offsets", starts)
+        object.__setattr__(self, "indices", rows)
+
+    @classmethod
+    def from_lists(cls, lists: Iterable[Sequence[int] | NDArray[np.integer]]) -> "Groups":
+        """Groups from one list of point indices each."""
+        parts = [as_integers(f"lists[{k}]", part) for k, part in enumerate(lists)]
+        if not parts:
+            raise InputError("lists must hold at least one group, got none")
+        return cls(np.cumsum([0, *map(len, parts)]), np.concatenate(parts))
+
+    def __len__(self) -> int:
+        """Number of groups."""
+        return len(self.offsets) - 1
+
+    @cached_property
+    def sizes(self) -> NDArray[np.int64]:
+        """Points per group (K,)."""
+        return np.diff(self.offsets)
+
+    @cached_property
+    def group_of(self) -> NDArray[np.int64]:
+        """The group of each entry (E,)."""
+        return np.repeat(np.arange(len(self)), self.sizes)
+
+    def entries_of_points(self, point_count: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The transposed lists: point i stands at ``entries[starts[i] : starts[i + 1]]``."""
+        starts = np.concatenate([[0], np.cumsum(np.bincount(self.indices, minlength=point_count))])
+        return starts, np.argsort(self.indices, kind="stable")

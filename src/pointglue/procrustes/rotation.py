@@ -1,0 +1,396 @@
+"""The rotation nearest to a 3x3 matrix: the kernels that everything else stands on.
+
+Given A, find the rotation R that maximises tr(R^T A). With the stretch S = R^T A, symmetric with
+eigenvalues s1 >= s2 >= |s3|, and its invariants i1 = tr S, i2 = s1 s2 + s1 s3 + s2 s3, i3 = det A,
+the theorem of Cayley and Hamilton gives R as a polynomial in A (docs/derivations):
+
+    R = ((i1^2 - i2) A + i1 cof(A) - A A^T A) / D,    D = i1 i2 - i3 = (s1+s2)(s1+s3)(s2+s3).
+
+i2 and i3 follow from i1, and i1 is the largest root of (x^2 - |A|^2)^2 - 8 det(A) x - 4 |cof A|^2.
+An error in i1 only multiplies R by a polynomial in S, so R keeps its polar factor: one Newton-Schulz
+step removes it. That is the fast path: no branches, no trigonometry, and the compiler vectorises it
+over the batch. It checks itself: the defect |R^T R - I| before the last step, and D, are small or
+large for every wrong or ill-conditioned answer. Whatever fails the check goes to `robust_rotation`,
+a one-sided Jacobi decomposition, which is slower and right for every finite matrix.
+"""
+
+import math
+
+import numpy as np
+
+from ..compute import kernel
+
+# Matrices handled together, held as structure of arrays in a scratch buffer that stays in L1. The
+# block is always computed whole, padding included, so each matrix meets the same vector code
+# wherever it stands in a batch: a batch and a loop over it agree to the last bit.
+BLOCK = 64
+SCRATCH = 22 * BLOCK
+
+# Below this value of D / i1^3 the polynomial cancels too much; the bound on its error is eps i1^3 / D.
+LEAST_D = 1e-5
+# One Newton-Schulz step leaves 3/8 of the square of the defect: below rounding for this one.
+MOST_DEFECT = 2e-8
+# Squared norms within which the fast path neither overflows nor underflows (it forms |A|^6).
+LEAST_SQUARE = 1e-45
+MOST_SQUARE = 1e45
+
+# Largest moment below which the products of coordinates may have underflowed: nothing is known then.
+LEAST_MOMENT = 1e-290
+WORK = 39  # numbers of scratch space that the routines for a single matrix share
+
+REGULAR, DEGENERATE, NOT_FINITE = 0, 1, 2  # the status of one rotation
+
+# cos(2/3 arccos h) on [0, 1], Chebyshev interpolation of degree 8, error 4e-9.
+_COS = tuple(
+    np.polynomial.Chebyshev.interpolate(lambda h: np.cos(2 / 3 * np.arccos(h)), 8, domain=[0, 1])
+    .convert(kind=np.polynomial.Polynomial)
+    .coef.tolist()
+)
+_C0, _C1, _C2, _C3, _C4, _C5, _C6, _C7, _C8 = _COS
+
+
+@kernel
+def _invariants(A, scratch):
+    """|A|^2, det A and |cof A|^2 of each matrix in the block; A and cof A as structure of arrays."""
+    f, d, c, a, k = 0, BLOCK, 2 * BLOCK, 3 * BLOCK, 12 * BLOCK
+    for m in range(BLOCK):
+        j = 9 * m
+        a00, a01, a02 = A[j], A[j + 1], A[j + 2]
+        a10, a11, a12 = A[j + 3], A[j + 4], A[j + 5]
+        a20, a21, a22 = A[j + 6], A[j + 7], A[j + 8]
+        k00, k01, k02 = a11 * a22 - a12 * a21, a12 * a20 - a10 * a22, a10 * a21 - a11 * a20
+        k10, k11, k12 = a02 * a21 - a01 * a22, a00 * a22 - a02 * a20, a01 * a20 - a00 * a21
+        k20, k21, k22 = a01 * a12 - a02 * a11, a02 * a10 - a00 * a12, a00 * a11 - a01 * a10
+        scratch[f + m] = (
+            (a00 * a00 + a01 * a01 + a02 * a02)
+            + (a10 * a10 + a11 * a11 + a12 * a12)
+            + (a20 * a20 + a21 * a21 + a22 * a22)
+        )
+        scratch[d + m] = a00 * k00 + a01 * k01 + a02 * k02
+        scratch[c + m] = (
+            (k00 * k00 + k01 * k01 + k02 * k02)
+            + (k10 * k10 + k11 * k11 + k12 * k12)
+            + (k20 * k20 + k21 * k21 + k22 * k22)
+        )
+        scratch[a + m], scratch[a + BLOCK + m], scratch[a + 2 * BLOCK + m] = a00, a01, a02
+        scratch[a + 3 * BLOCK + m], scratch[a + 4 * BLOCK + m], scratch[a + 5 * BLOCK + m] = a10, a11, a12
+        scratch[a + 6 * BLOCK + m], scratch[a + 7 * BLOCK + m], scratch[a + 8 * BLOCK + m] = a20, a21, a22
+        scratch[k + m], scratch[k + BLOCK + m], scratch[k + 2 * BLOCK + m] = k00, k01, k02
+        scratch[k + 3 * BLOCK + m], scratch[k + 4 * BLOCK + m], scratch[k + 5 * BLOCK + m] = k10, k11, k12
+        scratch[k + 6 * BLOCK + m], scratch[k + 7 * BLOCK + m], scratch[k + 8 * BLOCK + m] = k20, k21, k22
+
+
+@kernel
+def _coefficients(scratch, least_d):
+    """The three coefficients of R's polynomial from the invariants, in their place; nan where unsafe.
+
+    s1^2 is the largest root of t^3 - f t^2 + c t - d^2, by the cosine formula; then
+    i1 = s1 + sqrt(f - s1^2 + 2 d / s1) and one Newton step on the quartic. The error of the cosine
+    formula near s1 = s2 does no harm: di1/ds1 vanishes there.
+    """
+    for m in range(BLOCK):
+        f, d, c = scratch[m], scratch[BLOCK + m], scratch[2 * BLOCK + m]
+        ff = f * f
+        gg = ff - 3.0 * c
+        gg = gg if gg > 1e-30 * ff else 1e-30 * ff
+        g = math.sqrt(gg)
+        hh = 0.5 + 0.25 * (f * (2.0 * ff - 9.0 * c) + 27.0 * d * d) / (gg * g)
+        hh = hh if hh > 0.0 else 0.0
+        hh = hh if hh < 1.0 else 1.0
+        h = math.sqrt(hh)
+        cos = _C0 + h * (_C1 + h * (_C2 + h * (_C3 + h * (_C4 + h * (_C5 + h * (_C6 + h * (_C7 + h * _C8)))))))
+        s1s1 = (f + 2.0 * g * cos) * (1.0 / 3.0)
+        s1 = math.sqrt(s1s1)
+        e = f - s1s1 + 2.0 * d / s1
+        e = e if e > 0.0 else 0.0
+        x = s1 + math.sqrt(e)
+        y = x * x - f
+        # The quartic's slope is 8 D, so one reciprocal serves the step and, corrected, 1 / D.
+        v = 1.0 / (0.5 * x * y - d)
+        x = x - 0.125 * v * (y * y - 8.0 * d * x - 4.0 * c)
+        i2 = 0.5 * (x * x - f)
+        D = x * i2 - d
+        w = v * (2.0 - v * D)
+        w = w if D > least_d * x * x * x else math.nan
+        w = w if f > LEAST_SQUARE else math.nan
+        w = w if f < MOST_SQUARE else math.nan
+        scratch[m], scratch[BLOCK + m], scratch[2 * BLOCK + m] = (x * x - i2) * w, x * w, w
+
+
+@kernel
+def _assemble(scratch, R):
+    """R from its polynomial and one Newton-Schulz step R (3 I - R^T R) / 2; the defect in scratch."""
+    a, k, q = 3 * BLOCK, 12 * BLOCK, 21 * BLOCK
+    for m in range(BLOCK):
+        a00, a01, a02 = scratch[a + m], scratch[a + BLOCK + m], scratch[a + 2 * BLOCK + m]
+        a10, a11, a12 = scratch[a + 3 * BLOCK + m], scratch[a + 4 * BLOCK + m], scratch[a + 5 * BLOCK + m]
+        a20, a21, a22 = scratch[a + 6 * BLOCK + m], scratch[a + 7 * BLOCK + m], scratch[a + 8 * BLOCK + m]
+        u, v, w = scratch[m], scratch[BLOCK + m], scratch[2 * BLOCK + m]
+        # P = u I - w A^T A, R = A P + v cof(A)
+        p00 = u - w * (a00 * a00 + a10 * a10 + a20 * a20)
+        p11 = u - w * (a01 * a01 + a11 * a11 + a21 * a21)
+        p22 = u - w * (a02 * a02 + a12 * a12 + a22 * a22)
+        p01 = -w * (a00 * a01 + a10 * a11 + a20 * a21)
+        p02 = -w * (a00 * a02 + a10 * a12 + a20 * a22)
+        p12 = -w * (a01 * a02 + a11 * a12 + a21 * a22)
+        r00 = v * scratch[k + m] + a00 * p00 + a01 * p01 + a02 * p02
+        r01 = v * scratch[k + BLOCK + m] + a00 * p01 + a01 * p11 + a02 * p12
+        r02 = v * scratch[k + 2 * BLOCK + m] + a00 * p02 + a01 * p12 + a02 * p22
+        r10 = v * scratch[k + 3 * BLOCK + m] + a10 * p00 + a11 * p01 + a12 * p02
+        r11 = v * scratch[k + 4 * BLOCK + m] + a10 * p01 + a11 * p11 + a12 * p12
+        r12 = v * scratch[k + 5 * BLOCK + m] + a10 * p02 + a11 * p12 + a12 * p22
+        r20 = v * scratch[k + 6 * BLOCK + m] + a20 * p00 + a21 * p01 + a22 * p02
+        r21 = v * scratch[k + 7 * BLOCK + m] + a20 * p01 + a21 * p11 + a22 * p12
+        r22 = v * scratch[k + 8 * BLOCK + m] + a20 * p02 + a21 * p12 + a22 * p22
+        q00 = r00 * r00 + r10 * r10 + r20 * r20 - 1.0
+        q11 = r01 * r01 + r11 * r11 + r21 * r21 - 1.0
+        q22 = r02 * r02 + r12 * r12 + r22 * r22 - 1.0
+        q01 = r00 * r01 + r10 * r11 + r20 * r21
+        q02 = r00 * r02 + r10 * r12 + r20 * r22
+        q12 = r01 * r02 + r11 * r12 + r21 * r22
+        scratch[q + m] = abs(q00) + abs(q11) + abs(q22) + abs(q01) + abs(q02) + abs(q12)
+        j = 9 * m
+        R[j] = r00 - 0.5 * (r00 * q00 + r01 * q01 + r02 * q02)
+        R[j + 1] = r01 - 0.5 * (r00 * q01 + r01 * q11 + r02 * q12)
+        R[j + 2] = r02 - 0.5 * (r00 * q02 + r01 * q12 + r02 * q22)
+        R[j + 3] = r10 - 0.5 * (r10 * q00 + r11 * q01 + r12 * q02)
+        R[j + 4] = r11 - 0.5 * (r10 * q01 + r11 * q11 + r12 * q12)
+        R[j + 5] = r12 - 0.5 * (r10 * q02 + r11 * q12 + r12 * q22)
+        R[j + 6] = r20 - 0.5 * (r20 * q00 + r21 * q01 + r22 * q02)
+        R[j + 7] = r21 - 0.5 * (r20 * q01 + r21 * q11 + r22 * q12)
+        R[j + 8] = r22 - 0.5 * (r20 * q02 + r21 * q12 + r22 * q22)
+
+
+@kernel
+def block_rotations(A, R, scratch, least_d):
+    """Rotations of BLOCK matrices, both flat; ``block_failed(scratch, m)`` tells which are not valid."""
+    _invariants(A, scratch)
+    _coefficients(scratch, least_d)
+    _assemble(scratch, R)
+
+
+@kernel
+def block_failed(scratch, m):
+    """Whether matrix m of the block has to go to `robust_rotation` (true for nan)."""
+    return not scratch[21 * BLOCK + m] < MOST_DEFECT
+
+
+@kernel
+def _rotate_columns(B, V, p, q):
+    """One Jacobi rotation that makes columns p and q of B orthogonal, also applied to V; was one needed?"""
+    pp = B[p] * B[p] + B[3 + p] * B[3 + p] + B[6 + p] * B[6 + p]
+    qq = B[q] * B[q] + B[3 + q] * B[3 + q] + B[6 + q] * B[6 + q]
+    pq = B[p] * B[q] + B[3 + p] * B[3 + q] + B[6 + p] * B[6 + q]
+    if not abs(pq) > 1e-16 * math.sqrt(pp) * math.sqrt(qq):
+        return False
+    zeta = (qq - pp) / (2.0 * pq)
+    t = math.copysign(1.0, zeta) / (abs(zeta) + math.sqrt(1.0 + zeta * zeta))
+    c = 1.0 / math.sqrt(1.0 + t * t)
+    s = c * t
+    for row in range(0, 9, 3):
+        x, y = B[row + p], B[row + q]
+        B[row + p], B[row + q] = c * x - s * y, s * x + c * y
+        x, y = V[row + p], V[row + q]
+        V[row + p], V[row + q] = c * x - s * y, s * x + c * y
+    return True
+
+
+@kernel
+def _norm(x, y, z):
+    """Length of a vector whose squares might underflow."""
+    m = max(abs(x), max(abs(y), abs(z)))
+    if m == 0.0:
+        return 0.0
+    x, y, z = x / m, y / m, z / m
+    return m * math.sqrt(x * x + y * y + z * z)
+
+
+@kernel
+def robust_rotation(A, R, s, work):
+    """R (flat, 9) and signed singular values s (3, descending) of any matrix A; False if not finite.
+
+    One-sided Jacobi: A V = U diag(s) with A scaled by a power of two. The third axes are the cross
+    products of the first two, which makes R proper and the smallest singular value signed. Where A
+    leaves the second axis free, some perpendicular axis is taken. `work` holds 18 numbers.
+    """
+    largest = 0.0
+    for j in range(9):
+        if not abs(A[j]) < math.inf:
+            return False
+        largest = max(largest, abs(A[j]))
+    _, exponent = math.frexp(largest)
+    B, V = work[:9], work[9:18]
+    for j in range(9):
+        B[j] = math.ldexp(A[j], -exponent)
+        V[j] = 1.0 if j % 4 == 0 else 0.0
+    for _sweep in range(20):  # 4 or 5 sweeps are enough; the limit only guards the loop
+        turned = False
+        for pair in range(3):
+            turned = _rotate_columns(B, V, pair // 2, (pair + 3) // 2) or turned
+        if not turned:
+            break
+    n0, n1, n2 = _norm(B[0], B[3], B[6]), _norm(B[1], B[4], B[7]), _norm(B[2], B[5], B[8])
+    first = 0 if n0 >= n1 and n0 >= n2 else (1 if n1 >= n2 else 2)
+    other, another = (first + 1) % 3, (first + 2) % 3
+    n_other = n0 if other == 0 else (n1 if other == 1 else n2)
+    n_another = n0 if another == 0 else (n1 if another == 1 else n2)
+    second, third = (other, another) if n_other >= n_another else (another, other)
+    s1, s2 = max(n0, max(n1, n2)), max(n_other, n_another)
+
+    u1x, u1y, u1z = 1.0, 0.0, 0.0
+    if s1 > 0.0:
+        u1x, u1y, u1z = B[first] / s1, B[3 + first] / s1, B[6 + first] / s1
+    u2x, u2y, u2z, length = 0.0, 0.0, 0.0, 0.0
+    if s2 > 0.0:
+        u2x, u2y, u2z = B[second] / s2, B[3 + second] / s2, B[6 + second] / s2
+        along = u1x * u2x + u1y * u2y + u1z * u2z
+        u2x, u2y, u2z = u2x - along * u1x, u2y - along * u1y, u2z - along * u1z
+        length = math.sqrt(u2x * u2x + u2y * u2y + u2z * u2z)
+    if not length > 0.5:  # no second axis, or nothing but rounding: any perpendicular will do
+        if abs(u1x) <= abs(u1y) and abs(u1x) <= abs(u1z):
+            u2x, u2y, u2z = 0.0, -u1z, u1y
+        elif abs(u1y) <= abs(u1z):
+            u2x, u2y, u2z = u1z, 0.0, -u1x
+        else:
+            u2x, u2y, u2z = -u1y, u1x, 0.0
+        length = math.sqrt(u2x * u2x + u2y * u2y + u2z * u2z)
+    u2x, u2y, u2z = u2x / length, u2y / length, u2z / length
+    u3x, u3y, u3z = u1y * u2z - u1z * u2y, u1z * u2x - u1x * u2z, u1x * u2y - u1y * u2x
+
+    v1x, v1y, v1z = V[first], V[3 + first], V[6 + first]
+    v2x, v2y, v2z = V[second], V[3 + second], V[6 + second]
+    v3x, v3y, v3z = v1y * v2z - v1z * v2y, v1z * v2x - v1x * v2z, v1x * v2y - v1y * v2x
+    mirrored = v3x * V[third] + v3y * V[3 + third] + v3z * V[6 + third] < 0.0
+    s3 = u3x * B[third] + u3y * B[3 + third] + u3z * B[6 + third]
+
+    R[0], R[1], R[2] = u1x * v1x + u2x * v2x + u3x * v3x, u1x * v1y + u2x * v2y + u3x * v3y, u1x * v1z + u2x * v2z + u3x * v3z
+    R[3], R[4], R[5] = u1y * v1x + u2y * v2x + u3y * v3x, u1y * v1y + u2y * v2y + u3y * v3y, u1y * v1z + u2y * v2z + u3y * v3z
+    R[6], R[7], R[8] = u1z * v1x + u2z * v2x + u3z * v3x, u1z * v1y + u2z * v2y + u3z * v3y, u1z * v1z + u2z * v2z + u3z * v3z
+    s[0], s[1] = math.ldexp(s1, exponent), math.ldexp(s2, exponent)
+    s[2] = math.ldexp(max(-s2, min(s2, -s3 if mirrored else s3)), exponent)
+    return True
+
+
+@kernel
+def settled_rotation(A, R, s, previous, min_gap, work):
+    """`robust_rotation`, and what to do when A does not determine R; returns a status.
+
+    Below `min_gap` the spin that A leaves free is drawn towards the `previous` rotation by adding
+    (min_gap - gap) s1 of it to A: continuous where the gap crosses `min_gap`, and equal to the
+    rotation closest to the previous one where the gap is zero.
+    """
+    if not robust_rotation(A, R, s, work):
+        return NOT_FINITE
+    if s[1] + s[2] >= min_gap * s[0] and s[0] >= LEAST_MOMENT:
+        return REGULAR
+    if s[0] < LEAST_MOMENT:
+        for j in range(9):
+            R[j] = previous[j]
+        return DEGENERATE
+    pull = min_gap * s[0] - (s[1] + s[2])
+    drawn = work[18:27]
+    for j in range(9):
+        drawn[j] = A[j] + pull * previous[j]
+    robust_rotation(drawn, R, work[27:30], work)
+    return DEGENERATE
+
+
+@kernel
+def rotations(start, stop, A, previous, min_gap, R, status):
+    """Rotations R of matrices A, all flat (n, 9) float64; `previous` (n, 9) or (1, 9)."""
+    least_d = max(LEAST_D, 4.0 * min_gap)
+    scratch, work, s = np.empty(SCRATCH), np.empty(WORK), np.empty(3)
+    padded, turned = np.empty(9 * BLOCK), np.empty(9 * BLOCK)
+    flat_A, flat_R = A.reshape(-1), R.reshape(-1)
+    for base in range(start, stop, BLOCK):
+        count = min(BLOCK, stop - base)
+        if count == BLOCK:
+            block_rotations(flat_A[9 * base :], flat_R[9 * base :], scratch, least_d)
+        else:
+            for j in range(9 * BLOCK):
+                padded[j] = flat_A[9 * base + j] if j < 9 * count else 0.0
+            block_rotations(padded, turned, scratch, least_d)
+            for j in range(9 * count):
+                flat_R[9 * base + j] = turned[j]
+        for m in range(count):
+            status[base + m] = REGULAR
+            if block_failed(scratch, m):
+                k = base + m
+                status[k] = settled_rotation(A[k], R[k], s, previous[k % len(previous)], min_gap, work)
+
+
+@kernel
+def spin_compliance(S, min_gap, G, work):
+    """G = (tr(S) I - S)^-1, all flat; where the spin is free, its inverse fades to zero instead.
+
+    An eigenvalue mu of tr(S) I - S below t = min_gap s1 is inverted as mu / t^2: bounded by 1 / t,
+    continuous, and the pseudo-inverse at mu = 0.
+    """
+    h00, h11, h22 = S[4] + S[8], S[0] + S[8], S[0] + S[4]
+    h01, h02, h12 = -S[1], -S[2], -S[5]
+    # L D L^T: backward stable for a positive definite matrix, unlike the adjugate.
+    l10, l20 = h01 / h00, h02 / h00
+    d1 = h11 - l10 * h01
+    m12 = h12 - l10 * h02
+    l21 = m12 / d1
+    d2 = h22 - l20 * h02 - l21 * m12
+    det = h00 * d1 * d2
+    minors = h00 * d1 + h00 * h22 - h02 * h02 + h11 * h22 - h12 * h12
+    # det / minors lies between a third of the smallest eigenvalue and the eigenvalue itself.
+    if h00 > 0.0 and d1 > 0.0 and det > min_gap * (S[0] + S[4] + S[8]) * minors:
+        m20 = l21 * l10 - l20
+        g22 = 1.0 / d2
+        g12 = -l21 * g22
+        g02 = m20 * g22
+        g11 = 1.0 / d1 - l21 * g12
+        g01 = -l10 / d1 + m20 * g12
+        g00 = 1.0 / h00 + l10 * l10 / d1 + m20 * g02
+        G[0], G[1], G[2] = g00, g01, g02
+        G[3], G[4], G[5] = g01, g11, g12
+        G[6], G[7], G[8] = g02, g12, g22
+        return
+    H = work[18:27]
+    H[0], H[1], H[2] = h00, h01, h02
+    H[3], H[4], H[5] = h01, h11, h12
+    H[6], H[7], H[8] = h02, h12, h22
+    for j in range(9):
+        G[j] = 0.0
+    mu = work[27:30]
+    V = work[9:18]
+    if not robust_rotation(H, work[30:39], mu, work):
+        for j in range(9):
+            G[j] = math.nan
+        return
+    s1 = S[0] + S[4] + S[8] - mu[2]
+    if s1 < LEAST_MOMENT:
+        return
+    threshold = min_gap * s1
+    for k in range(3):
+        vx, vy, vz = V[k], V[3 + k], V[6 + k]
+        # The eigenvalue of this column (robust_rotation sorts its values, not its columns).
+        eigen = (
+            vx * (h00 * vx + h01 * vy + h02 * vz)
+            + vy * (h01 * vx + h11 * vy + h12 * vz)
+            + vz * (h02 * vx + h12 * vy + h22 * vz)
+        )
+        inverse = 1.0 / eigen if eigen > threshold else max(eigen, 0.0) / (threshold * threshold)
+        G[0] += inverse * vx * vx
+        G[1] += inverse * vx * vy
+        G[2] += inverse * vx * vz
+        G[4] += inverse * vy * vy
+        G[5] += inverse * vy * vz
+        G[8] += inverse * vz * vz
+    G[3], G[6], G[7] = G[1], G[2], G[5]
+
+
+@kernel
+def symmetric_stretch(R, A, S):
+    """S = R^T A, made exactly symmetric; all flat."""
+    for j in range(3):
+        for k in range(j, 3):
+            value = 0.5 * (
+                (R[j] * A[k] + R[3 + j] * A[3 + k] + R[6 + j] * A[6 + k])
+                + (R[k] * A[j] + R[3 + k] * A[3 + j] + R[6 + k] * A[6 + j])
+            )
+            S[3 * j + k] = value
+            S[3 * k + j] = value
