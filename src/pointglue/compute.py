@@ -39,22 +39,35 @@ def kernel(function: F) -> F:
     return compiled
 
 
-class _CompilationNotice(event.Listener):  # type: ignore[misc]
-    """Says once per process that kernels are being compiled, so that a pause is not a mystery."""
+class _Compilation(event.Listener):  # type: ignore[misc]
+    """Watches numba compile our kernels (a hit in the disk cache does not come here).
+
+    It says so once per process, that a pause be not a mystery, and it lets LLVM combine independent
+    scalar operations into vector ones, which numba leaves off by default: sums over the points of
+    a small group become 2.5 times faster. Numba holds its compiler lock all the while, so nobody
+    else's function is compiled under that setting.
+    """
 
     said = False
+    default_setting = numba.config.SLP_VECTORIZE
 
     def on_start(self, event: Any) -> None:
-        """Numba starts to compile (a hit in the disk cache does not come here)."""
-        if not self.said and event.data["dispatcher"].py_func.__module__.startswith("pointglue"):
+        if not event.data["dispatcher"].py_func.__module__.startswith("pointglue."):
+            return
+        numba.config.SLP_VECTORIZE = 1
+        if not self.said:
             self.said = True
-            print("pointglue: compiling kernels (first run only, cached on disk) ...", file=sys.stderr, flush=True)
+            print(
+                "pointglue: compiling kernels (first run only, cached on disk) ...",
+                file=sys.stderr,
+                flush=True,
+            )
 
     def on_end(self, event: Any) -> None:
-        """Numba is done with one function."""
+        numba.config.SLP_VECTORIZE = self.default_setting
 
 
-event.register("numba:compile", _CompilationNotice())
+event.register("numba:compile", _Compilation())
 
 
 def thread_count() -> int:

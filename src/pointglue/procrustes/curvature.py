@@ -51,13 +51,27 @@ def _cross(a, b, out):
 
 
 @kernel
-def hessian(
-    start, stop, offsets, block_offsets, wv, R, S, G, gR, out
-):
+def hessian(start, stop, offsets, block_offsets, q, R, S, G, gR, out):
     """All blocks of each fit: out[f, block_offsets[k] + i n + j] is d2 / dx_i dx_j, n the group's size."""
     groups = len(offsets) - 1
-    K, Q, N, Gw, work, y, Gy = np.empty(9), np.empty(9), np.empty(9), np.empty(9), np.empty(9), np.empty(3), np.empty(3)
-    c, d, Gui, Guj, uiN, ei, ej = np.empty(3), np.empty(3), np.empty(3), np.empty(3), np.empty(9), np.empty(3), np.empty(3)
+    K, Q, N, Gw, work, y, Gy = (
+        np.empty(9),
+        np.empty(9),
+        np.empty(9),
+        np.empty(9),
+        np.empty(9),
+        np.empty(3),
+        np.empty(3),
+    )
+    c, d, Gui, Guj, uiN, ei, ej = (
+        np.empty(3),
+        np.empty(3),
+        np.empty(3),
+        np.empty(3),
+        np.empty(9),
+        np.empty(3),
+        np.empty(3),
+    )
     for m in range(start, stop):
         f, k = divmod(m, groups)
         _world_frame(R[m], S[m], G[m], gR[m], Gw, K, Q, y, work)
@@ -67,7 +81,7 @@ def hessian(
         first, n = offsets[k], offsets[k + 1] - offsets[k]
         u = np.empty((n, 3))
         for i in range(n):
-            _times_vector(R[m], wv[first + i], u[i])
+            _times_vector(R[m], q[first + i], u[i])
         for i in range(n):
             _times_vector(Gw, u[i], Gui)
             _cross(Gy, u[i], ei)
@@ -94,22 +108,20 @@ def hessian(
 
 
 @kernel
-def hessian_maps(
-    start, stop, rates, offsets, indices, wv, R, S, G, gR, B
-):
-    """The Hessian times `rates` as one matrix B a fit: entry e receives B wv[e] (see `kernels.spread`).
+def hessian_maps(start, stop, rates, offsets, indices, q, R, S, G, gR, B):
+    """The Hessian times `rates` as one matrix B a fit: entry e receives B w v (see `kernels.spread`).
 
     B = ([G m]x - (y . omega) I + y omega^T) R,    m = Q omega - tr(D) y + D^T y,
     with D = sum rate u^T and the spin omega = G vee(D - D^T), all in the world frame.
     """
     groups = len(offsets) - 1
-    K, Q, Gw, D, work = np.empty(9), np.empty(9), np.empty(9), np.empty(9), np.empty(9)
+    K, Q, Gw, D, work, dA = np.empty(9), np.empty(9), np.empty(9), np.empty(9), np.empty(9), np.empty(12)
     y, omega, m, Gm = np.empty(3), np.empty(3), np.empty(3), np.empty(3)
     for n in range(start, stop):
         f, k = divmod(n, groups)
         _world_frame(R[n], S[n], G[n], gR[n], Gw, K, Q, y, work)
-        moment_rate(rates, f, offsets[k], offsets[k + 1], indices, wv, work)
-        product_nt(work, R[n], D)
+        moment_rate(rates, f, offsets[k], offsets[k + 1], indices, q, dA)
+        product_nt(dA, R[n], D)
         omega[0], omega[1], omega[2] = spin(Gw, D)
         _times_vector(Q, omega, m)
         trace = D[0] + D[4] + D[8]

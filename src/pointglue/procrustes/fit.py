@@ -65,7 +65,7 @@ class RigidFit:
     @cached_property
     def stretch(self) -> Array:
         """S = R^T A (..., d, d), symmetric, of the moment A = sum w (x - centroid) (rest - centroid)^T."""
-        return self._public(self._spin_state[0], 3, 3)
+        return self._public(self._stretch, 3, 3)
 
     @cached_property
     def singular_values(self) -> Array:
@@ -88,11 +88,18 @@ class RigidFit:
         return s
 
     @cached_property
-    def _spin_state(self) -> tuple[Array, Array]:
-        """S and G = (tr(S) I - S)^-1 of every fit, flat."""
-        S, G = np.empty_like(self._R), np.empty_like(self._R)
-        run(kernels.spin_state, len(S), 4096, self._R, self._A, self.min_gap, S, G)
-        return S, G
+    def _stretch(self) -> Array:
+        """S of every fit, flat."""
+        S = np.empty_like(self._R)
+        run(kernels.stretches, len(S), 8192, self._R, self._A, S)
+        return S
+
+    @cached_property
+    def _compliance(self) -> Array:
+        """G = (tr(S) I - S)^-1 of every fit, flat: the spin that a moment of point motions causes."""
+        G = np.empty_like(self._R)
+        run(kernels.compliances, len(G), 8192, self._R, self._A, self.min_gap, G)
+        return G
 
     def _rotated_rest_centroid(self, matrices: Array) -> Array:
         """matrices (flat) times the rest centroid of their group."""
@@ -111,9 +118,7 @@ class RigidFit:
         """Rates (dR, dtranslation) when the points move at rate `d_points`."""
         rates = self._per_point("d_points", d_points)
         dR, dt = np.empty_like(self._R), np.empty_like(self._t)
-        run(
-            kernels.jvp, len(dR), 4096, rates, *self._group_arrays, self.shape._w, self._R, self._spin_state[1], dR, dt
-        )
+        run(kernels.jvp, len(dR), 4096, rates, *self._group_arrays, self._R, self._compliance, dR, dt)
         return self._public(dR, 3, 3), self._public(dt - self._rotated_rest_centroid(dR), 3)
 
     def vjp(self, g_rotation: ArrayLike | None = None, g_translation: ArrayLike | None = None) -> Array:
@@ -123,7 +128,7 @@ class RigidFit:
         """
         gt = self._per_fit("g_translation", g_translation, 1)
         gA = np.empty_like(self._R)
-        run(kernels.turns, len(gA), 4096, self._R, self._spin_state[1], self._g_rotation(g_rotation, gt), gA)
+        run(kernels.turns, len(gA), 4096, self._R, self._compliance, self._g_rotation(g_rotation, gt), gA)
         return self._spread(gA, gt)
 
     def jacobian(self, p: ArrayLike) -> Array:
@@ -133,7 +138,7 @@ class RigidFit:
         """
         arms, single = self._arms("p", p)
         shape, d, m = self.shape, self.shape.dimension, arms.shape[1]
-        K, E = len(shape.groups), len(shape._w)
+        K, E = len(shape.groups), len(shape._q)
         poses = len(self._R) // K
         blocks = np.empty((poses * m * E, 9), self.dtype)
         run(
@@ -141,10 +146,9 @@ class RigidFit:
             len(self._R),
             1024,
             shape.groups.offsets,
-            shape._wv,
-            shape._w,
+            shape._q,
             self._R,
-            self._spin_state[1],
+            self._compliance,
             arms,
             blocks,
         )
@@ -160,7 +164,18 @@ class RigidFit:
         """Second derivative of (R, translation) along the rates d1 and d2 of the points; symmetric."""
         rates1, rates2 = self._per_point("d1", d1), self._per_point("d2", d2)
         ddR = np.empty_like(self._R)
-        run(kernels.second, len(ddR), 2048, rates1, rates2, *self._group_arrays, self._R, *self._spin_state, ddR)
+        run(
+            kernels.second,
+            len(ddR),
+            2048,
+            rates1,
+            rates2,
+            *self._group_arrays,
+            self._R,
+            self._stretch,
+            self._compliance,
+            ddR,
+        )
         return self._public(ddR, 3, 3), self._public(-self._rotated_rest_centroid(ddR), 3)
 
     def hessian(self, p: ArrayLike, g: ArrayLike) -> Array:
@@ -179,9 +194,10 @@ class RigidFit:
             256,
             shape.groups.offsets,
             block_offsets,
-            shape._wv,
+            shape._q,
             self._R,
-            *self._spin_state,
+            self._stretch,
+            self._compliance,
             self._moment_of_forces(p, g),
             blocks,
         )
@@ -202,7 +218,8 @@ class RigidFit:
             rates,
             *self._group_arrays,
             self._R,
-            *self._spin_state,
+            self._stretch,
+            self._compliance,
             self._moment_of_forces(p, g),
             maps,
         )
@@ -210,7 +227,7 @@ class RigidFit:
 
     @property
     def _group_arrays(self) -> tuple[Array, Array, Array]:
-        return self.shape.groups.offsets, self.shape.groups.indices, self.shape._wv
+        return self.shape.groups.offsets, self.shape.groups.indices, self.shape._q
 
     @property
     def _points_shape(self) -> tuple[int, ...]:
@@ -220,7 +237,7 @@ class RigidFit:
         return (*self.batch_shape, int(self.shape.groups.sizes[0]), self.shape.dimension)
 
     def _spread(self, B: Array, b: Array) -> Array:
-        """sum over entries of B wv + b w, per point."""
+        """sum over entries of [B | b] q, per point."""
         shape = self.shape
         poses = len(self._R) // len(shape.groups)
         out = np.empty((poses, shape.point_count, 3), self.dtype)
@@ -231,8 +248,7 @@ class RigidFit:
             *shape.entries_of_points,
             shape.groups.group_of,
             len(shape.groups),
-            shape._wv,
-            shape._w,
+            shape._q,
             B,
             b,
             out,
@@ -281,7 +297,9 @@ class RigidFit:
 
     def _rows(self, values: Array, single: bool) -> Array:
         """Flat rows (n, m, 3) in the shape and dtype that the caller sees."""
-        cut = values.reshape(*self.batch_shape, *values.shape[1:])[..., : self.shape.dimension].astype(self.dtype)
+        cut = values.reshape(*self.batch_shape, *values.shape[1:])[..., : self.shape.dimension].astype(
+            self.dtype
+        )
         return cut[..., 0, :] if single else cut
 
     def _per_point(self, name: str, values: ArrayLike) -> Array:
@@ -290,7 +308,9 @@ class RigidFit:
         try:
             full = np.broadcast_to(given, self._points_shape)
         except ValueError as error:
-            raise InputError(f"{name} must have the shape of points, {self._points_shape}, got {given.shape}") from error
+            raise InputError(
+                f"{name} must have the shape of points, {self._points_shape}, got {given.shape}"
+            ) from error
         require_finite(name, given)
         return for_kernel(lift(full.reshape(-1, self.shape.point_count, self.shape.dimension)))
 

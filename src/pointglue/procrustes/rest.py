@@ -53,7 +53,9 @@ class RestShape:
                     f"weights must have one entry per point, shape (..., {count}), got shape {raw.shape}"
                 )
             self.batch_shape = _broadcast("weights", raw.shape[:-1], "rest", points.shape[:-2])
-            points = np.broadcast_to(points, (*self.batch_shape, count, self.dimension)).reshape(-1, self.dimension)
+            points = np.broadcast_to(points, (*self.batch_shape, count, self.dimension)).reshape(
+                -1, self.dimension
+            )
             raw = np.broadcast_to(raw, (*self.batch_shape, count)).reshape(-1)
             groups = Groups(np.arange(math.prod(self.batch_shape) + 1) * count)
         else:
@@ -74,14 +76,14 @@ class RestShape:
                 )
         self.groups = groups
         self.point_count = len(points)
-        self._w = self._normalised(raw.astype(np.float64))
+        weight = self._normalised(raw.astype(np.float64))[:, None]
         gathered = lift(points[groups.indices].astype(np.float64))
         # Measured from each group's first point: exact for shapes far from the origin.
         first = gathered[groups.offsets[:-1]]
         offsets = gathered - first[groups.group_of]
-        centre = self._sum_over_groups(self._w[:, None] * offsets)
+        centre = self._sum_over_groups(weight * offsets)
         offsets -= centre[groups.group_of]
-        self._wv = self._w[:, None] * offsets
+        self._q = np.hstack([weight * offsets, weight])  # see `kernels`
         self._centroid = first + centre
 
     def _sum_over_groups(self, values: Array) -> Array:
@@ -120,8 +122,7 @@ class RestShape:
             full: Array = np.broadcast_to(values.reshape(*self.batch_shape, *tail), (*shape, *tail))
             return full.reshape(-1, *tail[1:])
 
-        larger._w = repeat(self._w, count)
-        larger._wv = repeat(self._wv, count, 3)
+        larger._q = repeat(self._q, count, 4)
         larger._centroid = repeat(self._centroid[:, None], 1, 3)
         return larger
 
@@ -164,8 +165,7 @@ class RestShape:
             flat,
             shape.groups.offsets,
             shape.groups.indices,
-            shape._wv,
-            shape._w,
+            shape._q,
             self.dimension == 2,
             _previous(previous, batch_shape, self.dimension),
             min_gap,
@@ -232,7 +232,9 @@ def _check_points(name: str, points: Array) -> None:
         raise InputError(f"{name} must hold at least one point, got shape {points.shape}")
 
 
-def _broadcast(name: str, shape: tuple[int, ...], other: str, other_shape: tuple[int, ...]) -> tuple[int, ...]:
+def _broadcast(
+    name: str, shape: tuple[int, ...], other: str, other_shape: tuple[int, ...]
+) -> tuple[int, ...]:
     try:
         return np.broadcast_shapes(shape, other_shape)
     except ValueError as error:

@@ -98,7 +98,9 @@ def _coefficients(scratch, least_d):
         hh = hh if hh > 0.0 else 0.0
         hh = hh if hh < 1.0 else 1.0
         h = math.sqrt(hh)
-        cos = _C0 + h * (_C1 + h * (_C2 + h * (_C3 + h * (_C4 + h * (_C5 + h * (_C6 + h * (_C7 + h * _C8)))))))
+        cos = _C0 + h * (
+            _C1 + h * (_C2 + h * (_C3 + h * (_C4 + h * (_C5 + h * (_C6 + h * (_C7 + h * _C8))))))
+        )
         s1s1 = (f + 2.0 * g * cos) * (1.0 / 3.0)
         s1 = math.sqrt(s1s1)
         e = f - s1s1 + 2.0 * d / s1
@@ -181,7 +183,7 @@ def _rotate_columns(B, V, p, q):
     pp = B[p] * B[p] + B[3 + p] * B[3 + p] + B[6 + p] * B[6 + p]
     qq = B[q] * B[q] + B[3 + q] * B[3 + q] + B[6 + q] * B[6 + q]
     pq = B[p] * B[q] + B[3 + p] * B[3 + q] + B[6 + p] * B[6 + q]
-    if not abs(pq) > 1e-16 * math.sqrt(pp) * math.sqrt(qq):
+    if not pq * pq > (4e-16 * pp) * (4e-16 * qq):  # also where both underflow: such a column is nothing
         return False
     zeta = (qq - pp) / (2.0 * pq)
     t = math.copysign(1.0, zeta) / (abs(zeta) + math.sqrt(1.0 + zeta * zeta))
@@ -198,7 +200,7 @@ def _rotate_columns(B, V, p, q):
 @kernel
 def _norm(x, y, z):
     """Length of a vector whose squares might underflow."""
-    m = max(abs(x), max(abs(y), abs(z)))
+    m = max(abs(x), abs(y), abs(z))
     if m == 0.0:
         return 0.0
     x, y, z = x / m, y / m, z / m
@@ -235,7 +237,7 @@ def robust_rotation(A, R, s, work):
     n_other = n0 if other == 0 else (n1 if other == 1 else n2)
     n_another = n0 if another == 0 else (n1 if another == 1 else n2)
     second, third = (other, another) if n_other >= n_another else (another, other)
-    s1, s2 = max(n0, max(n1, n2)), max(n_other, n_another)
+    s1, s2 = max(n0, n1, n2), max(n_other, n_another)
 
     u1x, u1y, u1z = 1.0, 0.0, 0.0
     if s1 > 0.0:
@@ -263,9 +265,21 @@ def robust_rotation(A, R, s, work):
     mirrored = v3x * V[third] + v3y * V[3 + third] + v3z * V[6 + third] < 0.0
     s3 = u3x * B[third] + u3y * B[3 + third] + u3z * B[6 + third]
 
-    R[0], R[1], R[2] = u1x * v1x + u2x * v2x + u3x * v3x, u1x * v1y + u2x * v2y + u3x * v3y, u1x * v1z + u2x * v2z + u3x * v3z
-    R[3], R[4], R[5] = u1y * v1x + u2y * v2x + u3y * v3x, u1y * v1y + u2y * v2y + u3y * v3y, u1y * v1z + u2y * v2z + u3y * v3z
-    R[6], R[7], R[8] = u1z * v1x + u2z * v2x + u3z * v3x, u1z * v1y + u2z * v2y + u3z * v3y, u1z * v1z + u2z * v2z + u3z * v3z
+    R[0], R[1], R[2] = (
+        u1x * v1x + u2x * v2x + u3x * v3x,
+        u1x * v1y + u2x * v2y + u3x * v3y,
+        u1x * v1z + u2x * v2z + u3x * v3z,
+    )
+    R[3], R[4], R[5] = (
+        u1y * v1x + u2y * v2x + u3y * v3x,
+        u1y * v1y + u2y * v2y + u3y * v3y,
+        u1y * v1z + u2y * v2z + u3y * v3z,
+    )
+    R[6], R[7], R[8] = (
+        u1z * v1x + u2z * v2x + u3z * v3x,
+        u1z * v1y + u2z * v2y + u3z * v3y,
+        u1z * v1z + u2z * v2z + u3z * v3z,
+    )
     s[0], s[1] = math.ldexp(s1, exponent), math.ldexp(s2, exponent)
     s[2] = math.ldexp(max(-s2, min(s2, -s3 if mirrored else s3)), exponent)
     return True
@@ -320,71 +334,7 @@ def rotations(start, stop, A, previous, min_gap, R, status):
 
 
 @kernel
-def spin_compliance(S, min_gap, G, work):
-    """G = (tr(S) I - S)^-1, all flat; where the spin is free, its inverse fades to zero instead.
-
-    An eigenvalue mu of tr(S) I - S below t = min_gap s1 is inverted as mu / t^2: bounded by 1 / t,
-    continuous, and the pseudo-inverse at mu = 0.
-    """
-    h00, h11, h22 = S[4] + S[8], S[0] + S[8], S[0] + S[4]
-    h01, h02, h12 = -S[1], -S[2], -S[5]
-    # L D L^T: backward stable for a positive definite matrix, unlike the adjugate.
-    l10, l20 = h01 / h00, h02 / h00
-    d1 = h11 - l10 * h01
-    m12 = h12 - l10 * h02
-    l21 = m12 / d1
-    d2 = h22 - l20 * h02 - l21 * m12
-    det = h00 * d1 * d2
-    minors = h00 * d1 + h00 * h22 - h02 * h02 + h11 * h22 - h12 * h12
-    # det / minors lies between a third of the smallest eigenvalue and the eigenvalue itself.
-    if h00 > 0.0 and d1 > 0.0 and det > min_gap * (S[0] + S[4] + S[8]) * minors:
-        m20 = l21 * l10 - l20
-        g22 = 1.0 / d2
-        g12 = -l21 * g22
-        g02 = m20 * g22
-        g11 = 1.0 / d1 - l21 * g12
-        g01 = -l10 / d1 + m20 * g12
-        g00 = 1.0 / h00 + l10 * l10 / d1 + m20 * g02
-        G[0], G[1], G[2] = g00, g01, g02
-        G[3], G[4], G[5] = g01, g11, g12
-        G[6], G[7], G[8] = g02, g12, g22
-        return
-    H = work[18:27]
-    H[0], H[1], H[2] = h00, h01, h02
-    H[3], H[4], H[5] = h01, h11, h12
-    H[6], H[7], H[8] = h02, h12, h22
-    for j in range(9):
-        G[j] = 0.0
-    mu = work[27:30]
-    V = work[9:18]
-    if not robust_rotation(H, work[30:39], mu, work):
-        for j in range(9):
-            G[j] = math.nan
-        return
-    s1 = S[0] + S[4] + S[8] - mu[2]
-    if s1 < LEAST_MOMENT:
-        return
-    threshold = min_gap * s1
-    for k in range(3):
-        vx, vy, vz = V[k], V[3 + k], V[6 + k]
-        # The eigenvalue of this column (robust_rotation sorts its values, not its columns).
-        eigen = (
-            vx * (h00 * vx + h01 * vy + h02 * vz)
-            + vy * (h01 * vx + h11 * vy + h12 * vz)
-            + vz * (h02 * vx + h12 * vy + h22 * vz)
-        )
-        inverse = 1.0 / eigen if eigen > threshold else max(eigen, 0.0) / (threshold * threshold)
-        G[0] += inverse * vx * vx
-        G[1] += inverse * vx * vy
-        G[2] += inverse * vx * vz
-        G[4] += inverse * vy * vy
-        G[5] += inverse * vy * vz
-        G[8] += inverse * vz * vz
-    G[3], G[6], G[7] = G[1], G[2], G[5]
-
-
-@kernel
-def symmetric_stretch(R, A, S):
+def stretch(R, A, S):
     """S = R^T A, made exactly symmetric; all flat."""
     for j in range(3):
         for k in range(j, 3):
@@ -394,3 +344,73 @@ def symmetric_stretch(R, A, S):
             )
             S[3 * j + k] = value
             S[3 * k + j] = value
+
+
+@kernel
+def spin_compliance(R, A, min_gap, G, work):
+    """G = (tr(S) I - S)^-1 = (A^T A + i2 I) / D, all flat; see `_clamped_compliance` where D is small."""
+    a00, a01, a02, a10, a11, a12, a20, a21, a22 = A[0], A[1], A[2], A[3], A[4], A[5], A[6], A[7], A[8]
+    c00 = a00 * a00 + a10 * a10 + a20 * a20
+    c11 = a01 * a01 + a11 * a11 + a21 * a21
+    c22 = a02 * a02 + a12 * a12 + a22 * a22
+    c01 = a00 * a01 + a10 * a11 + a20 * a21
+    c02 = a00 * a02 + a10 * a12 + a20 * a22
+    c12 = a01 * a02 + a11 * a12 + a21 * a22
+    i1 = (
+        (R[0] * a00 + R[1] * a01 + R[2] * a02)
+        + (R[3] * a10 + R[4] * a11 + R[5] * a12)
+        + (R[6] * a20 + R[7] * a21 + R[8] * a22)
+    )
+    i2 = 0.5 * (i1 * i1 - (c00 + c11 + c22))
+    i3 = a00 * (a11 * a22 - a12 * a21) + a01 * (a12 * a20 - a10 * a22) + a02 * (a10 * a21 - a11 * a20)
+    D = i1 * i2 - i3
+    cube = i1 * i1 * i1
+    well_conditioned = max(LEAST_D, 4.0 * min_gap) * cube < D
+    if not (well_conditioned and LEAST_MOMENT < cube < math.inf):
+        _clamped_compliance(R, A, min_gap, G, work)
+        return
+    w = 1.0 / D
+    G[0], G[4], G[8] = w * (c00 + i2), w * (c11 + i2), w * (c22 + i2)
+    G[1] = G[3] = w * c01
+    G[2] = G[6] = w * c02
+    G[5] = G[7] = w * c12
+
+
+@kernel
+def _clamped_compliance(R, A, min_gap, G, work):
+    """`spin_compliance` by eigenvalues: accurate to the end, and fading to zero where the spin is free.
+
+    An eigenvalue mu of H = tr(S) I - S below t = min_gap s1 is inverted as mu / t^2: bounded by
+    1 / t, continuous, and the pseudo-inverse at mu = 0.
+    """
+    S, H, V = work[18:27], work[27:36], work[9:18]
+    mu = work[36:39]
+    stretch(R, A, S)
+    trace = S[0] + S[4] + S[8]
+    for j in range(9):
+        H[j] = (trace if j % 4 == 0 else 0.0) - S[j]
+        G[j] = 0.0
+    if not robust_rotation(H, S, mu, work):
+        for j in range(9):
+            G[j] = math.nan
+        return
+    s1 = trace - mu[2]
+    if s1 < LEAST_MOMENT:
+        return
+    threshold = min_gap * s1
+    for k in range(3):
+        # robust_rotation leaves the eigenvectors in V; it sorts its values, not these columns.
+        x, y, z = V[k], V[3 + k], V[6 + k]
+        eigen = (
+            x * (H[0] * x + H[1] * y + H[2] * z)
+            + y * (H[3] * x + H[4] * y + H[5] * z)
+            + z * (H[6] * x + H[7] * y + H[8] * z)
+        )
+        inverse = 1.0 / eigen if eigen > threshold else max(eigen, 0.0) / threshold / threshold
+        G[0] += inverse * x * x
+        G[1] += inverse * x * y
+        G[2] += inverse * x * z
+        G[4] += inverse * y * y
+        G[5] += inverse * y * z
+        G[8] += inverse * z * z
+    G[3], G[6], G[7] = G[1], G[2], G[5]

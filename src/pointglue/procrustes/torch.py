@@ -1,0 +1,352 @@
+"""The rigid fit for PyTorch: differentiable any number of times, by points, rest and weights.
+
+The derivative of the rotation R of a matrix M never passes through a decomposition. DR(M)[D] = R
+[omega]x is a symmetric linear map, so that one function, `_Turn`, is the backward and the forward
+derivative of R at once, and its own derivative is D2R(M)[D1, D2] (docs/derivations). Tensors on the
+CPU go through the package's kernels, others through torch alone. ``torch.func`` transforms (vmap,
+grad, jvp, jacrev, jacfwd, hessian) work.
+"""
+
+from typing import Any, Literal, NamedTuple
+
+try:
+    import torch
+except ImportError as error:
+    from ..errors import MissingDependencyError
+
+    raise MissingDependencyError("PyTorch is not installed: pip install 'pointglue[torch]'") from error
+
+import numpy as np
+from torch import Tensor
+from torch.autograd import Function
+
+from ..checks import Array
+from ..compute import run
+from ..errors import DegenerateFitError, InputError
+from . import kernels, rotation
+from .rest import DEFAULT_MIN_GAP, GRAIN
+
+__all__ = ["RigidFit", "fit_rigid", "special_procrustes"]
+
+
+class RigidFit(NamedTuple):
+    """Result of :func:`fit_rigid`: ``points ~ rotation @ rest + translation``."""
+
+    rotation: Tensor
+    """R (..., d, d)."""
+    translation: Tensor
+    """(..., d)."""
+    stretch: Tensor
+    """S = R^T A (..., d, d), symmetric."""
+
+    @property
+    def singular_values(self) -> Tensor:
+        """(..., d): descending, the smallest signed."""
+        return torch.linalg.eigvalsh(self.stretch).flip(-1)
+
+    @property
+    def gap(self) -> Tensor:
+        """(s2 + s3) / s1, in 2D (s1 + s2) / s1 (...)."""
+        s = self.singular_values
+        return torch.where(s[..., 0] > 0, (s[..., -2] + s[..., -1]) / s[..., 0], 0.0)
+
+    def apply(self, p: Tensor) -> Tensor:
+        """Carry points p (..., m, d), or one point (d,), from the rest space to the current space."""
+        if p.ndim == 1:
+            return (self.rotation @ p[:, None])[..., 0] + self.translation
+        return p @ self.rotation.mT + self.translation[..., None, :]
+
+
+def fit_rigid(
+    rest: Tensor,
+    points: Tensor,
+    weights: Tensor | None = None,
+    *,
+    on_degenerate: Literal["raise", "clamp"] = "raise",
+    min_gap: float = DEFAULT_MIN_GAP,
+) -> RigidFit:
+    """The rotation and translation that carry `rest` closest to `points`; gradients by all three.
+
+    rest and points (..., n, d) with d = 2 or 3, weights (..., n); leading shapes broadcast. Sets of
+    different sizes: pad them with points of weight zero. "clamp" lets the derivative fade to zero
+    along a spin that the points do not determine; "raise" raises
+    :class:`~pointglue.errors.DegenerateFitError` (and waits for the device, if it is not the CPU).
+    """
+    for name, value in (("rest", rest), ("points", points)):
+        if not isinstance(value, Tensor) or not value.is_floating_point():
+            raise InputError(f"{name} must be a tensor of floating point numbers, got {_kind(value)}")
+        if value.ndim < 2 or value.shape[-1] not in (2, 3) or value.shape[-2] == 0:
+            raise InputError(f"{name} must have shape (..., n, 3) or (..., n, 2), got {tuple(value.shape)}")
+    if rest.shape[-2:] != points.shape[-2:]:
+        raise InputError(
+            f"points must match rest in (n, d) = {tuple(rest.shape[-2:])}, got {tuple(points.shape[-2:])}"
+        )
+    if on_degenerate not in ("raise", "clamp"):
+        raise InputError(f"on_degenerate must be 'raise' or 'clamp', got {on_degenerate!r}")
+    if weights is None:
+        weights = points.new_ones(rest.shape[-2])
+    elif weights.ndim == 0 or weights.shape[-1] != rest.shape[-2]:
+        raise InputError(f"weights must have shape (..., {rest.shape[-2]}), got {tuple(weights.shape)}")
+    w = weights[..., None] / weights.sum(-1)[..., None, None]
+    rest_centroid, centroid = (w * rest).sum(-2), (w * points).sum(-2)
+    offsets = points - centroid[..., None, :]
+    moment = offsets.mT @ (w * (rest - rest_centroid[..., None, :]))
+    R = _nearest_rotation(moment, min_gap, on_degenerate == "raise")
+    translation = centroid - (R @ rest_centroid[..., None])[..., 0]
+    return RigidFit(R, translation, _symmetric(R.mT @ moment))
+
+
+def special_procrustes(
+    M: Tensor, regularization: float = 0.0, return_singular_values: bool = False
+) -> Tensor | tuple[Tensor, Tensor]:
+    """The rotation R that minimises ``|M - R|``, for a batch M (..., d, d), d = 2 or 3; as in RoMa.
+
+    `regularization` adds ``2 regularization (M - R)`` to the gradient of backward passes, as if the loss had
+    a term ``regularization |M - R|^2``. With `return_singular_values` also the singular values, the
+    smallest signed. There is no `gradient_eps`: the derivative is exact wherever R is determined and
+    fades to zero along a spin that is not.
+    """
+    if not isinstance(M, Tensor) or not M.is_floating_point() or M.shape[-2:] not in ((2, 2), (3, 3)):
+        raise InputError(f"M must be a floating point tensor (..., 3, 3) or (..., 2, 2), got {_kind(M)}")
+    R = _nearest_rotation(M, DEFAULT_MIN_GAP, False)
+    values = torch.linalg.eigvalsh(_symmetric(R.mT @ M)).flip(-1) if return_singular_values else None
+    if regularization:
+        R = _Regularised.apply(M, R, regularization)
+    return R if values is None else (R, values)
+
+
+def _kind(value: object) -> str:
+    if isinstance(value, Tensor):
+        return f"shape {tuple(value.shape)} of {value.dtype}"
+    return type(value).__name__
+
+
+def _nearest_rotation(M: Tensor, min_gap: float, must_be_regular: bool) -> Tensor:
+    if M.shape[-1] == 3:
+        R: Tensor = _Rotation.apply(M, min_gap, must_be_regular)
+        return R
+    # As in `kernels`: the largest singular value out of the plane keeps the rotation in it. R does
+    # not depend on that number, so it is a constant.
+    A = M.detach()
+    a, b, c, d = A[..., 0, 0], A[..., 0, 1], A[..., 1, 0], A[..., 1, 1]
+    s1 = 0.5 * (torch.hypot(a + d, c - b) + torch.hypot(a - d, c + b))
+    lifted = torch.nn.functional.pad(M, (0, 1, 0, 1))
+    out_of_plane = torch.zeros(3, 3, dtype=M.dtype, device=M.device)
+    out_of_plane[2, 2] = 1.0
+    R = _Rotation.apply(lifted + s1[..., None, None] * out_of_plane, min_gap, must_be_regular)
+    return R[..., :2, :2]
+
+
+def _symmetric(S: Tensor) -> Tensor:
+    return 0.5 * (S + S.mT)
+
+
+def _cross(w: Tensor) -> Tensor:
+    """[w]x (..., 3, 3)."""
+    x, y, z = w.unbind(-1)
+    o = torch.zeros_like(x)
+    return torch.stack([o, -z, y, z, o, -x, -y, x, o], -1).unflatten(-1, (3, 3))
+
+
+def _vee(M: Tensor) -> Tensor:
+    """The vector of M - M^T."""
+    return torch.stack([M[..., 2, 1] - M[..., 1, 2], M[..., 0, 2] - M[..., 2, 0], M[..., 1, 0] - M[..., 0, 1]], -1)
+
+
+def _trace_minus(S: Tensor) -> Tensor:
+    """tr(S) I - S."""
+    trace = S.diagonal(dim1=-2, dim2=-1).sum(-1)
+    return trace[..., None, None] * torch.eye(3, dtype=S.dtype, device=S.device) - S
+
+
+def _spin(S: Tensor, k: Tensor, min_gap: float) -> Tensor:
+    """omega = (tr(S) I - S)^-1 k, fading to zero along a free spin as `rotation.spin_compliance` does."""
+    H = _trace_minus(S)
+    with torch.no_grad():
+        mu, V = torch.linalg.eigh(H.detach())
+        threshold = min_gap * (H.diagonal(dim1=-2, dim2=-1).sum(-1) / 2 - mu[..., 0])
+        threshold = threshold[..., None]
+        fading = mu.clamp_min(0) / torch.where(threshold > 0, threshold * threshold, torch.inf)
+        regular = mu > threshold
+        clamped = (V * torch.where(regular, 1 / mu, fading)[..., None, :]) @ V.mT
+        regular = regular.all(-1)[..., None]
+    # Only the solve is differentiated: the eigenvectors only serve where there is no derivative.
+    safe = torch.where(regular[..., None], H, torch.eye(3, dtype=H.dtype, device=H.device))
+    solved = torch.linalg.solve(safe, k[..., None])[..., 0]
+    return torch.where(regular, solved, (clamped @ k[..., None])[..., 0])
+
+
+def _turn(M: Tensor, R: Tensor, D: Tensor, min_gap: float) -> Tensor:
+    """DR(M)[D] = R [omega]x in plain torch."""
+    return R @ _cross(_spin(_symmetric(R.mT @ M), _vee(R.mT @ D), min_gap))
+
+
+def _turn_second(M: Tensor, R: Tensor, D1: Tensor, D2: Tensor, min_gap: float) -> Tensor:
+    """D2R(M)[D1, D2]; the formula of `algebra.turn_second`."""
+    S = _symmetric(R.mT @ M)
+    B1, B2 = R.mT @ D1, R.mT @ D2
+    w1, w2 = _spin(S, _vee(B1), min_gap), _spin(S, _vee(B2), min_gap)
+    T1 = _trace_minus(_symmetric(B1 - _cross(w1) @ S))
+    T2 = _trace_minus(_symmetric(B2 - _cross(w2) @ S))
+    c1, c2 = w1[..., None], w2[..., None]
+    k = T1 @ c2 + T2 @ c1 - _cross(w1) @ (S @ c2)
+    return R @ (_cross(w2) @ _cross(w1) - _cross(_spin(S, k[..., 0], min_gap)))
+
+
+def _rows(M: Tensor) -> Array:
+    """Matrices as rows of nine, for a kernel."""
+    return np.ascontiguousarray(M.to(torch.float64).numpy(force=True)).reshape(-1, 9)
+
+
+def _moved(batched: tuple[Any, ...], dims: tuple[int | None, ...], size: int) -> list[Any]:
+    """Arguments of a vmapped call with the mapped axis in front, whether they had it or not."""
+    return [
+        value if not isinstance(value, Tensor)
+        else value.expand(size, *value.shape) if dim is None
+        else value.movedim(dim, 0)
+        for value, dim in zip(batched, dims, strict=True)
+    ]  # fmt: skip
+
+
+class _Rotation(Function):  # type: ignore[misc]
+    """M (..., 3, 3) -> R."""
+
+    @staticmethod
+    def forward(M: Tensor, min_gap: float, must_be_regular: bool) -> Tensor:
+        if M.device.type == "cpu":
+            A = _rows(M)
+            R, status = np.empty_like(A), np.empty(len(A), np.uint8)
+            run(rotation.rotations, len(A), GRAIN, A, np.eye(3).reshape(1, 9), min_gap, R, status)
+            if (status == rotation.NOT_FINITE).any():
+                raise InputError("the points, rest, weights or matrices must be finite, got nan or inf")
+            degenerate = bool(status.any())
+            result = torch.from_numpy(R).reshape(M.shape).to(M.dtype)
+        else:
+            U, s, Vh = torch.linalg.svd(M)
+            sign = torch.linalg.det(U @ Vh).sign()
+            result = torch.cat([U[..., :2], U[..., 2:] * sign[..., None, None]], -1) @ Vh
+            degenerate = must_be_regular and bool((s[..., 1] + sign * s[..., 2] < min_gap * s[..., 0]).any())
+        if must_be_regular and degenerate:
+            raise DegenerateFitError(
+                "the points of at least one set do not determine a rotation: they coincide, lie on a line or are "
+                "mirrored. Pass on_degenerate='clamp' to hold the free spin."
+            )
+        return result
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        M, ctx.min_gap, _ = inputs
+        ctx.save_for_backward(M, output)
+        ctx.save_for_forward(M, output)
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> tuple[Tensor, None, None]:
+        M, R = ctx.saved_tensors
+        return _Turn.apply(M, R, g, ctx.min_gap), None, None
+
+    @staticmethod
+    def jvp(ctx: Any, dM: Tensor, *_: Any) -> Tensor:
+        M, R = ctx.saved_tensors
+        result: Tensor = _Turn.apply(M, R, dM, ctx.min_gap)
+        return result
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple[int | None, ...], *inputs: Any) -> tuple[Tensor, int]:
+        return _Rotation.apply(*_moved(inputs, in_dims, info.batch_size)), 0
+
+
+class _Turn(Function):  # type: ignore[misc]
+    """(M, D) -> DR(M)[D]. R is passed along to save its computation; it counts as part of M."""
+
+    @staticmethod
+    def forward(M: Tensor, R: Tensor, D: Tensor, min_gap: float) -> Tensor:
+        if M.device.type != "cpu":
+            return _turn(M, R, D, min_gap)
+        A, rotations, rates = _rows(M), _rows(R), _rows(D.expand(M.shape))
+        out = np.empty_like(A)
+        run(kernels.turns_of_matrices, len(A), GRAIN, A, rotations, rates, min_gap, out)
+        return torch.from_numpy(out).reshape(M.shape).to(M.dtype)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        M, _, D, ctx.min_gap = inputs
+        ctx.save_for_backward(M, D)
+        ctx.save_for_forward(M, D)
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> tuple[Tensor, None, Tensor, None]:
+        M, D = ctx.saved_tensors
+        R = _Rotation.apply(M, ctx.min_gap, False)
+        return _TurnSecond.apply(M, R, D, g, ctx.min_gap), None, _Turn.apply(M, R, g, ctx.min_gap), None
+
+    @staticmethod
+    def jvp(ctx: Any, dM: Tensor | None, _: Any, dD: Tensor | None, *__: Any) -> Tensor:
+        M, D = ctx.saved_tensors
+        R = _Rotation.apply(M, ctx.min_gap, False)
+        parts = []
+        if dM is not None:
+            parts.append(_TurnSecond.apply(M, R, D, dM, ctx.min_gap))
+        if dD is not None:
+            parts.append(_Turn.apply(M, R, dD, ctx.min_gap))
+        return sum(parts[1:], parts[0])
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple[int | None, ...], *inputs: Any) -> tuple[Tensor, int]:
+        return _Turn.apply(*_moved(inputs, in_dims, info.batch_size)), 0
+
+
+class _TurnSecond(Function):  # type: ignore[misc]
+    """(M, D1, D2) -> D2R(M)[D1, D2]. R as in `_Turn`."""
+
+    @staticmethod
+    def forward(M: Tensor, R: Tensor, D1: Tensor, D2: Tensor, min_gap: float) -> Tensor:
+        return _turn_second(M, R, D1, D2, min_gap)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        M, _, D1, D2, ctx.min_gap = inputs
+        ctx.save_for_backward(M, D1, D2)
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> tuple[Tensor, None, Tensor, Tensor, None]:
+        def second(M: Tensor, D1: Tensor, D2: Tensor) -> Tensor:
+            return _turn_second(M, _Rotation.apply(M, ctx.min_gap, False), D1, D2, ctx.min_gap)
+
+        _, pull_back = torch.func.vjp(second, *ctx.saved_tensors)
+        gM, gD1, gD2 = pull_back(g)
+        return gM, None, gD1, gD2, None
+
+    @staticmethod
+    def jvp(ctx: Any, *_: Any) -> Tensor:
+        # PyTorch drops the derivative of a custom jvp under an outer forward mode without a word.
+        raise NotImplementedError(
+            "three nested forward-mode derivatives of a rigid fit: take the outermost in reverse mode (jacrev, grad)"
+        )
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple[int | None, ...], *inputs: Any) -> tuple[Tensor, int]:
+        return _TurnSecond.apply(*_moved(inputs, in_dims, info.batch_size)), 0
+
+
+class _Regularised(Function):  # type: ignore[misc]
+    """R unchanged; its backward pass also pulls M towards R."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(M: Tensor, R: Tensor, regularization: float) -> Tensor:
+        return R.clone()
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        M, R, ctx.regularization = inputs
+        ctx.save_for_backward(M, R)
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> tuple[Tensor, Tensor, None]:
+        M, R = ctx.saved_tensors
+        return 2.0 * ctx.regularization * (M - R), g, None
+
+    @staticmethod
+    def jvp(ctx: Any, dM: Tensor, dR: Tensor, _: Any) -> Tensor:
+        return dR.clone()
