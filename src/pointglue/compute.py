@@ -14,6 +14,7 @@ import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
+from itertools import pairwise
 from typing import Any, TypeVar
 
 import numba
@@ -52,6 +53,7 @@ class _Compilation(event.Listener):  # type: ignore[misc]
     default_setting = numba.config.SLP_VECTORIZE
 
     def on_start(self, event: Any) -> None:
+        """Numba begins with a function."""
         if not event.data["dispatcher"].py_func.__module__.startswith("pointglue."):
             return
         numba.config.SLP_VECTORIZE = 1
@@ -64,6 +66,7 @@ class _Compilation(event.Listener):  # type: ignore[misc]
             )
 
     def on_end(self, event: Any) -> None:
+        """Numba is done with a function."""
         numba.config.SLP_VECTORIZE = self.default_setting
 
 
@@ -113,10 +116,7 @@ def run(function: Callable[..., Any], count: int, grain: int, *arguments: Any) -
         function(0, count, *arguments)
         return
     pool = _pool(parts - 1, os.getpid())
-    others = [
-        pool.submit(function, start, stop, *arguments)
-        for start, stop in zip(bounds[1:-1], bounds[2:], strict=True)
-    ]
+    others = [pool.submit(function, start, stop, *arguments) for start, stop in pairwise(bounds[1:])]
     try:
         function(bounds[0], bounds[1], *arguments)
     finally:

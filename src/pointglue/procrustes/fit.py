@@ -44,7 +44,8 @@ class RigidFit:
     def _public(self, values: Array, *tail: int) -> Array:
         """Flat results in the shape, dimension and dtype that the caller gave."""
         d = self.shape.dimension
-        cut = values.reshape(*self.batch_shape, *tail)[(..., *(slice(d) for _ in tail))]
+        full = values.reshape(*self.batch_shape, *tail)
+        cut = full[..., :d] if len(tail) == 1 else full[..., :d, :d]
         return cut.astype(self.dtype)
 
     @cached_property
@@ -78,7 +79,7 @@ class RigidFit:
     def gap(self) -> Array:
         """(s2 + s3) / s1, in 2D (s1 + s2) / s1 (...): 0 free spin, 2 best; R is known to eps / gap."""
         s1, s2, s3 = self._singular_values.T
-        gap = np.divide(s2 + s3, s1, out=np.zeros_like(s1), where=s1 > 0.0)
+        gap: Array = np.divide(s2 + s3, s1, out=np.zeros_like(s1), where=s1 > 0.0)
         return gap.reshape(self.batch_shape).astype(self.dtype)
 
     @cached_property
@@ -321,11 +322,15 @@ class RigidFit:
         if values is not None:
             given = as_reals(name, values)
             require_finite(name, given)
+            expected = (*self.batch_shape, *(d,) * rank)
             try:
-                full[(..., *(slice(d),) * rank)] = np.broadcast_to(given, (*self.batch_shape, *(d,) * rank))
+                wide = np.broadcast_to(given, expected)
             except ValueError as error:
-                expected = (*self.batch_shape, *(d,) * rank)
                 raise InputError(f"{name} must have shape {expected}, got {given.shape}") from error
+            if rank == 1:
+                full[..., :d] = wide
+            else:
+                full[..., :d, :d] = wide
         return full.reshape(math.prod(self.batch_shape), 3**rank)
 
 

@@ -17,6 +17,7 @@ from .algebra import product, times_cross, turn, turn_second
 from .rotation import (
     BLOCK,
     LEAST_D,
+    LEAST_MOMENT,
     REGULAR,
     SCRATCH,
     WORK,
@@ -89,6 +90,8 @@ def fit(start, stop, points, offsets, indices, q, planar, previous, min_gap, R, 
             n = base + m
             status[n] = REGULAR
             if block_failed(scratch, m):
+                if np.abs(moments[m]).max() < LEAST_MOMENT:
+                    moments[m] = 0.0
                 status[n] = settled_rotation(
                     moments[m], turned[m], s, previous[n % len(previous)], min_gap, work
                 )

@@ -140,7 +140,7 @@ class RestShape:
         count = self.point_count if self.ragged else self.point_count // math.prod(self.batch_shape)
         if posed.shape[-2:] != (count, self.dimension):
             raise InputError(
-                f"points must have shape (..., {count}, {self.dimension}) to match rest, got shape {posed.shape}"
+                f"points must have shape (..., {count}, {self.dimension}) like rest, got shape {posed.shape}"
             )
         if on_degenerate not in ("raise", "clamp"):
             raise InputError(f"on_degenerate must be 'raise' or 'clamp', got {on_degenerate!r}")

@@ -34,7 +34,8 @@ MOST_DEFECT = 2e-8
 LEAST_SQUARE = 1e-45
 MOST_SQUARE = 1e45
 
-# Largest moment below which the products of coordinates may have underflowed: nothing is known then.
+# Moments below this may have lost digits to underflow, and have derivatives that overflow: they count
+# as zero in a fit.
 LEAST_MOMENT = 1e-290
 WORK = 39  # numbers of scratch space that the routines for a single matrix share
 
@@ -113,7 +114,7 @@ def _coefficients(scratch, least_d):
         i2 = 0.5 * (x * x - f)
         D = x * i2 - d
         w = v * (2.0 - v * D)
-        w = w if D > least_d * x * x * x else math.nan
+        w = w if least_d * x * x * x < D else math.nan
         w = w if f > LEAST_SQUARE else math.nan
         w = w if f < MOST_SQUARE else math.nan
         scratch[m], scratch[BLOCK + m], scratch[2 * BLOCK + m] = (x * x - i2) * w, x * w, w
@@ -295,9 +296,9 @@ def settled_rotation(A, R, s, previous, min_gap, work):
     """
     if not robust_rotation(A, R, s, work):
         return NOT_FINITE
-    if s[1] + s[2] >= min_gap * s[0] and s[0] >= LEAST_MOMENT:
+    if s[1] + s[2] >= min_gap * s[0] and s[0] > 0.0:
         return REGULAR
-    if s[0] < LEAST_MOMENT:
+    if s[0] == 0.0:
         for j in range(9):
             R[j] = previous[j]
         return DEGENERATE

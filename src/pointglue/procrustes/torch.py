@@ -87,13 +87,16 @@ def fit_rigid(
         weights = points.new_ones(rest.shape[-2])
     elif weights.ndim == 0 or weights.shape[-1] != rest.shape[-2]:
         raise InputError(f"weights must have shape (..., {rest.shape[-2]}), got {tuple(weights.shape)}")
+    dtype = torch.promote_types(rest.dtype, points.dtype)
+    # In 64 bits, as the NumPy path computes: otherwise rounding alone gives a line some width.
+    rest, points, weights = rest.double(), points.double(), weights.double()
     w = weights[..., None] / weights.sum(-1)[..., None, None]
     rest_centroid, centroid = (w * rest).sum(-2), (w * points).sum(-2)
     offsets = points - centroid[..., None, :]
     moment = offsets.mT @ (w * (rest - rest_centroid[..., None, :]))
     R = _nearest_rotation(moment, min_gap, on_degenerate == "raise")
     translation = centroid - (R @ rest_centroid[..., None])[..., 0]
-    return RigidFit(R, translation, _symmetric(R.mT @ moment))
+    return RigidFit(R.to(dtype), translation.to(dtype), _symmetric(R.mT @ moment).to(dtype))
 
 
 def special_procrustes(
@@ -150,7 +153,9 @@ def _cross(w: Tensor) -> Tensor:
 
 def _vee(M: Tensor) -> Tensor:
     """The vector of M - M^T."""
-    return torch.stack([M[..., 2, 1] - M[..., 1, 2], M[..., 0, 2] - M[..., 2, 0], M[..., 1, 0] - M[..., 0, 1]], -1)
+    return torch.stack(
+        [M[..., 2, 1] - M[..., 1, 2], M[..., 0, 2] - M[..., 2, 0], M[..., 1, 0] - M[..., 0, 1]], -1
+    )
 
 
 def _trace_minus(S: Tensor) -> Tensor:
@@ -228,8 +233,8 @@ class _Rotation(Function):  # type: ignore[misc]
             degenerate = must_be_regular and bool((s[..., 1] + sign * s[..., 2] < min_gap * s[..., 0]).any())
         if must_be_regular and degenerate:
             raise DegenerateFitError(
-                "the points of at least one set do not determine a rotation: they coincide, lie on a line or are "
-                "mirrored. Pass on_degenerate='clamp' to hold the free spin."
+                "the points of at least one set do not determine a rotation: they coincide, lie on a line "
+                "or are mirrored. Pass on_degenerate='clamp' to hold the free spin."
             )
         return result
 
@@ -320,7 +325,7 @@ class _TurnSecond(Function):  # type: ignore[misc]
     def jvp(ctx: Any, *_: Any) -> Tensor:
         # PyTorch drops the derivative of a custom jvp under an outer forward mode without a word.
         raise NotImplementedError(
-            "three nested forward-mode derivatives of a rigid fit: take the outermost in reverse mode (jacrev, grad)"
+            "three nested forward-mode derivatives of a rigid fit: take the outermost in reverse mode"
         )
 
     @staticmethod
