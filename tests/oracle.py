@@ -33,7 +33,9 @@ def exact_fit(rest, points, weights):
         A = mp.matrix(d, d)
         for j in range(d):
             for k in range(d):
-                A[j, k] = mp.fsum(w[i] * (Y[i, j] - centroid[j]) * (X[i, k] - rest_centroid[k]) for i in range(n))
+                A[j, k] = mp.fsum(
+                    w[i] * (Y[i, j] - centroid[j]) * (X[i, k] - rest_centroid[k]) for i in range(n)
+                )
         R, _ = exact_rotation(A)
         return R, centroid - R * rest_centroid
 

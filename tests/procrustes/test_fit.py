@@ -73,7 +73,9 @@ def test_plane_by_complex_numbers(rng):
     z = (rest - np.average(rest, axis=0, weights=w)) @ [1, 1j]
     y = (points - np.average(points, axis=1, weights=w, keepdims=True).reshape(20, 1, 2)) @ [1, 1j]
     phase = (w * y * z.conj()).sum(-1)
-    np.testing.assert_allclose(fit.rotation[:, 0, 0] + 1j * fit.rotation[:, 1, 0], phase / abs(phase), atol=1e-14)
+    np.testing.assert_allclose(
+        fit.rotation[:, 0, 0] + 1j * fit.rotation[:, 1, 0], phase / abs(phase), atol=1e-14
+    )
     np.testing.assert_allclose(fit.singular_values.sum(-1), abs(phase) / w.sum(), rtol=1e-13)
     np.testing.assert_allclose(fit.gap, fit.singular_values.sum(-1) / fit.singular_values[:, 0], rtol=1e-13)
 
@@ -93,7 +95,9 @@ def test_reported_quantities(d, rng):
     np.testing.assert_allclose(fit.gap, (s[:, -2] + s[:, -1]) / s[:, 0], rtol=1e-10)
     np.testing.assert_allclose(fit.centroid, np.einsum("i,bij->bj", w, points), atol=1e-15)
     moved = fit.apply(rest)
-    np.testing.assert_allclose(moved, rest @ np.swapaxes(fit.rotation, 1, 2) + fit.translation[:, None], atol=1e-14)
+    np.testing.assert_allclose(
+        moved, rest @ np.swapaxes(fit.rotation, 1, 2) + fit.translation[:, None], atol=1e-14
+    )
     np.testing.assert_allclose(fit.apply(rest[0]), moved[:, 0], atol=1e-15)
 
 
@@ -115,7 +119,7 @@ def test_equivariance(d, rng):
 
 def test_rigid_motion_is_recovered_far_from_the_origin(rng):
     """A body of size 1 at a distance of 1e6: nothing but the rounding of its coordinates is lost."""
-    rest = rng.standard_normal((8, 3)) + [1e6, -2e6, 3e6]
+    rest = rng.standard_normal((8, 3)) + np.array([1e6, -2e6, 3e6])
     Q = random_rotation(rng)
     fit = pg.fit_rigid(rest, rest @ Q.T)
     assert np.abs(fit.rotation - Q).max() < 1e-8
@@ -144,12 +148,38 @@ def test_leading_shapes_broadcast(rest_shape, weight_shape, points_shape, rng):
     w = np.broadcast_to(w, (*full, 7))
     d1, gR, gt = rng.standard_normal(points.shape), rng.standard_normal((3, 3)), rng.standard_normal(3)
     p, g = rng.standard_normal((2, 3)), rng.standard_normal((2, 3))
-    batched = [fit.rotation, fit.translation, *fit.jvp(d1), fit.vjp(gR, gt), fit.jacobian(p), *fit.second(d1, d1)]
-    batched += [fit.hessian(p, g), fit.hessian_product(p, g, d1), fit.apply(p), fit.singular_values, fit.stretch]
+    batched = [
+        fit.rotation,
+        fit.translation,
+        *fit.jvp(d1),
+        fit.vjp(gR, gt),
+        fit.jacobian(p),
+        *fit.second(d1, d1),
+    ]
+    batched += [
+        fit.hessian(p, g),
+        fit.hessian_product(p, g, d1),
+        fit.apply(p),
+        fit.singular_values,
+        fit.stretch,
+    ]
     for index in np.ndindex(full):
         one, d = pg.fit_rigid(rest[index], points[index], w[index]), d1[index]
-        single = [one.rotation, one.translation, *one.jvp(d), one.vjp(gR, gt), one.jacobian(p), *one.second(d, d)]
-        single += [one.hessian(p, g), one.hessian_product(p, g, d), one.apply(p), one.singular_values, one.stretch]
+        single = [
+            one.rotation,
+            one.translation,
+            *one.jvp(d),
+            one.vjp(gR, gt),
+            one.jacobian(p),
+            *one.second(d, d),
+        ]
+        single += [
+            one.hessian(p, g),
+            one.hessian_product(p, g, d),
+            one.apply(p),
+            one.singular_values,
+            one.stretch,
+        ]
         for many, alone in zip(batched, single, strict=True):
             np.testing.assert_array_equal(many[index], alone)  # bit for bit
 

@@ -100,7 +100,7 @@ def test_backward_stable(name, scale, rng):
     """Some matrix within rounding of A has exactly this rotation: R^T A is symmetric and maximal."""
     s = np.array({**NASTY, **SINGULAR}[name])
     A = matrices_with(s, rng, scale)
-    R, status = rotations(A, min_gap=1e-300)
+    R, _ = rotations(A, min_gap=1e-300)
     assert_proper(R)
     S = np.swapaxes(R, 1, 2) @ (A / scale)
     assert np.abs(S - np.swapaxes(S, 1, 2)).max() < 40 * EPS

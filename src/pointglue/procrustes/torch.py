@@ -104,10 +104,10 @@ def special_procrustes(
 ) -> Tensor | tuple[Tensor, Tensor]:
     """The rotation R that minimises ``|M - R|``, for a batch M (..., d, d), d = 2 or 3; as in RoMa.
 
-    `regularization` adds ``2 regularization (M - R)`` to the gradient of backward passes, as if the loss had
-    a term ``regularization |M - R|^2``. With `return_singular_values` also the singular values, the
-    smallest signed. There is no `gradient_eps`: the derivative is exact wherever R is determined and
-    fades to zero along a spin that is not.
+    `regularization` adds ``regularization (M - R)`` to the gradient by M of backward passes, which
+    draws M towards R as a term of the loss would; forward mode is left alone. With
+    `return_singular_values` also the singular values, the smallest signed. There is no `gradient_eps`:
+    the derivative is exact wherever R is determined and fades to zero along a spin that is not.
     """
     if not isinstance(M, Tensor) or not M.is_floating_point() or M.shape[-2:] not in ((2, 2), (3, 3)):
         raise InputError(f"M must be a floating point tensor (..., 3, 3) or (..., 2, 2), got {_kind(M)}")
@@ -125,6 +125,14 @@ def _kind(value: object) -> str:
 
 
 def _nearest_rotation(M: Tensor, min_gap: float, must_be_regular: bool) -> Tensor:
+    if torch.compiler.is_compiling():
+        # torch.compile cannot see into the kernels: it has to break its graph here. (As a decorator
+        # this would cost everybody a second of import.)
+        return torch.compiler.disable(_rotation_of)(M, min_gap, must_be_regular)
+    return _rotation_of(M, min_gap, must_be_regular)
+
+
+def _rotation_of(M: Tensor, min_gap: float, must_be_regular: bool) -> Tensor:
     if M.shape[-1] == 3:
         R: Tensor = _Rotation.apply(M, min_gap, must_be_regular)
         return R
@@ -350,7 +358,7 @@ class _Regularised(Function):  # type: ignore[misc]
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor, Tensor, None]:
         M, R = ctx.saved_tensors
-        return 2.0 * ctx.regularization * (M - R), g, None
+        return ctx.regularization * (M - R), g, None
 
     @staticmethod
     def jvp(ctx: Any, dM: Tensor, dR: Tensor, _: Any) -> Tensor:

@@ -1,0 +1,87 @@
+"""The JAX front: jit, vmap, grad, hessian; against JAX's numerical check and the NumPy path."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.test_util import check_grads
+
+import pointglue as pg
+from pointglue.errors import InputError
+from pointglue.procrustes.jax import fit_rigid, special_procrustes
+
+CASES = {
+    "random": np.random.default_rng(1).standard_normal((2, 3, 3)),
+    "reflected": np.diag([1.0, 0.8, -0.5]),
+    "repeated singular values": np.eye(3),
+    "coplanar": np.diag([2.0, 1.0, 0.0]),
+    "plane": np.random.default_rng(1).standard_normal((2, 2, 2)),
+}
+
+
+@pytest.fixture(autouse=True)
+def double_precision():
+    with jax.enable_x64(True):
+        yield
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_derivatives_to_second_order(name):
+    check_grads(special_procrustes, (CASES[name],), order=2, modes=("fwd", "rev"))
+
+
+@pytest.mark.parametrize("d", [2, 3])
+def test_matches_the_numpy_path(d, rng):
+    rest, points, w = rng.standard_normal((7, d)), rng.standard_normal((5, 7, d)), rng.random(7)
+    fit, reference = jax.jit(fit_rigid)(rest, points, w), pg.fit_rigid(rest, points, w)
+    for name in ("rotation", "translation", "stretch", "singular_values", "gap"):
+        np.testing.assert_allclose(getattr(fit, name), getattr(reference, name), atol=1e-13)
+    np.testing.assert_allclose(fit.apply(jnp.asarray(rest)), reference.apply(rest), atol=1e-13)
+    np.testing.assert_allclose(fit.apply(jnp.asarray(rest[0])), reference.apply(rest[0]), atol=1e-13)
+    gR, gt = rng.standard_normal((5, d, d)), rng.standard_normal((5, d))
+    _, pull_back = jax.vjp(lambda x: fit_rigid(rest, x, w)[:2], points)
+    np.testing.assert_allclose(pull_back((gR, gt))[0], reference.vjp(gR, gt), atol=1e-12)
+
+
+def test_hessian_under_jit_and_vmap(rng):
+    rest, points = rng.standard_normal((5, 3)), rng.standard_normal((4, 5, 3))
+    p, g = rng.standard_normal(3), rng.standard_normal(3)
+    H = jax.jit(jax.vmap(jax.hessian(lambda x: fit_rigid(rest, x).apply(p) @ g)))(points)
+    expected = pg.fit_rigid(rest, points).hessian(p, g).transpose(0, 1, 3, 2, 4)
+    np.testing.assert_allclose(H, expected, atol=1e-11 * np.abs(expected).max())
+
+
+def test_gradients_by_rest_and_weights(rng):
+    arguments = rng.standard_normal((4, 3)), rng.standard_normal((4, 3)), rng.random(4) + 0.1
+    check_grads(lambda *a: fit_rigid(*a)[:2], arguments, order=2)
+
+
+def test_degenerate_is_finite_and_tells(rng):
+    line = np.outer(np.arange(4.0), [1, 2, 3])
+    assert fit_rigid(line, line).gap < 1e-8
+    gradient = jax.grad(lambda x: fit_rigid(line, x).rotation.sum())(line)
+    assert jnp.isfinite(gradient).all()
+    assert jnp.isfinite(jax.hessian(lambda x: fit_rigid(line, x).rotation.sum())(line)).all()
+    assert (jax.grad(lambda m: special_procrustes(m).sum())(jnp.zeros((3, 3))) == 0).all()
+
+
+def test_single_precision_knows_a_line(rng):
+    with jax.enable_x64(False):
+        line = jnp.asarray(np.outer(np.linspace(0, 1, 5), [1, 2, 3]), jnp.float32)
+        gradient = jax.grad(lambda x: fit_rigid(line, x).rotation.sum())(line)
+        assert fit_rigid(line, line).rotation.dtype == jnp.float32
+        assert jnp.abs(gradient).max() < 100  # 1e5 and more if rounding were taken for width
+
+
+@pytest.mark.parametrize(
+    ("call", "match"),
+    [
+        (lambda x: fit_rigid(x[0], x), r"rest must have shape \(\.\.\., n, 3\).*got \(3,\)"),
+        (lambda x: fit_rigid(x, x[:2]), r"points must match rest"),
+        (lambda x: fit_rigid(x, x, x[:2, 0]), r"weights must have shape \(\.\.\., 4\), got \(2,\)"),
+        (special_procrustes, r"M must have shape \(\.\.\., 3, 3\).*got \(4, 3\)"),
+    ],
+)
+def test_bad_input(call, match, rng):
+    with pytest.raises(InputError, match=match):
+        call(rng.standard_normal((4, 3)))
