@@ -49,25 +49,23 @@ class _Compilation(event.Listener):  # type: ignore[misc]
     else's function is compiled under that setting.
     """
 
-    said = False
-    default_setting = numba.config.SLP_VECTORIZE
+    def __init__(self) -> None:
+        self.said = False
+        self.settings: list[int] = []  # compiling one function may start on the next it calls
 
     def on_start(self, event: Any) -> None:
         """Numba begins with a function."""
+        self.settings.append(numba.config.SLP_VECTORIZE)
         if not event.data["dispatcher"].py_func.__module__.startswith("pointglue."):
             return
         numba.config.SLP_VECTORIZE = 1
         if not self.said:
             self.said = True
-            print(
-                "pointglue: compiling kernels (first run only, cached on disk) ...",
-                file=sys.stderr,
-                flush=True,
-            )
+            print("pointglue: compiling kernels (first run only, cached on disk) ...", file=sys.stderr, flush=True)
 
     def on_end(self, event: Any) -> None:
         """Numba is done with a function."""
-        numba.config.SLP_VECTORIZE = self.default_setting
+        numba.config.SLP_VECTORIZE = self.settings.pop()
 
 
 event.register("numba:compile", _Compilation())

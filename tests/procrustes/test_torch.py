@@ -109,6 +109,7 @@ def test_func_transforms(rng):
     torch.testing.assert_close(vmap(lambda x: fit_rigid(rest, x).rotation)(x), fit_rigid(rest, x).rotation)
 
 
+@pytest.mark.filterwarnings("ignore:The .grad attribute")  # torch.compile inspects what it traces
 def test_torch_compile_goes_around_the_kernels(rng):
     M = tensor(rng.standard_normal((5, 3, 3)))
     expected = 2 * special_procrustes(1.5 * M)

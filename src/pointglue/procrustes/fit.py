@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from ..checks import Array, as_reals, require_finite
 from ..compute import run
 from ..errors import InputError
-from . import curvature, kernels
+from . import curvature, kernels, rotation
 
 if TYPE_CHECKING:
     from .rest import RestShape
@@ -99,7 +99,7 @@ class RigidFit:
     def _compliance(self) -> Array:
         """G = (tr(S) I - S)^-1 of every fit, flat: the spin that a moment of point motions causes."""
         G = np.empty_like(self._R)
-        run(kernels.compliances, len(G), 8192, self._R, self._A, self.min_gap, G)
+        run(rotation.compliances, len(G), 8192, self._R, self._A, self.min_gap, G)
         return G
 
     def _rotated_rest_centroid(self, matrices: Array) -> Array:

@@ -13,7 +13,7 @@ import math
 import numpy as np
 
 from ..compute import kernel
-from .algebra import product, times_cross, turn, turn_second
+from .algebra import turn, turn_second
 from .rotation import (
     BLOCK,
     LEAST_D,
@@ -25,14 +25,13 @@ from .rotation import (
     block_rotations,
     robust_rotation,
     settled_rotation,
-    spin_compliance,
     stretch,
 )
 
 
 @kernel
-def _moment(points, f, first, last, indices, q, A, t):
-    """[A | t] = sum x q^T of one group, x measured from its first point.
+def _moment(points, f, first, last, indices, q, A, m, t, n):
+    """[A[m] | t[n]] = sum x q^T of one group, x measured from its first point.
 
     So measured the sums do not suffer from a group far from the origin, and the choice of the point
     drops out of A because the rest offsets are centred.
@@ -58,8 +57,10 @@ def _moment(points, f, first, last, indices, q, A, t):
         a21 += z * q1
         a22 += z * q2
         a23 += z * q3
-    A[0], A[1], A[2], A[3], A[4], A[5], A[6], A[7], A[8] = a00, a01, a02, a10, a11, a12, a20, a21, a22
-    t[0], t[1], t[2] = ox + a03, oy + a13, oz + a23
+    A[m, 0], A[m, 1], A[m, 2] = a00, a01, a02
+    A[m, 3], A[m, 4], A[m, 5] = a10, a11, a12
+    A[m, 6], A[m, 7], A[m, 8] = a20, a21, a22
+    t[n, 0], t[n, 1], t[n, 2] = ox + a03, oy + a13, oz + a23
 
 
 @kernel
@@ -82,7 +83,7 @@ def fit(start, stop, points, offsets, indices, q, planar, previous, min_gap, R, 
                 moments[m, j] = 0.0
         for m in range(count):
             f, k = divmod(base + m, groups)
-            _moment(points, f, offsets[k], offsets[k + 1], indices, q, moments[m], t[base + m])
+            _moment(points, f, offsets[k], offsets[k + 1], indices, q, moments, m, t, base + m)
             if planar:
                 _keep_in_plane(moments[m])
         block_rotations(moments.reshape(-1), turned.reshape(-1), scratch, least_d)
@@ -105,14 +106,6 @@ def stretches(start, stop, R, A, S):
     """S = R^T A of fits start..stop."""
     for n in range(start, stop):
         stretch(R[n], A[n], S[n])
-
-
-@kernel
-def compliances(start, stop, R, A, min_gap, G):
-    """G = (tr(S) I - S)^-1 of fits start..stop."""
-    work = np.empty(WORK)
-    for n in range(start, stop):
-        spin_compliance(R[n], A[n], min_gap, G[n], work)
 
 
 @kernel
@@ -171,15 +164,6 @@ def turns(start, stop, R, G, dA, out):
 
 
 @kernel
-def turns_of_matrices(start, stop, A, R, dA, min_gap, out):
-    """DR[dA] at the matrices A with rotations R, in one pass: for automatic differentiation."""
-    G, M, work = np.empty(9), np.empty(9), np.empty(WORK)
-    for n in range(start, stop):
-        spin_compliance(R[n], A[n], min_gap, G, work)
-        turn(R[n], G, dA[n], out[n], M)
-
-
-@kernel
 def spread(start, stop, point_offsets, point_entries, group_of, groups, q, B, b, out):
     """out[f, i] = sum over the entries of point i of [B | b] q: the transpose of the moments.
 
@@ -205,35 +189,45 @@ def jacobian(start, stop, offsets, q, R, G, arms, out):
     """Blocks out[f, j, e] = w I - L [w v]x R^T, L = R [v_b]x G, of point j of each fit.
 
     `arms` (n, m, 3) are the v_b: points in the rest frame, from the rest centroid. A block is linear
-    in q, so that three matrices X, Y, Z a point serve all entries: X = -L [e_x]x R^T and so on, an
-    outer product of columns of L and R twice.
+    in q, so that four matrices a point serve all entries: -L [e_x]x R^T and so on, each made of two
+    outer products of columns of L and R, and the identity.
     """
     groups, m, entries = len(offsets) - 1, arms.shape[1], len(q)
-    C, L = np.empty(9), np.empty(9)
+    J = np.zeros(36)
+    J[27] = J[31] = J[35] = 1.0
     for n in range(start, stop):
         f, k = divmod(n, groups)
-        r00, r01, r02, r10, r11, r12, r20, r21, r22 = (
-            R[n, 0], R[n, 1], R[n, 2], R[n, 3], R[n, 4], R[n, 5], R[n, 6], R[n, 7], R[n, 8]
-        )  # fmt: skip
+        rxx, rxy, rxz = R[n, 0], R[n, 1], R[n, 2]
+        ryx, ryy, ryz = R[n, 3], R[n, 4], R[n, 5]
+        rzx, rzy, rzz = R[n, 6], R[n, 7], R[n, 8]
+        gxx, gxy, gxz, gyy, gyz, gzz = G[n, 0], G[n, 1], G[n, 2], G[n, 4], G[n, 5], G[n, 8]
         for j in range(m):
-            times_cross(R[n], arms[n, j, 0], arms[n, j, 1], arms[n, j, 2], C)
-            product(C, G[n], L)
-            l00, l01, l02, l10, l11, l12, l20, l21, l22 = L[0], L[1], L[2], L[3], L[4], L[5], L[6], L[7], L[8]
-            x0, x1, x2 = l01 * r02 - l02 * r01, l01 * r12 - l02 * r11, l01 * r22 - l02 * r21
-            x3, x4, x5 = l11 * r02 - l12 * r01, l11 * r12 - l12 * r11, l11 * r22 - l12 * r21
-            x6, x7, x8 = l21 * r02 - l22 * r01, l21 * r12 - l22 * r11, l21 * r22 - l22 * r21
-            y0, y1, y2 = l02 * r00 - l00 * r02, l02 * r10 - l00 * r12, l02 * r20 - l00 * r22
-            y3, y4, y5 = l12 * r00 - l10 * r02, l12 * r10 - l10 * r12, l12 * r20 - l10 * r22
-            y6, y7, y8 = l22 * r00 - l20 * r02, l22 * r10 - l20 * r12, l22 * r20 - l20 * r22
-            z0, z1, z2 = l00 * r01 - l01 * r00, l00 * r11 - l01 * r10, l00 * r21 - l01 * r20
-            z3, z4, z5 = l10 * r01 - l11 * r00, l10 * r11 - l11 * r10, l10 * r21 - l11 * r20
-            z6, z7, z8 = l20 * r01 - l21 * r00, l20 * r11 - l21 * r10, l20 * r21 - l21 * r20
+            x, y, z = arms[n, j, 0], arms[n, j, 1], arms[n, j, 2]
+            for row in range(3):
+                rx, ry, rz = R[n, 3 * row], R[n, 3 * row + 1], R[n, 3 * row + 2]
+                cx, cy, cz = ry * z - rz * y, rz * x - rx * z, rx * y - ry * x
+                lx, ly, lz = (
+                    cx * gxx + cy * gxy + cz * gxz,
+                    cx * gxy + cy * gyy + cz * gyz,
+                    cx * gxz + cy * gyz + cz * gzz,
+                )
+                c = 3 * row
+                J[c], J[c + 1], J[c + 2] = ly * rxz - lz * rxy, ly * ryz - lz * ryy, ly * rzz - lz * rzy
+                J[c + 9], J[c + 10], J[c + 11] = lz * rxx - lx * rxz, lz * ryx - lx * ryz, lz * rzx - lx * rzz
+                J[c + 18], J[c + 19], J[c + 20] = lx * rxy - ly * rxx, lx * ryy - ly * ryx, lx * rzy - ly * rzx
             at = (f * m + j) * entries
             for e in range(offsets[k], offsets[k + 1]):
-                u, v, s, w = q[e, 0], q[e, 1], q[e, 2], q[e, 3]
-                b0, b1, b2 = x0 * u + y0 * v + z0 * s + w, x1 * u + y1 * v + z1 * s, x2 * u + y2 * v + z2 * s
-                b3, b4, b5 = x3 * u + y3 * v + z3 * s, x4 * u + y4 * v + z4 * s + w, x5 * u + y5 * v + z5 * s
-                b6, b7, b8 = x6 * u + y6 * v + z6 * s, x7 * u + y7 * v + z7 * s, x8 * u + y8 * v + z8 * s + w
+                x, y, z, w = q[e, 0], q[e, 1], q[e, 2], q[e, 3]
+                b0 = J[0] * x + J[9] * y + J[18] * z + J[27] * w
+                b1 = J[1] * x + J[10] * y + J[19] * z + J[28] * w
+                b2 = J[2] * x + J[11] * y + J[20] * z + J[29] * w
+                b3 = J[3] * x + J[12] * y + J[21] * z + J[30] * w
+                b4 = J[4] * x + J[13] * y + J[22] * z + J[31] * w
+                b5 = J[5] * x + J[14] * y + J[23] * z + J[32] * w
+                b6 = J[6] * x + J[15] * y + J[24] * z + J[33] * w
+                b7 = J[7] * x + J[16] * y + J[25] * z + J[34] * w
+                b8 = J[8] * x + J[17] * y + J[26] * z + J[35] * w
+                # All read before any is written, or the compiler could not combine them.
                 out[at + e, 0], out[at + e, 1], out[at + e, 2] = b0, b1, b2
                 out[at + e, 3], out[at + e, 4], out[at + e, 5] = b3, b4, b5
                 out[at + e, 6], out[at + e, 7], out[at + e, 8] = b6, b7, b8

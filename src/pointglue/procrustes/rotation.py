@@ -348,38 +348,64 @@ def stretch(R, A, S):
 
 
 @kernel
-def spin_compliance(R, A, min_gap, G, work):
-    """G = (tr(S) I - S)^-1 = (A^T A + i2 I) / D, all flat; see `_clamped_compliance` where D is small."""
-    a00, a01, a02, a10, a11, a12, a20, a21, a22 = A[0], A[1], A[2], A[3], A[4], A[5], A[6], A[7], A[8]
-    c00 = a00 * a00 + a10 * a10 + a20 * a20
-    c11 = a01 * a01 + a11 * a11 + a21 * a21
-    c22 = a02 * a02 + a12 * a12 + a22 * a22
-    c01 = a00 * a01 + a10 * a11 + a20 * a21
-    c02 = a00 * a02 + a10 * a12 + a20 * a22
-    c12 = a01 * a02 + a11 * a12 + a21 * a22
-    i1 = (
-        (R[0] * a00 + R[1] * a01 + R[2] * a02)
-        + (R[3] * a10 + R[4] * a11 + R[5] * a12)
-        + (R[6] * a20 + R[7] * a21 + R[8] * a22)
-    )
-    i2 = 0.5 * (i1 * i1 - (c00 + c11 + c22))
-    i3 = a00 * (a11 * a22 - a12 * a21) + a01 * (a12 * a20 - a10 * a22) + a02 * (a10 * a21 - a11 * a20)
-    D = i1 * i2 - i3
-    cube = i1 * i1 * i1
-    well_conditioned = max(LEAST_D, 4.0 * min_gap) * cube < D
-    if not (well_conditioned and LEAST_MOMENT < cube < math.inf):
-        _clamped_compliance(R, A, min_gap, G, work)
-        return
-    w = 1.0 / D
-    G[0], G[4], G[8] = w * (c00 + i2), w * (c11 + i2), w * (c22 + i2)
-    G[1] = G[3] = w * c01
-    G[2] = G[6] = w * c02
-    G[5] = G[7] = w * c12
+def _block_compliances(R, A, G, least_d):
+    """G = (A^T A + i2 I) / D of BLOCK matrices, all flat; nan where D is small."""
+    for m in range(BLOCK):
+        j = 9 * m
+        a00, a01, a02 = A[j], A[j + 1], A[j + 2]
+        a10, a11, a12 = A[j + 3], A[j + 4], A[j + 5]
+        a20, a21, a22 = A[j + 6], A[j + 7], A[j + 8]
+        c00 = a00 * a00 + a10 * a10 + a20 * a20
+        c11 = a01 * a01 + a11 * a11 + a21 * a21
+        c22 = a02 * a02 + a12 * a12 + a22 * a22
+        c01 = a00 * a01 + a10 * a11 + a20 * a21
+        c02 = a00 * a02 + a10 * a12 + a20 * a22
+        c12 = a01 * a02 + a11 * a12 + a21 * a22
+        i1 = (
+            (R[j] * a00 + R[j + 1] * a01 + R[j + 2] * a02)
+            + (R[j + 3] * a10 + R[j + 4] * a11 + R[j + 5] * a12)
+            + (R[j + 6] * a20 + R[j + 7] * a21 + R[j + 8] * a22)
+        )
+        f = c00 + c11 + c22
+        i2 = 0.5 * (i1 * i1 - f)
+        i3 = a00 * (a11 * a22 - a12 * a21) + a01 * (a12 * a20 - a10 * a22) + a02 * (a10 * a21 - a11 * a20)
+        D = i1 * i2 - i3
+        w = 1.0 / D
+        w = w if least_d * i1 * i1 * i1 < D else math.nan
+        w = w if f > LEAST_SQUARE else math.nan
+        w = w if f < MOST_SQUARE else math.nan
+        g01, g02, g12 = w * c01, w * c02, w * c12
+        G[j], G[j + 1], G[j + 2] = w * (c00 + i2), g01, g02
+        G[j + 3], G[j + 4], G[j + 5] = g01, w * (c11 + i2), g12
+        G[j + 6], G[j + 7], G[j + 8] = g02, g12, w * (c22 + i2)
+
+
+@kernel
+def compliances(start, stop, R, A, min_gap, G):
+    """G = (tr(S) I - S)^-1, S = R^T A, of matrices start..stop, all (n, 9)."""
+    least_d = max(LEAST_D, 4.0 * min_gap)
+    work = np.empty(WORK)
+    padded_R, padded_A, padded_G = np.empty(9 * BLOCK), np.empty(9 * BLOCK), np.empty(9 * BLOCK)
+    flat_R, flat_A, flat_G = R.reshape(-1), A.reshape(-1), G.reshape(-1)
+    for base in range(start, stop, BLOCK):
+        count = min(BLOCK, stop - base)
+        if count == BLOCK:
+            _block_compliances(flat_R[9 * base :], flat_A[9 * base :], flat_G[9 * base :], least_d)
+        else:
+            for j in range(9 * BLOCK):
+                padded_R[j] = flat_R[9 * base + j] if j < 9 * count else 0.0
+                padded_A[j] = flat_A[9 * base + j] if j < 9 * count else 0.0
+            _block_compliances(padded_R, padded_A, padded_G, least_d)
+            for j in range(9 * count):
+                flat_G[9 * base + j] = padded_G[j]
+        for n in range(base, base + count):
+            if not abs(flat_G[9 * n]) < math.inf:
+                _clamped_compliance(R[n], A[n], min_gap, G[n], work)
 
 
 @kernel
 def _clamped_compliance(R, A, min_gap, G, work):
-    """`spin_compliance` by eigenvalues: accurate to the end, and fading to zero where the spin is free.
+    """One matrix by eigenvalues: accurate to the end, and fading to zero where the spin is free.
 
     An eigenvalue mu of H = tr(S) I - S below t = min_gap s1 is inverted as mu / t^2: bounded by
     1 / t, continuous, and the pseudo-inverse at mu = 0.

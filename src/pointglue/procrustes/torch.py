@@ -173,7 +173,7 @@ def _trace_minus(S: Tensor) -> Tensor:
 
 
 def _spin(S: Tensor, k: Tensor, min_gap: float) -> Tensor:
-    """omega = (tr(S) I - S)^-1 k, fading to zero along a free spin as `rotation.spin_compliance` does."""
+    """omega = (tr(S) I - S)^-1 k, fading to zero along a free spin as `rotation.compliances` does."""
     H = _trace_minus(S)
     with torch.no_grad():
         mu, V = torch.linalg.eigh(H.detach())
@@ -276,8 +276,9 @@ class _Turn(Function):  # type: ignore[misc]
         if M.device.type != "cpu":
             return _turn(M, R, D, min_gap)
         A, rotations, rates = _rows(M), _rows(R), _rows(D.expand(M.shape))
-        out = np.empty_like(A)
-        run(kernels.turns_of_matrices, len(A), GRAIN, A, rotations, rates, min_gap, out)
+        G, out = np.empty_like(A), np.empty_like(A)
+        run(rotation.compliances, len(A), GRAIN, rotations, A, min_gap, G)
+        run(kernels.turns, len(A), GRAIN, rotations, G, rates, out)
         return torch.from_numpy(out).reshape(M.shape).to(M.dtype)
 
     @staticmethod

@@ -1,0 +1,38 @@
+# Two commands on a fresh machine with Python 3.11 or newer: make demo, make test.
+PYTHON ?= $(firstword $(shell command -v python3.11 python3.12 python3.13 python3))
+BIN := .venv/bin
+
+.PHONY: demo test check docs bench clean
+
+demo: .venv/demo
+	$(BIN)/python examples/moving_frame.py
+
+test: .venv/test
+	$(BIN)/python -m pytest
+
+check: .venv/test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy --strict src/pointglue
+	$(BIN)/lint-imports --no-logo
+
+docs: .venv/test
+	$(BIN)/sphinx-build -W --keep-going -q docs docs/_build
+
+bench: .venv/test
+	$(BIN)/pointglue bench core
+
+# The stamps are rebuilt when the dependencies change; the package itself is installed in place.
+.venv/demo: pyproject.toml
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[view]'
+	touch $@
+
+.venv/test: pyproject.toml
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test]'
+	touch $@
+
+clean:
+	rm -rf .venv out docs/_build .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

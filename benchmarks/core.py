@@ -1,0 +1,281 @@
+"""The core against its peers, on one core, side by side in one run.
+
+    pointglue bench core [--markdown] [--quick]
+
+Every pair does the same work on the same numbers. Times are the best of several runs, alternating
+between the two, after a warm-up that compiles whatever compiles.
+"""
+
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import roma
+import torch
+import warp as wp
+from rich.console import Console
+from rich.table import Table
+from scipy.spatial.transform import Rotation
+from threadpoolctl import threadpool_limits
+
+import pointglue as pg
+from pointglue.procrustes import rotation
+from pointglue.procrustes.torch import special_procrustes
+
+
+@dataclass(frozen=True)
+class Row:
+    """One comparison; times in seconds per item."""
+
+    work: str
+    ours: float
+    peer: str
+    theirs: float
+
+    @property
+    def ratio(self) -> float:
+        return self.theirs / self.ours
+
+
+def race(work: str, peer: str, count: int, ours: Callable, theirs: Callable, their_count: int | None = None) -> Row:
+    """Best times per item of both, alternating; the slower one may be given fewer items."""
+    times: tuple[list[float], list[float]] = ([], [])
+    for function in (ours, theirs):
+        function()
+    for _ in range(5):
+        for function, record in zip((ours, theirs), times, strict=True):
+            start = time.perf_counter()
+            function()
+            record.append(time.perf_counter() - start)
+    return Row(work, min(times[0]) / count, peer, min(times[1]) / (their_count or count))
+
+
+@wp.kernel
+def _warp_rotations(A: wp.array(dtype=wp.mat33d), R: wp.array(dtype=wp.mat33d)):
+    i = wp.tid()
+    U = wp.mat33d()
+    s = wp.vec3d()
+    V = wp.mat33d()
+    wp.svd3(A[i], U, s, V)
+    R[i] = U * wp.transpose(V)
+
+
+def numpy_rotations(A):
+    U, _, Vt = np.linalg.svd(A)
+    U[..., 2] *= np.sign(np.linalg.det(U @ Vt))[:, None]
+    return U @ Vt
+
+
+def rotations(count: int, rng: np.random.Generator) -> list[Row]:
+    A = rng.standard_normal((count, 3, 3))
+    flat, R, status = A.reshape(-1, 9), np.empty((count, 9)), np.empty(count, np.uint8)
+    eye = np.eye(3).reshape(1, 9)
+
+    def ours():
+        rotation.rotations(0, count, flat, eye, 1e-8, R, status)
+
+    few = max(count // 10, 1)
+    tensor = torch.from_numpy(A)
+    warp_A = wp.array(A, dtype=wp.mat33d, device="cpu")
+    warp_R = wp.empty_like(warp_A)
+    work = f"rotation of {count:,} 3x3 matrices, float64"
+    rows = [
+        race(work, "numpy.linalg.svd, the factors alone", count, ours, lambda: np.linalg.svd(A[:few]), few),
+        race(work, "numpy.linalg.svd to a rotation", count, ours, lambda: numpy_rotations(A[:few]), few),
+        race(work, "torch.linalg.svd", count, ours, lambda: torch.linalg.svd(tensor[:few]), few),
+        race(work, "roma.special_procrustes", count, ours, lambda: roma.special_procrustes(tensor[:few]), few),
+        race(
+            work,
+            "warp svd3 (CPU)",
+            count,
+            ours,
+            lambda: wp.launch(_warp_rotations, count, [warp_A], [warp_R], device="cpu"),
+        ),
+    ]
+    np.testing.assert_allclose(R[:few].reshape(-1, 3, 3), numpy_rotations(A[:few]), atol=1e-6)
+    return rows
+
+
+def fits(count: int, rng: np.random.Generator) -> list[Row]:
+    rest = rng.standard_normal((count, 8, 3))
+    points = rest + 0.2 * rng.standard_normal(rest.shape)
+    w = rng.random((count, 8))
+    shape = pg.RestShape(rest, w)
+    few = max(count // 10, 1)
+    few_rest, few_points, few_w = rest[:few], points[:few], w[:few]
+
+    def numpy_fit():
+        v = few_w / few_w.sum(-1, keepdims=True)
+        a, b = (v[..., None] * few_rest).sum(1), (v[..., None] * few_points).sum(1)
+        A = np.einsum("bi,bij,bik->bjk", v, few_points - b[:, None], few_rest - a[:, None])
+        R = numpy_rotations(A)
+        return R, b - np.einsum("bij,bj->bi", R, a)
+
+    def scipy_fit():
+        for x, y, v in zip(few_rest[:200], few_points[:200], few_w[:200], strict=True):
+            Rotation.align_vectors(
+                y - np.average(y, axis=0, weights=v), x - np.average(x, axis=0, weights=v), weights=v
+            )
+
+    tensors = [torch.from_numpy(x) for x in (few_rest, few_points, few_w)]
+    work = f"rigid fit of {count:,} groups of 8 points"
+    return [
+        race(work, "NumPy (einsum and svd)", count, lambda: shape.fit(points), numpy_fit, few),
+        race(
+            work,
+            "roma.rigid_points_registration",
+            count,
+            lambda: shape.fit(points),
+            lambda: roma.rigid_points_registration(*tensors),
+            few,
+        ),
+        race(work, "scipy align_vectors, in a loop", count, lambda: shape.fit(points), scipy_fit, min(few, 200)),
+    ]
+
+
+def jacobians(count: int, rng: np.random.Generator) -> list[Row]:
+    rest = rng.standard_normal((count, 8, 3))
+    points = rest + 0.2 * rng.standard_normal(rest.shape)
+    p = rng.standard_normal((count, 1, 3))
+    shape = pg.RestShape(rest)
+    fit = shape.fit(points)
+    few = max(count // 10, 1)
+
+    def ours():
+        # A fresh fit object each time would hide the part that is worked out once and kept.
+        fit.__dict__.pop("_compliance", None)
+        return fit.jacobian(p)
+
+    def cross(v):
+        o = np.zeros(v.shape[:-1])
+        x, y, z = np.moveaxis(v, -1, 0)
+        return np.stack([o, -z, y, z, o, -x, -y, x, o], -1).reshape(*v.shape, 3)
+
+    R, S, few_rest, arm = fit.rotation[:few], fit.stretch[:few], rest[:few], p[:few, 0] - rest[:few].mean(1)
+
+    def numpy_jacobian():
+        G = np.linalg.inv(np.trace(S, axis1=1, axis2=2)[:, None, None] * np.eye(3) - S)
+        L = R @ cross(arm) @ G
+        v = few_rest - few_rest.mean(1, keepdims=True)
+        return (np.eye(3) - L[:, None] @ cross(v) @ np.swapaxes(R, 1, 2)[:, None]) / 8
+
+    np.testing.assert_allclose(ours()[:few, 0], numpy_jacobian(), atol=1e-8)
+    fewer = max(count // 100, 1)
+    tensors = [torch.from_numpy(x[:fewer]) for x in (rest, points, p)]
+
+    def position(x, y, q):
+        R, t = roma.rigid_points_registration(x, y)
+        return (R @ q[0] + t).sum(0)
+
+    autodiff = torch.func.vmap(torch.func.jacrev(position, argnums=1))
+    work = f"Jacobians of {count:,} bound points with 8 parents"
+    return [
+        race(work, "the fit itself", count, ours, lambda: shape.fit(points)),
+        race(work, "NumPy, the same formula", count, ours, numpy_jacobian, few),
+        race(work, "roma and torch.func.jacrev", count, ours, lambda: autodiff(*tensors), fewer),
+    ]
+
+
+def automatic_differentiation(count: int, rng: np.random.Generator) -> list[Row]:
+    rows = []
+    for n in (count // 1000, count // 10, count):
+        M = torch.from_numpy(rng.standard_normal((n, 3, 3))).requires_grad_()
+        g = torch.from_numpy(rng.standard_normal((n, 3, 3)))
+
+        def forward_and_backward(function, M=M, g=g):
+            return torch.autograd.grad(function(M), M, g)
+
+        rows.append(
+            race(
+                f"torch forward + backward, {n:,} matrices",
+                "roma.special_procrustes",
+                n,
+                lambda run=forward_and_backward: run(special_procrustes),
+                lambda run=forward_and_backward: run(roma.special_procrustes),
+            )
+        )
+    return rows
+
+
+START = """
+import time
+start = time.perf_counter()
+import pointglue as pg
+imported = time.perf_counter()
+import numpy as np
+x = np.random.default_rng(0).standard_normal((8, 3))
+fit = pg.fit_rigid(x, x)
+fit.jvp(x), fit.vjp(fit.rotation), fit.jacobian(x), fit.second(x, x), fit.hessian(x, x), fit.hessian_product(x, x, x)
+fit.gap, fit.stretch
+print(imported - start, time.perf_counter() - imported)
+"""
+
+
+def start_up() -> list[str]:
+    """Import, first use with an empty cache, and first use after that, each in a new process."""
+    with tempfile.TemporaryDirectory() as cache:
+        environment = {**os.environ, "NUMBA_CACHE_DIR": cache}
+
+        def run() -> list[float]:
+            command = [sys.executable, "-c", START]
+            done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+            return [float(number) for number in done.stdout.split()]
+
+        cold, warm = run(), min(run() for _ in range(3))
+    return [
+        f"import pointglue: {warm[0]:.3f} s",
+        f"first use of everything, compiling: {cold[1]:.1f} s; from the cache on disk: {warm[1]:.2f} s",
+    ]
+
+
+def machine() -> str:
+    model = platform.processor() or platform.machine()
+    info = Path("/proc/cpuinfo")
+    if info.is_file():
+        names = [line.split(":", 1)[1].strip() for line in info.read_text().splitlines() if "model name" in line]
+        model = names[0] if names else model
+    versions = f"Python {platform.python_version()}, NumPy {np.__version__}, torch {torch.__version__}"
+    return f"{model}, one core; {versions}, roma {roma.__version__}, warp {wp.__version__}"
+
+
+def main(markdown: bool = False, quick: bool = False) -> None:
+    rng = np.random.default_rng(0)
+    torch.set_num_threads(1)
+    wp.config.quiet = True
+    scale = 10 if quick else 1
+    with pg.threads(1), threadpool_limits(1):
+        rows = [
+            *rotations(1_000_000 // scale, rng),
+            *fits(100_000 // scale, rng),
+            *jacobians(100_000 // scale, rng),
+            *automatic_differentiation(1_000_000 // scale, rng),
+        ]
+    notes = start_up()
+    headings = ["work", "pointglue", "peer", "peer's time", "ratio"]
+    cells = [
+        [row.work, f"{row.ours * 1e9:.0f} ns", row.peer, f"{row.theirs * 1e9:,.0f} ns", f"{row.ratio:.3g}x"]
+        for row in rows
+    ]
+    if markdown:
+        for line in [headings, ["---", "---:", "---", "---:", "---:"], *cells]:
+            print("| " + " | ".join(line) + " |")
+        print("\n" + ". ".join([machine(), *notes]) + ".")
+        return
+    table = Table(*headings, title="pointglue core, time per item", caption=machine())
+    for line in cells:
+        table.add_row(*line)
+    console = Console()
+    console.print(table)
+    for note in notes:
+        console.print(note)
+
+
+if __name__ == "__main__":
+    main(markdown="--markdown" in sys.argv, quick="--quick" in sys.argv)

@@ -1,0 +1,21 @@
+"""Pictures and movies without a display.
+
+A `Scene` is plain data: meshes, points, ellipsoids, lines and arrows, a ground and a camera. It is drawn when
+an image is asked for, so scenes can coexist, and equal scenes give equal pictures. Y is up.
+
+    scene = view.Scene()
+    scene.mesh(vertices, faces, color="coral")
+    scene.save("coral.png")
+
+To film, hold the camera and the ground still, or both follow the subject from frame to frame:
+
+    camera = first.fitted_camera()
+    view.save_movie((picture(state, camera) for state in states), "film.mp4")
+"""
+
+from .camera import Camera
+from .checks import PALETTE
+from .files import save_movie
+from .scene import Scene
+
+__all__ = ["PALETTE", "Camera", "Scene", "save_movie"]

@@ -1,0 +1,33 @@
+import numpy as np
+import pytest
+import trimesh
+
+from pointglue.errors import InputError
+from pointglue.geometry import shapes
+
+
+@pytest.mark.parametrize("cells", [(1, 1, 1), (5, 2, 3)])
+def test_box_is_a_closed_box(cells):
+    mesh = trimesh.Trimesh(*shapes.box((2.0, 1.0, 0.5), cells), process=False)
+    assert mesh.is_watertight
+    assert mesh.is_winding_consistent
+    assert mesh.volume == pytest.approx(1.0)  # positive: the faces look outwards
+    np.testing.assert_allclose(mesh.bounds, [[-1, -0.5, -0.25], [1, 0.5, 0.25]])
+    a, b, c = cells
+    assert len(mesh.faces) == 4 * (a * b + b * c + c * a)
+    assert len(mesh.vertices) == len(mesh.faces) / 2 + 2  # Euler
+
+
+@pytest.mark.parametrize(
+    ("size", "cells", "match"),
+    [
+        ((1, 0, 1), (1, 1, 1), r"size must be three positive lengths, got \(1, 0, 1\)"),
+        ((1, np.nan, 1), (1, 1, 1), "size must be three positive lengths"),
+        ((1, 1), (1, 1, 1), "size must be three"),
+        ((1, 1, 1), (1, 0, 1), r"cells must be three whole numbers of at least 1, got \(1, 0, 1\)"),
+        ((1, 1, 1), (1, 1.5, 1), "cells must be three whole numbers"),
+    ],
+)
+def test_box_refuses(size, cells, match):
+    with pytest.raises(InputError, match=match):
+        shapes.box(size, cells)

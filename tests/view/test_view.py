@@ -1,0 +1,577 @@
+"""Pictures and movies, judged by their pixels."""
+
+import colorsys
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import imageio.v3 as imageio
+import imageio_ffmpeg
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from pointglue import view
+from pointglue.errors import InputError, MissingDependencyError
+from pointglue.view import light, render, shapes
+
+SMALL = (320, 180)
+BALL = shapes.icosphere(3)
+BOX = np.array([[x, y, z] for x in (0, 1) for y in (0, 1) for z in (0, 1)], dtype=float)
+BOX_FACES = np.array(
+    [[a, b, c] for a, b, c in zip(*[iter(map(int, "013032467475045051237276026064157173"))] * 3, strict=True)]
+)
+
+
+def subject(image: NDArray[np.uint8]) -> NDArray[np.bool_]:
+    """Where the saturated colours are: the ground, its shadows and the background are nearly grey."""
+    wide = image.astype(int)
+    return np.asarray(wide.max(axis=2) - wide.min(axis=2) > 40)
+
+
+def bounds(mask: NDArray[np.bool_]) -> tuple[int, int, int, int]:
+    rows, columns = np.flatnonzero(mask.any(axis=1)), np.flatnonzero(mask.any(axis=0))
+    return int(columns[0]), int(columns[-1]), int(rows[0]), int(rows[-1])
+
+
+def hue(image: NDArray[np.uint8]) -> float:
+    red, green, blue = np.median(image[subject(image)], axis=0) / 255
+    return colorsys.rgb_to_hsv(red, green, blue)[0]
+
+
+def ball_scene(**options: Any) -> view.Scene:
+    scene = view.Scene(size=SMALL, **options)
+    scene.mesh(*BALL, color="coral")
+    return scene
+
+
+# What a picture shows
+
+
+DEFAULT, LOW, ABOVE = (0.55, 0.38, 1.0), (-1.0, 0.1, 0.2), (0.0, 1.0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("scale", "offset", "direction"),
+    [
+        (1e-3, (0.0, 0.0, 0.0), DEFAULT),
+        (1e-3, (70.0, -30.0, 900.0), LOW),
+        (1.0, (0.0, 0.0, 0.0), LOW),
+        (1.0, (70.0, -30.0, 900.0), ABOVE),
+        (1e3, (0.0, 0.0, 0.0), ABOVE),
+        (1e3, (70.0, -30.0, 900.0), DEFAULT),
+    ],
+)
+def test_subject_fills_the_picture_with_a_margin(
+    scale: float, offset: tuple[float, float, float], direction: tuple[float, float, float]
+) -> None:
+    scene = view.Scene(size=SMALL, camera=view.Camera(direction=direction))
+    scene.mesh(scale * (BALL[0] * (1, 1.4, 0.7) + offset), BALL[1], color="coral")
+    left, right, top, bottom = bounds(subject(scene.image()))
+    assert left > 8
+    assert right < 320 - 8
+    assert 8 < top < 20
+    assert 160 < bottom < 172
+    assert abs(left + right - 319) <= 2
+    assert abs(top + bottom - 179) <= 2
+
+
+def test_wide_subjects_are_limited_by_the_width() -> None:
+    scene = view.Scene(size=SMALL, camera=view.Camera(direction=(0, 0.2, 1)))
+    scene.mesh(BALL[0] * (6, 1, 1), BALL[1], color="coral")
+    left, right, _, _ = bounds(subject(scene.image()))
+    assert 16 < left < 30
+    assert abs(left + right - 319) <= 4
+
+
+def test_deep_subjects_are_centred_on_the_screen() -> None:
+    scene = view.Scene(size=SMALL, camera=view.Camera(direction=(0.3, 0.4, 1), fov=60), ground=False)
+    scene.points([[0, 0, 0], [2, 1, -9], [6, 0, -3]], radius=0.5, color="coral")
+    left, right, top, bottom = bounds(subject(scene.image()))
+    assert abs(left + right - 319) <= 2
+    assert abs(top + bottom - 179) <= 2
+    assert min(left / 320, top / 180) == pytest.approx(0.07, abs=0.015)  # the margin, where it is tighter
+
+
+def test_scale_and_place_do_not_change_the_picture() -> None:
+    far = view.Scene(size=SMALL)
+    far.mesh(1000 * BALL[0] + (4e3, 2e3, -7e3), BALL[1], color="coral")
+    difference = abs(far.image().astype(int) - ball_scene().image())
+    assert difference.mean() < 0.1
+
+
+def test_a_held_camera_sees_the_subject_move() -> None:
+    first = ball_scene()
+    second = view.Scene(size=SMALL, camera=first.fitted_camera())
+    right = np.array(first.camera.axes[0])
+    second.mesh(BALL[0] + right, BALL[1], color="coral")
+    before, after = bounds(subject(first.image())), bounds(subject(second.image()))
+    radius = (before[1] - before[0]) / 2
+    assert after[0] - before[0] == pytest.approx(radius, rel=0.05)
+    assert after[2] == pytest.approx(before[2], abs=2)
+
+
+def test_target_and_distance_are_kept() -> None:
+    camera = view.Camera(target=(1.0, 2.0, 3.0), distance=7.0)
+    scene = ball_scene(camera=camera)
+    assert scene.fitted_camera() == camera
+    aimed = ball_scene(camera=view.Camera(target=(1.0, 0.0, 0.0))).fitted_camera()
+    assert aimed.target == (1.0, 0.0, 0.0)
+    assert aimed.distance is not None
+    assert aimed.distance > (ball_scene().fitted_camera().distance or np.inf)
+
+
+def test_ground_is_dark_under_a_ball_and_follows_the_given_height() -> None:
+    camera = view.Camera(direction=(0, 0.5, 1), target=(0, 0, 0), distance=8)
+
+    def lightness(ground: bool | float) -> NDArray[np.float64]:
+        image = ball_scene(camera=camera, ground=ground).image()
+        return np.where(subject(image), np.nan, image.mean(axis=2))
+
+    bare, touching, below = lightness(False), lightness(True), lightness(-1.6)
+    assert np.nanmin(bare[:40]) == np.nanmax(bare[140:])  # no ground, no shadow: only the background
+    assert np.nanmin(touching) < np.nanmedian(touching) - 60
+    assert np.nanmin(touching) < np.nanmin(below) - 10  # the nearer the deeper
+    near, far = (bounds(image < np.nanmedian(image) - 12) for image in (touching, below))
+    assert far[3] > near[3] + 4  # lower in the picture
+    assert far[1] > near[1] + 4  # and further from the light, which comes from the left
+
+
+def test_ground_hides_what_is_below_it() -> None:
+    hidden = ball_scene(ground=1.1, camera=view.Camera(direction=(0, 1, 0.1), target=(0, 0, 0), distance=8))
+    assert not subject(hidden.image()).any()
+
+
+@pytest.mark.parametrize("name", ["coral", "teal", "gold", "blue", "plum", "sage", "sky", "red", "green"])
+def test_colours_are_those_asked_for(name: str) -> None:
+    scene = view.Scene(size=(96, 96))
+    scene.mesh(*BALL, color=name)
+    asked = [int(view.PALETTE[name][k : k + 2], 16) / 255 for k in (1, 3, 5)]
+    image = scene.image()
+    turn = abs(hue(image) - colorsys.rgb_to_hsv(*asked)[0])
+    assert min(turn, 1 - turn) < 0.035
+    brightest = np.percentile(image[subject(image)], 95, axis=0) / 255
+    np.testing.assert_allclose(brightest, asked, atol=0.12)
+
+
+def test_colours_are_taken_in_turn_and_a_scalar_ramp_runs_from_blue_to_yellow() -> None:
+    scene = view.Scene(size=SMALL, camera=view.Camera(direction=(0, 0.3, 1)))
+    scene.mesh(*BALL)
+    scene.mesh(BALL[0] + (3, 0, 0), BALL[1])
+    image = scene.image()
+    assert hue(image[:, :160]) == pytest.approx(0.03, abs=0.03)
+    assert hue(image[:, 160:]) == pytest.approx(0.48, abs=0.03)
+    scene = view.Scene(size=SMALL, camera=view.Camera(direction=(0, 0.3, 1)))
+    scene.mesh(*BALL, values=BALL[0][:, 0])
+    image = scene.image()
+    left, right, _, _ = bounds(subject(image))
+    assert hue(image[:, left : left + 15]) == pytest.approx(0.68, abs=0.08)
+    assert hue(image[:, right - 15 : right]) == pytest.approx(0.15, abs=0.08)
+
+
+def test_limits_of_values() -> None:
+    scene = view.Scene()
+    scene.mesh(*BALL, values=BALL[0][:, 0], limits=(0, 100))
+    assert np.ptp(scene._items[0].color[:, 1]) < 0.02
+    scene.mesh(*BALL, values=np.zeros(len(BALL[0])))  # all equal is no error
+    assert np.ptp(scene._items[1].color, axis=0).max() == 0
+
+
+ADDERS: list[Callable[[view.Scene], None]] = [
+    lambda scene: scene.points([[0, 0, 0], [1, 0, 0]], radius=0.3, color="coral"),
+    lambda scene: scene.points([[0, 0, 0], [1, 0, 0]], color=[[1, 0, 0], [1, 0, 0]]),
+    lambda scene: scene.points([[5, 6, 7]], color="coral"),
+    lambda scene: scene.ellipsoids([[0, 0, 0]], [[1, 2, 0.5]], [np.eye(3)], color="coral"),
+    lambda scene: scene.lines([[0, 0, 0], [1, 0, 0], [1, 1, 0]], radius=0.1, color="coral"),
+    lambda scene: scene.lines([[2, 2, 2], [2, 2, 2]], radius=0.1, color="coral"),
+    lambda scene: scene.lines([[0, 0, 0], [0, 0, 0], [1, 1, 0]], segments=[[0, 1], [1, 2]], color="coral"),
+    lambda scene: scene.arrows([[0, 0, 0], [1, 0, 0]], [[0, 2, 0], [0, 0, 0]], radius=0.1, color="coral"),
+    lambda scene: scene.frame(np.eye(3), (0, 0, 0), size=2.0),
+    lambda scene: scene.mesh(BOX, BOX_FACES, color="coral", edges=True),
+    lambda scene: scene.mesh(BOX, BOX_FACES, color="coral", opacity=0.5),
+    lambda scene: scene.mesh(BOX, BOX_FACES, color=np.tile([1.0, 0.3, 0.2], (8, 1))),
+]
+
+
+@pytest.mark.parametrize("add", ADDERS)
+def test_everything_shows_in_the_middle_of_the_picture(add: Callable[[view.Scene], None]) -> None:
+    scene = view.Scene(size=SMALL)
+    add(scene)
+    mask = subject(scene.image())
+    left, right, top, bottom = bounds(mask)
+    assert mask.sum() > 10
+    assert left > 4
+    assert right < 316
+    assert top > 4
+    assert bottom < 176
+    assert abs(left + right - 319) < 32
+    assert abs(top + bottom - 179) < 32
+
+
+def test_opacity_lets_the_back_shine_through() -> None:
+    def middle(opacity: float) -> NDArray[np.float64]:
+        scene = view.Scene(size=SMALL, camera=view.Camera(direction=(0, 0, 1)), ground=False)
+        scene.mesh(*BALL, color="sky", opacity=opacity)
+        scene.points([[0, 0, 0]], radius=0.4, color="red")
+        return np.asarray(scene.image()[85:95, 155:165].mean(axis=(0, 1)))
+
+    solid, clear = middle(1.0), middle(0.3)
+    assert solid[2] > solid[0] + 30
+    assert clear[0] > clear[2] + 30
+
+
+def test_silhouettes_are_antialiased() -> None:
+    scene = view.Scene(size=SMALL, ground=False, camera=view.Camera(direction=(0, 0, 1)))
+    scene.mesh([[0, 0, 0], [1, 0.05, 0], [0.5, 1, 0]], [[0, 1, 2]], color="graphite")
+    grey = scene.image().astype(int).sum(axis=2)
+    between = (grey > grey.min() + 60) & (grey < grey.max() - 60)
+    assert between.sum() > 100  # a hard edge has no shades in between
+
+
+def test_folds_are_darker_than_open_surfaces() -> None:
+    scene = view.Scene(size=SMALL, ground=False, camera=view.Camera(direction=(0, 0, 1)))
+    for side in (-1, 1):
+        scene.mesh(BALL[0] + (side, 0, 0), BALL[1], color="coral")
+    image = scene.image()
+    left, right, _, _ = bounds(subject(image))
+    # The same place on either ball, but on the right one it is where they touch.
+    free, fold = image[90, left + 6, 0], image[90, (left + right) // 2 + 6, 0]
+    assert int(fold) < int(free) - 25
+
+
+def test_boxes_keep_their_edges_and_balls_stay_smooth() -> None:
+    old, faces = light.split_creases(BOX, BOX_FACES)
+    assert len(old) == 24
+    np.testing.assert_array_equal(BOX[old][faces], BOX[BOX_FACES])
+    assert len(light.split_creases(*BALL)[0]) == len(BALL[0])
+    loose = BALL[0][BALL[1]].reshape(-1, 3)  # every triangle on its own, as a file with seams may have it
+    assert len(light.split_creases(loose, np.arange(len(loose)).reshape(-1, 3))[0]) == len(BALL[0])
+
+
+def test_a_mesh_inside_out_looks_the_same() -> None:
+    scene = view.Scene(size=SMALL)
+    scene.mesh(BALL[0], BALL[1][:, ::-1], color="coral")
+    assert abs(scene.image().astype(int) - ball_scene().image()).mean() < 0.5
+
+
+def test_arrows_are_as_long_as_their_vectors() -> None:
+    vectors = np.array([[0, 0, 3.0], [0.001, 0, 0], [-2, 1, 5]])
+    vertices, faces = shapes.arrows(np.ones((3, 3)), vectors, 0.1)
+    for arrow, vector in zip(vertices.reshape(3, -1, 3), vectors, strict=True):
+        along = (arrow - 1) @ vector / (vector @ vector)
+        assert along.min() == pytest.approx(0, abs=1e-12)
+        assert along.max() == pytest.approx(1, abs=1e-12)
+        across = np.linalg.norm(arrow - 1 - along[:, None] * vector, axis=1)
+        assert across.max() <= min(0.26, np.linalg.norm(vector)) + 1e-12
+    normals = light.face_normals(vertices, faces)
+    assert (np.linalg.norm(normals, axis=1) > 0).all()
+    volumes = np.einsum("ij,ij->i", normals, vertices[faces[:, 0]] - 1).reshape(3, -1).sum(axis=1)
+    assert (volumes > 0).all()  # the faces look outwards
+
+
+def test_ellipsoids_are_ellipsoids() -> None:
+    turn = np.linalg.qr(np.random.default_rng(3).normal(size=(3, 3)))[0]
+    radii = np.array([0.2, 1.0, 3.0])
+    scene = view.Scene()
+    scene.ellipsoids([[1, 2, 3]], [radii], [turn])
+    local = (scene._items[0].points - (1, 2, 3)) @ turn / radii
+    np.testing.assert_allclose(np.linalg.norm(local, axis=1), 1, rtol=1e-12)
+
+
+def test_samples_leave_no_gap() -> None:
+    corners = np.array([[0, 0, 0], [1, 0, 0], [0.1, 0.7, 0], [0, 0, 5], [4, 0, 5], [4, 0.01, 5]], dtype=float)
+    points = light.samples(corners, np.array([[0, 1, 2], [3, 4, 5]]), 0.05)
+    rng = np.random.default_rng(0)
+    weights = rng.dirichlet([1, 1, 1], 300)
+    for triangle in (corners[:3], corners[3:]):
+        gaps = np.linalg.norm((weights @ triangle)[:, None] - points, axis=2).min(axis=1)
+        assert gaps.max() < 0.05
+    assert (points[:, 2] == 5).sum() < 300  # a sliver is not sampled as if it were a square
+
+
+# Equal scenes, equal pictures
+
+
+def test_pictures_repeat_whatever_was_drawn_between() -> None:
+    scene = ball_scene()
+    first = scene.image()
+    other = view.Scene(size=(200, 120), ground=False, camera=view.Camera(fov=60))
+    other.mesh(BOX, BOX_FACES, edges=True, opacity=0.4)
+    other.points(BOX)
+    other.image()
+    np.testing.assert_array_equal(scene.image(), first)
+    np.testing.assert_array_equal(ball_scene().image(), first)
+
+
+def test_scenes_keep_copies() -> None:
+    vertices = BALL[0].copy()
+    scene = view.Scene(size=SMALL)
+    scene.mesh(vertices, BALL[1], color="coral")
+    vertices *= 5
+    np.testing.assert_array_equal(scene.image(), ball_scene().image())
+
+
+def test_nothing_is_left_in_polyscope() -> None:
+    import polyscope
+
+    ball_scene().image()
+    for has in (polyscope.has_surface_mesh, polyscope.has_point_cloud, polyscope.has_curve_network):
+        assert not has("0")
+    assert not polyscope.has_surface_mesh("ground")
+
+
+def test_importing_is_cheap_and_drawing_is_silent() -> None:
+    code = (
+        "import sys; from pointglue import view\n"
+        "heavy = {'polyscope', 'imageio', 'imageio_ffmpeg'} & set(sys.modules)\n"
+        "scene = view.Scene(size=(64, 64)); scene.points([[0, 0, 0]]); scene.image()\n"
+        "print(sorted(heavy))"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stderr == ""
+    assert run.stdout.strip().splitlines()[-1] == "[]"
+    assert len(run.stdout.strip().splitlines()) == 1
+
+
+def test_a_film_takes_no_more_memory_as_it_goes() -> None:
+    import resource
+
+    scene = view.Scene(size=(64, 36))
+    scene.mesh(*BALL)
+    scene.points(BALL[0])
+    for _ in range(2):
+        scene.image()
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    for _ in range(12):
+        scene.image()
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 20_000  # kilobytes
+
+
+# Files
+
+
+def test_save_writes_the_picture_and_nothing_else(tmp_path: Path) -> None:
+    scene = ball_scene()
+    scene.save(tmp_path / "ball.png")
+    np.testing.assert_array_equal(imageio.imread(tmp_path / "ball.png"), scene.image())
+    assert [file.name for file in tmp_path.iterdir()] == ["ball.png"]
+
+
+def test_a_failed_picture_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "ball.png"
+    path.write_bytes(b"old")
+    ball_scene().image()  # starting up writes files of its own
+
+    def half(file: Path, image: NDArray[np.uint8]) -> None:
+        Path(file).write_bytes(b"half of a picture")
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr(imageio, "imwrite", half)
+    with pytest.raises(OSError, match="No space left"):
+        ball_scene().save(path)
+    assert path.read_bytes() == b"old"
+    assert [file.name for file in tmp_path.iterdir()] == ["ball.png"]
+
+
+@pytest.mark.parametrize(("size", "even"), [((96, 54), (96, 54)), ((97, 55), (96, 54))])
+def test_movies_read_back(tmp_path: Path, size: tuple[int, int], even: tuple[int, int]) -> None:
+    def frames() -> Iterator[view.Scene | NDArray[np.uint8]]:
+        for shade in (40, 120, 200):
+            yield np.full((size[1], size[0], 3), (shade, 90, 60), dtype=np.uint8)
+        scene = view.Scene(size=size)
+        scene.mesh(*BALL, color="coral")
+        yield scene
+
+    path = tmp_path / "film.mp4"
+    view.save_movie(frames(), path, fps=12)
+    decode = [imageio_ffmpeg.get_ffmpeg_exe(), "-i", str(path), "-f", "rawvideo", "-pix_fmt", "rgb24", "-"]
+    run = subprocess.run(decode, capture_output=True, check=True)
+    images = np.frombuffer(run.stdout, np.uint8).reshape(-1, even[1], even[0], 3)
+    about = next(line for line in run.stderr.decode().splitlines() if "Video: h264" in line)
+    assert "yuv420p(tv, bt709" in about
+    assert f"{even[0]}x{even[1]}" in about
+    assert "12 fps" in about
+    assert len(images) == 4
+    for image, shade in zip(images, (40, 120, 200), strict=False):
+        np.testing.assert_allclose(image.mean(axis=(0, 1)), (shade, 90, 60), atol=5)
+    assert subject(images[3]).any()
+    assert [file.name for file in tmp_path.iterdir()] == ["film.mp4"]
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, ValueError])
+def test_an_interrupted_movie_leaves_the_old_file(tmp_path: Path, error: type[BaseException]) -> None:
+    path = tmp_path / "film.mp4"
+    path.write_bytes(b"old")
+
+    def frames() -> Iterator[NDArray[np.uint8]]:
+        noise = np.random.default_rng(0)
+        for _ in range(1000):  # until the encoder has written something
+            yield noise.integers(0, 256, (90, 160, 3), dtype=np.uint8)
+            if any(file.stat().st_size > 100 for file in tmp_path.iterdir()):
+                raise error
+
+    with pytest.raises(error):
+        view.save_movie(frames(), path)
+    assert path.read_bytes() == b"old"
+    assert [file.name for file in tmp_path.iterdir()] == ["film.mp4"]
+
+
+def test_a_failing_encoder_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    encoder = tmp_path / "ffmpeg"
+    encoder.write_text("#!/bin/sh\necho the disk is full >&2\nexit 1\n")
+    encoder.chmod(0o755)
+    monkeypatch.setattr(imageio_ffmpeg, "get_ffmpeg_exe", lambda: str(encoder))
+    (tmp_path / "out").mkdir()
+    with pytest.raises(OSError, match="the disk is full"):
+        view.save_movie([np.zeros((720, 1280, 3), dtype=np.uint8)] * 3, tmp_path / "out" / "film.mp4")
+    assert not list((tmp_path / "out").iterdir())
+
+
+# What is refused, and how
+
+NAN = [[0, 0, 0], [0, float("nan"), 0]]
+BAD: list[tuple[Callable[[view.Scene], Any], str]] = [
+    (lambda s: s.mesh([[0, 0]], [[0, 0, 0]]), r"vertices must have shape \(n, 3\), got \(1, 2\)"),
+    (lambda s: s.mesh([], [[0, 0, 0]]), r"vertices must have shape \(n, 3\), got \(0,\)"),
+    (lambda s: s.mesh(np.zeros((0, 3)), [[0, 0, 0]]), "vertices is empty"),
+    (lambda s: s.mesh("bunny", [[0, 1, 2]]), "vertices must hold real numbers, got dtype <U5"),
+    (lambda s: s.mesh(NAN, [[0, 1, 1]]), r"vertices must be finite, got nan at index \[1, 1\]"),
+    (lambda s: s.mesh(BOX, np.zeros((0, 3), dtype=int)), "faces is empty"),
+    (lambda s: s.mesh(BOX, [[0, 1, 8]]), "faces must be indices from 0 to 7, got 8"),
+    (lambda s: s.mesh(BOX, [[0, 1, -1]]), "faces must be indices from 0 to 7, got -1"),
+    (lambda s: s.mesh(BOX, [[0, 1, 2.5]]), "faces must be integers, got 2.5"),
+    (lambda s: s.mesh(BOX, [[0, 1, 2, 3]]), r"faces must have shape \(n, 3\), got \(1, 4\)"),
+    (lambda s: s.mesh(BOX, BOX_FACES, color="mauve"), "one of coral, teal, .*; got 'mauve'"),
+    (lambda s: s.mesh(BOX, BOX_FACES, color="#12345g"), "color must be #rrggbb .* got '#12345g'"),
+    (lambda s: s.mesh(BOX, BOX_FACES, color=(1, 2, 0)), r"color must be in \[0, 1\], got 2"),
+    (
+        lambda s: s.mesh(BOX, BOX_FACES, color=np.zeros((7, 3))),
+        r"color must have shape \(8, 3\), got \(7, 3\)",
+    ),
+    (lambda s: s.mesh(BOX, BOX_FACES, values=np.zeros(7)), r"values must have shape \(8,\), got \(7,\)"),
+    (lambda s: s.mesh(BOX, BOX_FACES, values=np.zeros(8), color="red"), "color and values exclude"),
+    (
+        lambda s: s.mesh(BOX, BOX_FACES, values=np.zeros(8), limits=(1, 1)),
+        "limits must be a lower and a higher",
+    ),
+    (lambda s: s.mesh(BOX, BOX_FACES, opacity=0), "opacity must be positive, got 0"),
+    (lambda s: s.mesh(BOX, BOX_FACES, opacity=1.5), "opacity must be at most 1, got 1.5"),
+    (lambda s: s.points(NAN), "points must be finite"),
+    (lambda s: s.points(BOX, radius=-1), "radius must be positive, got -1"),
+    (lambda s: s.points(BOX, radius="big"), "radius must be a finite number, got 'big'"),
+    (lambda s: s.points(BOX, radius=[1, 2]), r"radius must be a finite number, got \[1, 2\]"),
+    (lambda s: s.ellipsoids(BOX, np.ones((7, 3))), r"radii must have shape \(8, 3\), got \(7, 3\)"),
+    (lambda s: s.ellipsoids(BOX[:1], [[1, 0, 1]]), "radii must be positive, got 0"),
+    (lambda s: s.ellipsoids(BOX[:1], [[1, 1, 1]], np.eye(3)), r"rotations must have shape \(1, 3, 3\)"),
+    (
+        lambda s: s.ellipsoids(BOX[:1], [[1, 1, 1]], [2 * np.eye(3)]),
+        "rotations must be orthogonal, got .* 3 away",
+    ),
+    (lambda s: s.lines(BOX[:1]), "points: a line needs at least 2, got 1"),
+    (lambda s: s.lines(BOX, segments=[[0, 9]]), "segments must be indices from 0 to 7, got 9"),
+    (lambda s: s.arrows(BOX, BOX[:3]), r"vectors must have shape \(8, 3\), got \(3, 3\)"),
+    (lambda s: s.frame(np.ones((3, 3)), (0, 0, 0), size=1), "rotation must be orthogonal"),
+    (lambda s: s.frame(np.eye(2), (0, 0, 0), size=1), r"rotation must have shape \(3, 3\), got \(2, 2\)"),
+    (lambda s: s.frame(np.eye(3), (0, 0), size=1), r"origin must have shape \(3,\), got \(2,\)"),
+    (lambda s: s.frame(np.eye(3), (0, 0, 0), size=0), "size must be positive, got 0"),
+    (lambda s: s.image(), "the scene is empty"),
+    (lambda s: view.Scene(size=(8, 8)), r"size must be .* 16 to 8192 pixels, got \(8, 8\)"),
+    (lambda s: view.Scene(size=(64.5, 64)), r"size must be .* got \(64.5, 64\)"),
+    (lambda s: view.Scene(ground=float("nan")), "ground must be a finite number, got nan"),
+    (lambda s: view.Camera(direction=(0, 0, 0)), "direction must not be zero"),
+    (lambda s: view.Camera(target=(0, float("inf"), 0)), "target must be finite"),
+    (lambda s: view.Camera(distance=-2), "distance must be positive, got -2"),
+    (lambda s: view.Camera(fov=180), "fov must be from 1 to 120 degrees, got 180"),
+    (lambda s: view.save_movie([], "film.gif"), "path must end in .mp4, got 'film.gif'"),
+    (lambda s: view.save_movie([], "nowhere/film.mp4"), "path: there is no directory 'nowhere'"),
+    (lambda s: view.save_movie([], "film.mp4"), "frames is empty"),
+    (lambda s: view.save_movie([], "film.mp4", fps=0), "fps must be positive, got 0"),
+    (lambda s: view.save_movie([3], "film.mp4"), r"frames\[0\] must be a scene or an image, got int"),
+    (
+        lambda s: view.save_movie([np.zeros((9, 9))], "film.mp4"),
+        r"frames\[0\] .* got \(9, 9\) of float64",
+    ),
+    (lambda s: s.save("ball.jpg"), "path must end in .png, got 'ball.jpg'"),
+    (lambda s: s.save("nowhere/ball.png"), "path: there is no directory 'nowhere'"),
+]
+
+
+@pytest.mark.parametrize(("call", "message"), BAD, ids=[message[:40] for _, message in BAD])
+def test_bad_input_is_named(
+    call: Callable[[view.Scene], Any], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError, match=message):
+        call(view.Scene(size=SMALL))
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.skipif(not Path("/proc").is_dir(), reason="needs a directory that not even root can write to")
+def test_unwritable_directories_are_refused_before_anything_is_drawn() -> None:
+    with pytest.raises(InputError, match="path: cannot write to '/proc'"):
+        view.Scene().save("/proc/ball.png")
+    with pytest.raises(InputError, match="path: cannot write to '/proc'"):
+        view.save_movie(iter(lambda: 1 / 0, None), "/proc/film.mp4")
+
+
+def test_frames_of_different_sizes_are_refused(tmp_path: Path) -> None:
+    frames = [np.zeros((36, 64, 3), dtype=np.uint8), np.zeros((36, 66, 3), dtype=np.uint8)]
+    with pytest.raises(InputError, match="frame 0 is 64x36, frame 1 is 66x36"):
+        view.save_movie(frames, tmp_path / "film.mp4")
+    assert not list(tmp_path.iterdir())
+
+
+# What is missing, and how to get it
+
+
+@pytest.fixture
+def _fresh_start() -> Iterator[None]:
+    started = render._polyscope.__wrapped__
+    render._polyscope.cache_clear()
+    yield
+    assert started is render._polyscope.__wrapped__
+    render._polyscope.cache_clear()
+
+
+@pytest.mark.usefixtures("_fresh_start")
+def test_missing_polyscope(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "polyscope", None)
+    with pytest.raises(MissingDependencyError, match=r"pip install 'pointglue\[view\]'"):
+        ball_scene().image()
+
+
+def test_missing_imageio(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setitem(sys.modules, "imageio.v3", None)
+    with pytest.raises(MissingDependencyError, match=r"pip install 'pointglue\[view\]'"):
+        ball_scene().save(tmp_path / "ball.png")
+
+
+def test_missing_ffmpeg(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setitem(sys.modules, "imageio_ffmpeg", None)
+    with pytest.raises(MissingDependencyError, match=r"pip install 'pointglue\[movie\]'"):
+        view.save_movie([ball_scene()], tmp_path / "film.mp4")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="EGL is on Linux")
+def test_missing_egl_is_an_error_and_not_a_crash(tmp_path: Path) -> None:
+    for name in ("libEGL.so", "libEGL.so.1"):
+        (tmp_path / name).write_text("not a library")
+    code = (
+        "from pointglue import view\n"
+        "from pointglue.errors import MissingDependencyError\n"
+        "scene = view.Scene(); scene.points([[0, 0, 0]])\n"
+        "try: scene.image()\n"
+        "except MissingDependencyError as error: print(error)"
+    )
+    environment = {
+        key: value for key, value in os.environ.items() if key not in ("DISPLAY", "WAYLAND_DISPLAY")
+    }
+    environment["LD_LIBRARY_PATH"] = str(tmp_path)
+    run = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True
+    )
+    assert "apt-get install libegl1" in run.stdout
