@@ -61,7 +61,11 @@ class _Compilation(event.Listener):  # type: ignore[misc]
         numba.config.SLP_VECTORIZE = 1
         if not self.said:
             self.said = True
-            print("pointglue: compiling kernels (first run only, cached on disk) ...", file=sys.stderr, flush=True)
+            print(
+                "pointglue: compiling kernels (first run only, cached on disk) ...",
+                file=sys.stderr,
+                flush=True,
+            )
 
     def on_end(self, event: Any) -> None:
         """Numba is done with a function."""

@@ -74,7 +74,7 @@ def fit(start, stop, points, offsets, indices, q, planar, previous, min_gap, R, 
     """Rotation R, centroid t, moment A and status of fits start..stop."""
     groups = len(offsets) - 1
     least_d = max(LEAST_D, 4.0 * min_gap)
-    scratch, work, s = np.empty(SCRATCH), np.empty(WORK), np.empty(3)
+    scratch, work = np.empty(SCRATCH), np.empty(WORK)
     moments, turned = np.empty((BLOCK, 9)), np.empty((BLOCK, 9))
     for base in range(start, stop, BLOCK):
         count = min(BLOCK, stop - base)
@@ -91,10 +91,14 @@ def fit(start, stop, points, offsets, indices, q, planar, previous, min_gap, R, 
             n = base + m
             status[n] = REGULAR
             if block_failed(scratch, m):
-                if np.abs(moments[m]).max() < LEAST_MOMENT:
-                    moments[m] = 0.0
+                largest = 0.0
+                for j in range(9):
+                    largest = max(largest, abs(moments[m, j]))
+                if largest < LEAST_MOMENT:
+                    for j in range(9):
+                        moments[m, j] = 0.0
                 status[n] = settled_rotation(
-                    moments[m], turned[m], s, previous[n % len(previous)], min_gap, work
+                    moments[m], turned[m], previous[n % len(previous)], min_gap, work
                 )
             for j in range(9):
                 R[n, j] = turned[m, j]
@@ -214,7 +218,11 @@ def jacobian(start, stop, offsets, q, R, G, arms, out):
                 c = 3 * row
                 J[c], J[c + 1], J[c + 2] = ly * rxz - lz * rxy, ly * ryz - lz * ryy, ly * rzz - lz * rzy
                 J[c + 9], J[c + 10], J[c + 11] = lz * rxx - lx * rxz, lz * ryx - lx * ryz, lz * rzx - lx * rzz
-                J[c + 18], J[c + 19], J[c + 20] = lx * rxy - ly * rxx, lx * ryy - ly * ryx, lx * rzy - ly * rzx
+                J[c + 18], J[c + 19], J[c + 20] = (
+                    lx * rxy - ly * rxx,
+                    lx * ryy - ly * ryx,
+                    lx * rzy - ly * rzx,
+                )
             at = (f * m + j) * entries
             for e in range(offsets[k], offsets[k + 1]):
                 x, y, z, w = q[e, 0], q[e, 1], q[e, 2], q[e, 3]

@@ -19,6 +19,7 @@ import math
 import numpy as np
 
 from ..compute import kernel
+from .algebra import product_nt
 
 # Matrices handled together, held as structure of arrays in a scratch buffer that stays in L1. The
 # block is always computed whole, padding included, so each matrix meets the same vector code
@@ -37,7 +38,7 @@ MOST_SQUARE = 1e45
 # Moments below this may have lost digits to underflow, and have derivatives that overflow: they count
 # as zero in a fit.
 LEAST_MOMENT = 1e-290
-WORK = 39  # numbers of scratch space that the routines for a single matrix share
+WORK = 57  # numbers of scratch space that the routines for a single matrix share
 
 REGULAR, DEGENERATE, NOT_FINITE = 0, 1, 2  # the status of one rotation
 
@@ -199,13 +200,23 @@ def _rotate_columns(B, V, p, q):
 
 
 @kernel
-def _norm(x, y, z):
-    """Length of a vector whose squares might underflow."""
-    m = max(abs(x), abs(y), abs(z))
-    if m == 0.0:
+def _length(B, k):
+    """Length of column k of B, whose squares might underflow."""
+    largest = max(abs(B[k]), abs(B[3 + k]), abs(B[6 + k]))
+    if largest == 0.0:
         return 0.0
-    x, y, z = x / m, y / m, z / m
-    return m * math.sqrt(x * x + y * y + z * z)
+    total = 0.0
+    for row in range(0, 9, 3):
+        total += (B[row + k] / largest) ** 2
+    return largest * math.sqrt(total)
+
+
+@kernel
+def _complete(U):
+    """Make column 2 of U the cross product of columns 0 and 1."""
+    U[2] = U[3] * U[7] - U[6] * U[4]
+    U[5] = U[6] * U[1] - U[0] * U[7]
+    U[8] = U[0] * U[4] - U[3] * U[1]
 
 
 @kernel
@@ -214,7 +225,8 @@ def robust_rotation(A, R, s, work):
 
     One-sided Jacobi: A V = U diag(s) with A scaled by a power of two. The third axes are the cross
     products of the first two, which makes R proper and the smallest singular value signed. Where A
-    leaves the second axis free, some perpendicular axis is taken. `work` holds 18 numbers.
+    leaves the second axis free, some perpendicular axis is taken. Leaves V in work[9:18]; uses
+    work[:36].
     """
     largest = 0.0
     for j in range(9):
@@ -222,7 +234,7 @@ def robust_rotation(A, R, s, work):
             return False
         largest = max(largest, abs(A[j]))
     _, exponent = math.frexp(largest)
-    B, V = work[:9], work[9:18]
+    B, V, U, W = work[:9], work[9:18], work[18:27], work[27:36]
     for j in range(9):
         B[j] = math.ldexp(A[j], -exponent)
         V[j] = 1.0 if j % 4 == 0 else 0.0
@@ -232,81 +244,63 @@ def robust_rotation(A, R, s, work):
             turned = _rotate_columns(B, V, pair // 2, (pair + 3) // 2) or turned
         if not turned:
             break
-    n0, n1, n2 = _norm(B[0], B[3], B[6]), _norm(B[1], B[4], B[7]), _norm(B[2], B[5], B[8])
+    n0, n1, n2 = _length(B, 0), _length(B, 1), _length(B, 2)
     first = 0 if n0 >= n1 and n0 >= n2 else (1 if n1 >= n2 else 2)
-    other, another = (first + 1) % 3, (first + 2) % 3
-    n_other = n0 if other == 0 else (n1 if other == 1 else n2)
-    n_another = n0 if another == 0 else (n1 if another == 1 else n2)
-    second, third = (other, another) if n_other >= n_another else (another, other)
-    s1, s2 = max(n0, n1, n2), max(n_other, n_another)
+    s1 = max(n0, n1, n2)
+    second, third = (first + 1) % 3, (first + 2) % 3
+    if _length(B, second) < _length(B, third):
+        second, third = third, second
+    s2 = _length(B, second)
 
-    u1x, u1y, u1z = 1.0, 0.0, 0.0
-    if s1 > 0.0:
-        u1x, u1y, u1z = B[first] / s1, B[3 + first] / s1, B[6 + first] / s1
-    u2x, u2y, u2z, length = 0.0, 0.0, 0.0, 0.0
-    if s2 > 0.0:
-        u2x, u2y, u2z = B[second] / s2, B[3 + second] / s2, B[6 + second] / s2
-        along = u1x * u2x + u1y * u2y + u1z * u2z
-        u2x, u2y, u2z = u2x - along * u1x, u2y - along * u1y, u2z - along * u1z
-        length = math.sqrt(u2x * u2x + u2y * u2y + u2z * u2z)
-    if not length > 0.5:  # no second axis, or nothing but rounding: any perpendicular will do
-        if abs(u1x) <= abs(u1y) and abs(u1x) <= abs(u1z):
-            u2x, u2y, u2z = 0.0, -u1z, u1y
-        elif abs(u1y) <= abs(u1z):
-            u2x, u2y, u2z = u1z, 0.0, -u1x
-        else:
-            u2x, u2y, u2z = -u1y, u1x, 0.0
-        length = math.sqrt(u2x * u2x + u2y * u2y + u2z * u2z)
-    u2x, u2y, u2z = u2x / length, u2y / length, u2z / length
-    u3x, u3y, u3z = u1y * u2z - u1z * u2y, u1z * u2x - u1x * u2z, u1x * u2y - u1y * u2x
+    for row in range(0, 9, 3):
+        U[row] = B[row + first] / s1 if s1 > 0.0 else (1.0 if row == 0 else 0.0)
+        U[row + 1] = B[row + second] / s2 if s2 > 0.0 else 0.0
+        W[row], W[row + 1] = V[row + first], V[row + second]
+    along = U[0] * U[1] + U[3] * U[4] + U[6] * U[7]
+    for row in range(0, 9, 3):
+        U[row + 1] -= along * U[row]
+    if not _length(U, 1) > 0.5:  # no second axis, or nothing but rounding: any perpendicular will do
+        least = (
+            0 if abs(U[0]) <= abs(U[3]) and abs(U[0]) <= abs(U[6]) else (1 if abs(U[3]) <= abs(U[6]) else 2)
+        )
+        before, after = (least + 1) % 3, (least + 2) % 3
+        U[3 * least + 1] = 0.0
+        U[3 * before + 1], U[3 * after + 1] = -U[3 * after], U[3 * before]
+    length = _length(U, 1)
+    for row in range(0, 9, 3):
+        U[row + 1] /= length
+    _complete(U)
+    _complete(W)
+    product_nt(U, W, R)
 
-    v1x, v1y, v1z = V[first], V[3 + first], V[6 + first]
-    v2x, v2y, v2z = V[second], V[3 + second], V[6 + second]
-    v3x, v3y, v3z = v1y * v2z - v1z * v2y, v1z * v2x - v1x * v2z, v1x * v2y - v1y * v2x
-    mirrored = v3x * V[third] + v3y * V[3 + third] + v3z * V[6 + third] < 0.0
-    s3 = u3x * B[third] + u3y * B[3 + third] + u3z * B[6 + third]
-
-    R[0], R[1], R[2] = (
-        u1x * v1x + u2x * v2x + u3x * v3x,
-        u1x * v1y + u2x * v2y + u3x * v3y,
-        u1x * v1z + u2x * v2z + u3x * v3z,
-    )
-    R[3], R[4], R[5] = (
-        u1y * v1x + u2y * v2x + u3y * v3x,
-        u1y * v1y + u2y * v2y + u3y * v3y,
-        u1y * v1z + u2y * v2z + u3y * v3z,
-    )
-    R[6], R[7], R[8] = (
-        u1z * v1x + u2z * v2x + u3z * v3x,
-        u1z * v1y + u2z * v2y + u3z * v3y,
-        u1z * v1z + u2z * v2z + u3z * v3z,
-    )
+    mirrored = W[2] * V[third] + W[5] * V[3 + third] + W[8] * V[6 + third] < 0.0
+    s3 = U[2] * B[third] + U[5] * B[3 + third] + U[8] * B[6 + third]
     s[0], s[1] = math.ldexp(s1, exponent), math.ldexp(s2, exponent)
     s[2] = math.ldexp(max(-s2, min(s2, -s3 if mirrored else s3)), exponent)
     return True
 
 
 @kernel
-def settled_rotation(A, R, s, previous, min_gap, work):
+def settled_rotation(A, R, previous, min_gap, work):
     """`robust_rotation`, and what to do when A does not determine R; returns a status.
 
     Below `min_gap` the spin that A leaves free is drawn towards the `previous` rotation by adding
     (min_gap - gap) s1 of it to A: continuous where the gap crosses `min_gap`, and equal to the
     rotation closest to the previous one where the gap is zero.
     """
+    s, drawn = work[36:39], work[39:48]
     if not robust_rotation(A, R, s, work):
         return NOT_FINITE
-    if s[1] + s[2] >= min_gap * s[0] and s[0] > 0.0:
-        return REGULAR
     if s[0] == 0.0:
         for j in range(9):
             R[j] = previous[j]
         return DEGENERATE
     pull = min_gap * s[0] - (s[1] + s[2])
-    drawn = work[18:27]
+    if pull <= 0.0:
+        return REGULAR
     for j in range(9):
         drawn[j] = A[j] + pull * previous[j]
-    robust_rotation(drawn, R, work[27:30], work)
+    robust_rotation(drawn, R, s, work)
     return DEGENERATE
 
 
@@ -314,7 +308,7 @@ def settled_rotation(A, R, s, previous, min_gap, work):
 def rotations(start, stop, A, previous, min_gap, R, status):
     """Rotations R of matrices A, all flat (n, 9) float64; `previous` (n, 9) or (1, 9)."""
     least_d = max(LEAST_D, 4.0 * min_gap)
-    scratch, work, s = np.empty(SCRATCH), np.empty(WORK), np.empty(3)
+    scratch, work = np.empty(SCRATCH), np.empty(WORK)
     padded, turned = np.empty(9 * BLOCK), np.empty(9 * BLOCK)
     flat_A, flat_R = A.reshape(-1), R.reshape(-1)
     for base in range(start, stop, BLOCK):
@@ -331,7 +325,7 @@ def rotations(start, stop, A, previous, min_gap, R, status):
             status[base + m] = REGULAR
             if block_failed(scratch, m):
                 k = base + m
-                status[k] = settled_rotation(A[k], R[k], s, previous[k % len(previous)], min_gap, work)
+                status[k] = settled_rotation(A[k], R[k], previous[k % len(previous)], min_gap, work)
 
 
 @kernel
@@ -410,8 +404,7 @@ def _clamped_compliance(R, A, min_gap, G, work):
     An eigenvalue mu of H = tr(S) I - S below t = min_gap s1 is inverted as mu / t^2: bounded by
     1 / t, continuous, and the pseudo-inverse at mu = 0.
     """
-    S, H, V = work[18:27], work[27:36], work[9:18]
-    mu = work[36:39]
+    S, H, V, mu = work[39:48], work[48:57], work[9:18], work[36:39]
     stretch(R, A, S)
     trace = S[0] + S[4] + S[8]
     for j in range(9):
