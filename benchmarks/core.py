@@ -26,7 +26,7 @@ from scipy.spatial.transform import Rotation
 from threadpoolctl import threadpool_limits
 
 import pointglue as pg
-from pointglue.procrustes import rotation
+from pointglue.procrustes import matrices
 from pointglue.procrustes.torch import special_procrustes
 
 
@@ -44,7 +44,9 @@ class Row:
         return self.theirs / self.ours
 
 
-def race(work: str, peer: str, count: int, ours: Callable, theirs: Callable, their_count: int | None = None) -> Row:
+def race(
+    work: str, peer: str, count: int, ours: Callable, theirs: Callable, their_count: int | None = None
+) -> Row:
     """Best times per item of both, alternating; the slower one may be given fewer items."""
     times: tuple[list[float], list[float]] = ([], [])
     for function in (ours, theirs):
@@ -75,11 +77,10 @@ def numpy_rotations(A):
 
 def rotations(count: int, rng: np.random.Generator) -> list[Row]:
     A = rng.standard_normal((count, 3, 3))
-    flat, R, status = A.reshape(-1, 9), np.empty((count, 9)), np.empty(count, np.uint8)
-    eye = np.eye(3).reshape(1, 9)
+    flat, eye = A.reshape(-1, 9), np.eye(3).reshape(1, 9)
 
     def ours():
-        rotation.rotations(0, count, flat, eye, 1e-8, R, status)
+        return matrices.nearest_rotations(flat, eye, 1e-8)[0]
 
     few = max(count // 10, 1)
     tensor = torch.from_numpy(A)
@@ -90,7 +91,9 @@ def rotations(count: int, rng: np.random.Generator) -> list[Row]:
         race(work, "numpy.linalg.svd, the factors alone", count, ours, lambda: np.linalg.svd(A[:few]), few),
         race(work, "numpy.linalg.svd to a rotation", count, ours, lambda: numpy_rotations(A[:few]), few),
         race(work, "torch.linalg.svd", count, ours, lambda: torch.linalg.svd(tensor[:few]), few),
-        race(work, "roma.special_procrustes", count, ours, lambda: roma.special_procrustes(tensor[:few]), few),
+        race(
+            work, "roma.special_procrustes", count, ours, lambda: roma.special_procrustes(tensor[:few]), few
+        ),
         race(
             work,
             "warp svd3 (CPU)",
@@ -99,7 +102,7 @@ def rotations(count: int, rng: np.random.Generator) -> list[Row]:
             lambda: wp.launch(_warp_rotations, count, [warp_A], [warp_R], device="cpu"),
         ),
     ]
-    np.testing.assert_allclose(R[:few].reshape(-1, 3, 3), numpy_rotations(A[:few]), atol=1e-6)
+    np.testing.assert_allclose(ours()[:few].reshape(-1, 3, 3), numpy_rotations(A[:few]), atol=1e-6)
     return rows
 
 
@@ -136,7 +139,9 @@ def fits(count: int, rng: np.random.Generator) -> list[Row]:
             lambda: roma.rigid_points_registration(*tensors),
             few,
         ),
-        race(work, "scipy align_vectors, in a loop", count, lambda: shape.fit(points), scipy_fit, min(few, 200)),
+        race(
+            work, "scipy align_vectors, in a loop", count, lambda: shape.fit(points), scipy_fit, min(few, 200)
+        ),
     ]
 
 
@@ -212,8 +217,8 @@ imported = time.perf_counter()
 import numpy as np
 x = np.random.default_rng(0).standard_normal((8, 3))
 fit = pg.fit_rigid(x, x)
-fit.jvp(x), fit.vjp(fit.rotation), fit.jacobian(x), fit.second(x, x), fit.hessian(x, x), fit.hessian_product(x, x, x)
-fit.gap, fit.stretch
+fit.jvp(x), fit.vjp(fit.rotation), fit.jacobian(x), fit.second(x, x), fit.gap, fit.stretch
+fit.hessian(x, x), fit.hessian_product(x, x, x)
 print(imported - start, time.perf_counter() - imported)
 """
 
@@ -239,7 +244,9 @@ def machine() -> str:
     model = platform.processor() or platform.machine()
     info = Path("/proc/cpuinfo")
     if info.is_file():
-        names = [line.split(":", 1)[1].strip() for line in info.read_text().splitlines() if "model name" in line]
+        names = [
+            line.split(":", 1)[1].strip() for line in info.read_text().splitlines() if "model name" in line
+        ]
         model = names[0] if names else model
     versions = f"Python {platform.python_version()}, NumPy {np.__version__}, torch {torch.__version__}"
     return f"{model}, one core; {versions}, roma {roma.__version__}, warp {wp.__version__}"

@@ -22,7 +22,7 @@ FORCE_SCALE = 0.6  # metres of arrow per newton
 
 
 def swayed(points, bend, twist):
-    """The upright bar, fixed at its foot, bent by an arc of `bend` and twisted by `twist` radians at its top."""
+    """The upright bar, fixed at its foot, bent by `bend` and twisted by `twist` radians at its top."""
     x, y, z = points.T
     s = y / HEIGHT
     turn = twist * s
@@ -34,7 +34,7 @@ def swayed(points, bend, twist):
 
 def main(picture):
     rest, faces = shapes.box((WIDTH, HEIGHT, WIDTH), (6, 36, 6))
-    rest = rest + [0, HEIGHT / 2, 0]
+    rest[:, 1] += HEIGHT / 2
     lantern = np.array([0.7, 0.875 * HEIGHT, 0.0])
     on_edge = np.isclose(abs(rest[:, 0]), WIDTH / 2) & np.isclose(abs(rest[:, 2]), WIDTH / 2)
     parents = np.flatnonzero(on_edge & np.isin(rest[:, 1], [HEIGHT, 0.75 * HEIGHT]))

@@ -92,8 +92,9 @@ def test_a_rigid_motion_is_found(rest, motion, shift):
     Q *= np.sign(np.linalg.det(Q))
     fit = pg.fit_rigid(rest, rest @ Q.T + shift, on_degenerate="clamp")
     assert_sound(fit)
-    # Where the rotation is free the points still have to be met.
-    assert np.abs(fit.apply(rest) - (rest @ Q.T + shift)).max() < 1e-6
+    # Where the rotation is free the points still have to be met, up to the width of the needle.
+    width = 4 * np.sqrt(fit.min_gap) * np.ptp(rest) if fit.degenerate else 0.0
+    assert np.abs(fit.apply(rest) - (rest @ Q.T + shift)).max() < 1e-6 + width
     if fit.gap > 1e-6:
         assert np.abs(fit.rotation - Q).max() < 1e-14 * 50 / fit.gap
 

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from ..checks import Array, as_reals, require_finite
 from ..compute import run
 from ..errors import InputError
-from . import curvature, kernels, rotation
+from . import curvature, kernels, matrices
 
 if TYPE_CHECKING:
     from .rest import RestShape
@@ -84,9 +84,7 @@ class RigidFit:
 
     @cached_property
     def _singular_values(self) -> Array:
-        s = np.empty_like(self._t)
-        run(kernels.singular_values, len(s), 1024, self._A, s)
-        return s
+        return matrices.singular_values(self._A)
 
     @cached_property
     def _stretch(self) -> Array:
@@ -97,10 +95,7 @@ class RigidFit:
 
     @cached_property
     def _compliance(self) -> Array:
-        """G = (tr(S) I - S)^-1 of every fit, flat: the spin that a moment of point motions causes."""
-        G = np.empty_like(self._R)
-        run(rotation.compliances, len(G), 8192, self._R, self._A, self.min_gap, G)
-        return G
+        return matrices.spin_compliances(self._R, self._A, self.min_gap)
 
     def _rotated_rest_centroid(self, matrices: Array) -> Array:
         """matrices (flat) times the rest centroid of their group."""

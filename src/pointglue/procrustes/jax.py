@@ -120,7 +120,7 @@ def _symmetric(S: JaxArray) -> JaxArray:
 
 
 def _spin(S: JaxArray, k: JaxArray) -> JaxArray:
-    """(tr(S) I - S)^-1 k, fading to zero along a free spin as `rotation.compliances` does."""
+    """(tr(S) I - S)^-1 k, fading to zero along a free spin as `matrices.spin_compliances` does."""
     H = jnp.trace(S, axis1=-2, axis2=-1)[..., None, None] * jnp.eye(3, dtype=S.dtype) - S
     fixed = jax.lax.stop_gradient(H)
     mu, V = jnp.linalg.eigh(fixed)

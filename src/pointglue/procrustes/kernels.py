@@ -16,15 +16,12 @@ from ..compute import kernel
 from .algebra import turn, turn_second
 from .rotation import (
     BLOCK,
-    LEAST_D,
     LEAST_MOMENT,
     REGULAR,
     SCRATCH,
-    WORK,
+    UNSETTLED,
     block_failed,
     block_rotations,
-    robust_rotation,
-    settled_rotation,
     stretch,
 )
 
@@ -64,18 +61,17 @@ def _moment(points, f, first, last, indices, q, A, m, t, n):
 
 
 @kernel
-def _keep_in_plane(A):
+def _keep_in_plane(A, m):
     """Give a moment of the plane the entry A_zz = s1: R then turns about z, and the gap is (s1 + s2) / s1."""
-    A[8] = 0.5 * (math.hypot(A[0] + A[4], A[3] - A[1]) + math.hypot(A[0] - A[4], A[3] + A[1]))
+    diagonal = math.hypot(A[m, 0] + A[m, 4], A[m, 3] - A[m, 1])
+    A[m, 8] = 0.5 * (diagonal + math.hypot(A[m, 0] - A[m, 4], A[m, 3] + A[m, 1]))
 
 
 @kernel
-def fit(start, stop, points, offsets, indices, q, planar, previous, min_gap, R, t, A, status):
-    """Rotation R, centroid t, moment A and status of fits start..stop."""
+def fit(start, stop, points, offsets, indices, q, planar, least_d, R, t, A, status):
+    """Rotation R, centroid t, moment A and status of fits start..stop, UNSETTLED as in `rotation`."""
     groups = len(offsets) - 1
-    least_d = max(LEAST_D, 4.0 * min_gap)
-    scratch, work = np.empty(SCRATCH), np.empty(WORK)
-    moments, turned = np.empty((BLOCK, 9)), np.empty((BLOCK, 9))
+    scratch, moments, turned = np.empty(SCRATCH), np.empty((BLOCK, 9)), np.empty((BLOCK, 9))
     for base in range(start, stop, BLOCK):
         count = min(BLOCK, stop - base)
         for m in range(count, BLOCK):
@@ -85,24 +81,22 @@ def fit(start, stop, points, offsets, indices, q, planar, previous, min_gap, R, 
             f, k = divmod(base + m, groups)
             _moment(points, f, offsets[k], offsets[k + 1], indices, q, moments, m, t, base + m)
             if planar:
-                _keep_in_plane(moments[m])
+                _keep_in_plane(moments, m)
         block_rotations(moments.reshape(-1), turned.reshape(-1), scratch, least_d)
         for m in range(count):
             n = base + m
-            status[n] = REGULAR
-            if block_failed(scratch, m):
-                largest = 0.0
-                for j in range(9):
-                    largest = max(largest, abs(moments[m, j]))
-                if largest < LEAST_MOMENT:
-                    for j in range(9):
-                        moments[m, j] = 0.0
-                status[n] = settled_rotation(
-                    moments[m], turned[m], previous[n % len(previous)], min_gap, work
-                )
+            largest = 0.0
             for j in range(9):
                 R[n, j] = turned[m, j]
                 A[n, j] = moments[m, j]
+            status[n] = REGULAR
+            if block_failed(scratch, m):
+                status[n] = UNSETTLED
+                for j in range(9):
+                    largest = max(largest, abs(A[n, j]))
+                if largest < LEAST_MOMENT:
+                    for j in range(9):
+                        A[n, j] = 0.0
 
 
 @kernel
@@ -110,14 +104,6 @@ def stretches(start, stop, R, A, S):
     """S = R^T A of fits start..stop."""
     for n in range(start, stop):
         stretch(R[n], A[n], S[n])
-
-
-@kernel
-def singular_values(start, stop, A, s):
-    """s (n, 3): descending, the last one signed like det A."""
-    work, R = np.empty(WORK), np.empty(9)
-    for n in range(start, stop):
-        robust_rotation(A[n], R, s[n], work)
 
 
 @kernel

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from ..checks import Array, as_reals, require_finite
 from ..compute import run
 from ..errors import DegenerateFitError, InputError
-from . import kernels
+from . import kernels, matrices
 from .fit import RigidFit, for_kernel, lift
 from .groups import Groups
 from .rotation import DEGENERATE, NOT_FINITE
@@ -22,9 +22,6 @@ OnDegenerate = Literal["raise", "clamp"]
 # The rotation is known to about eps / gap: at this gap, to 2e-8. It is the gap of a needle ten
 # thousand times longer than wide (the gap goes with the square of the proportions).
 DEFAULT_MIN_GAP = 1e-8
-
-# Fits worth a thread of their own: a few hundred microseconds of work, against some ten to hand over.
-GRAIN = 4096
 
 
 class RestShape:
@@ -161,19 +158,19 @@ class RestShape:
         run(
             kernels.fit,
             size,
-            GRAIN,
+            matrices.GRAIN,
             flat,
             shape.groups.offsets,
             shape.groups.indices,
             shape._q,
             self.dimension == 2,
-            _previous(previous, batch_shape, self.dimension),
-            min_gap,
+            matrices.least_d(min_gap),
             R,
             t,
             A,
             status,
         )
+        matrices.settle(A, _previous(previous, batch_shape, self.dimension), min_gap, R, status)
         if (status == NOT_FINITE).any():
             require_finite("points", posed)
             raise InputError("points and rest are too large: the moments of their coordinates overflow")

@@ -38,9 +38,9 @@ MOST_SQUARE = 1e45
 # Moments below this may have lost digits to underflow, and have derivatives that overflow: they count
 # as zero in a fit.
 LEAST_MOMENT = 1e-290
-WORK = 57  # numbers of scratch space that the routines for a single matrix share
+WORK = 36  # numbers of scratch space that the routines for a single matrix share
 
-REGULAR, DEGENERATE, NOT_FINITE = 0, 1, 2  # the status of one rotation
+REGULAR, DEGENERATE, NOT_FINITE, UNSETTLED = 0, 1, 2, 3  # the status of one rotation
 
 # cos(2/3 arccos h) on [0, 1], Chebyshev interpolation of degree 8, error 4e-9.
 _COS = tuple(
@@ -281,35 +281,38 @@ def robust_rotation(A, R, s, work):
 
 
 @kernel
-def settled_rotation(A, R, previous, min_gap, work):
-    """`robust_rotation`, and what to do when A does not determine R; returns a status.
+def settle(start, stop, which, A, previous, min_gap, R, status):
+    """Rotations R and their status of the matrices A[which], and what to do when A does not determine R.
 
-    Below `min_gap` the spin that A leaves free is drawn towards the `previous` rotation by adding
-    (min_gap - gap) s1 of it to A: continuous where the gap crosses `min_gap`, and equal to the
-    rotation closest to the previous one where the gap is zero.
+    Below `min_gap` the spin that A leaves free is drawn towards the `previous` rotation, (n, 9) or
+    (1, 9), by adding (min_gap - gap) s1 of it to A: continuous where the gap crosses `min_gap`, and
+    equal to the rotation closest to the previous one where the gap is zero.
     """
-    s, drawn = work[36:39], work[39:48]
-    if not robust_rotation(A, R, s, work):
-        return NOT_FINITE
-    if s[0] == 0.0:
-        for j in range(9):
-            R[j] = previous[j]
-        return DEGENERATE
-    pull = min_gap * s[0] - (s[1] + s[2])
-    if pull <= 0.0:
-        return REGULAR
-    for j in range(9):
-        drawn[j] = A[j] + pull * previous[j]
-    robust_rotation(drawn, R, s, work)
-    return DEGENERATE
+    work, s, drawn = np.empty(WORK), np.empty(3), np.empty(9)
+    for at in range(start, stop):
+        n = which[at]
+        before = previous[n % len(previous)]
+        status[n] = NOT_FINITE
+        if not robust_rotation(A[n], R[n], s, work):
+            continue
+        pull = min_gap * s[0] - (s[1] + s[2])
+        if s[0] == 0.0:
+            status[n] = DEGENERATE
+            for j in range(9):
+                R[n, j] = before[j]
+        elif pull > 0.0:
+            status[n] = DEGENERATE
+            for j in range(9):
+                drawn[j] = A[n, j] + pull * before[j]
+            robust_rotation(drawn, R[n], s, work)
+        else:
+            status[n] = REGULAR
 
 
 @kernel
-def rotations(start, stop, A, previous, min_gap, R, status):
-    """Rotations R of matrices A, all flat (n, 9) float64; `previous` (n, 9) or (1, 9)."""
-    least_d = max(LEAST_D, 4.0 * min_gap)
-    scratch, work = np.empty(SCRATCH), np.empty(WORK)
-    padded, turned = np.empty(9 * BLOCK), np.empty(9 * BLOCK)
+def rotations(start, stop, A, least_d, R, status):
+    """Rotations R of matrices A, all (n, 9) float64; status UNSETTLED where `settle` has to look."""
+    scratch, padded, turned = np.empty(SCRATCH), np.empty(9 * BLOCK), np.empty(9 * BLOCK)
     flat_A, flat_R = A.reshape(-1), R.reshape(-1)
     for base in range(start, stop, BLOCK):
         count = min(BLOCK, stop - base)
@@ -322,10 +325,15 @@ def rotations(start, stop, A, previous, min_gap, R, status):
             for j in range(9 * count):
                 flat_R[9 * base + j] = turned[j]
         for m in range(count):
-            status[base + m] = REGULAR
-            if block_failed(scratch, m):
-                k = base + m
-                status[k] = settled_rotation(A[k], R[k], previous[k % len(previous)], min_gap, work)
+            status[base + m] = UNSETTLED if block_failed(scratch, m) else REGULAR
+
+
+@kernel
+def singular_values(start, stop, A, s):
+    """s (n, 3): descending, the last one signed like det A."""
+    work, R = np.empty(WORK), np.empty(9)
+    for n in range(start, stop):
+        robust_rotation(A[n], R, s[n], work)
 
 
 @kernel
@@ -375,10 +383,8 @@ def _block_compliances(R, A, G, least_d):
 
 
 @kernel
-def compliances(start, stop, R, A, min_gap, G):
-    """G = (tr(S) I - S)^-1, S = R^T A, of matrices start..stop, all (n, 9)."""
-    least_d = max(LEAST_D, 4.0 * min_gap)
-    work = np.empty(WORK)
+def compliances(start, stop, R, A, least_d, G):
+    """G = (tr(S) I - S)^-1, S = R^T A, all (n, 9); nan where `clamped_compliances` has to look."""
     padded_R, padded_A, padded_G = np.empty(9 * BLOCK), np.empty(9 * BLOCK), np.empty(9 * BLOCK)
     flat_R, flat_A, flat_G = R.reshape(-1), A.reshape(-1), G.reshape(-1)
     for base in range(start, stop, BLOCK):
@@ -392,45 +398,37 @@ def compliances(start, stop, R, A, min_gap, G):
             _block_compliances(padded_R, padded_A, padded_G, least_d)
             for j in range(9 * count):
                 flat_G[9 * base + j] = padded_G[j]
-        for n in range(base, base + count):
-            if not abs(flat_G[9 * n]) < math.inf:
-                _clamped_compliance(R[n], A[n], min_gap, G[n], work)
 
 
 @kernel
-def _clamped_compliance(R, A, min_gap, G, work):
-    """One matrix by eigenvalues: accurate to the end, and fading to zero where the spin is free.
+def clamped_compliances(start, stop, which, R, A, min_gap, G):
+    """The same by eigenvalues: accurate to the end, and fading to zero where the spin is free.
 
     An eigenvalue mu of H = tr(S) I - S below t = min_gap s1 is inverted as mu / t^2: bounded by
     1 / t, continuous, and the pseudo-inverse at mu = 0.
     """
-    S, H, V, mu = work[39:48], work[48:57], work[9:18], work[36:39]
-    stretch(R, A, S)
-    trace = S[0] + S[4] + S[8]
-    for j in range(9):
-        H[j] = (trace if j % 4 == 0 else 0.0) - S[j]
-        G[j] = 0.0
-    if not robust_rotation(H, S, mu, work):
+    work, S, H, mu = np.empty(WORK), np.empty(9), np.empty(9), np.empty(3)
+    V = work[9:18]  # where robust_rotation leaves the eigenvectors, in no particular order
+    for at in range(start, stop):
+        n = which[at]
+        stretch(R[n], A[n], S)
+        trace = S[0] + S[4] + S[8]
         for j in range(9):
-            G[j] = math.nan
-        return
-    s1 = trace - mu[2]
-    if s1 < LEAST_MOMENT:
-        return
-    threshold = min_gap * s1
-    for k in range(3):
-        # robust_rotation leaves the eigenvectors in V; it sorts its values, not these columns.
-        x, y, z = V[k], V[3 + k], V[6 + k]
-        eigen = (
-            x * (H[0] * x + H[1] * y + H[2] * z)
-            + y * (H[3] * x + H[4] * y + H[5] * z)
-            + z * (H[6] * x + H[7] * y + H[8] * z)
-        )
-        inverse = 1.0 / eigen if eigen > threshold else max(eigen, 0.0) / threshold / threshold
-        G[0] += inverse * x * x
-        G[1] += inverse * x * y
-        G[2] += inverse * x * z
-        G[4] += inverse * y * y
-        G[5] += inverse * y * z
-        G[8] += inverse * z * z
-    G[3], G[6], G[7] = G[1], G[2], G[5]
+            H[j] = (trace if j % 4 == 0 else 0.0) - S[j]
+            G[n, j] = 0.0
+        robust_rotation(H, S, mu, work)
+        s1 = trace - mu[2]
+        if s1 < LEAST_MOMENT:
+            continue
+        threshold = min_gap * s1
+        for k in range(3):
+            x, y, z = V[k], V[3 + k], V[6 + k]
+            eigen = (
+                x * (H[0] * x + H[1] * y + H[2] * z)
+                + y * (H[3] * x + H[4] * y + H[5] * z)
+                + z * (H[6] * x + H[7] * y + H[8] * z)
+            )
+            inverse = 1.0 / eigen if eigen > threshold else max(eigen, 0.0) / threshold / threshold
+            for row in range(3):
+                for column in range(3):
+                    G[n, 3 * row + column] += inverse * V[3 * row + k] * V[3 * column + k]

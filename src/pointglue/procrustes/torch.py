@@ -23,8 +23,8 @@ from torch.autograd import Function
 from ..checks import Array
 from ..compute import run
 from ..errors import DegenerateFitError, InputError
-from . import kernels, rotation
-from .rest import DEFAULT_MIN_GAP, GRAIN
+from . import kernels, matrices, rotation
+from .rest import DEFAULT_MIN_GAP
 
 __all__ = ["RigidFit", "fit_rigid", "special_procrustes"]
 
@@ -173,7 +173,7 @@ def _trace_minus(S: Tensor) -> Tensor:
 
 
 def _spin(S: Tensor, k: Tensor, min_gap: float) -> Tensor:
-    """omega = (tr(S) I - S)^-1 k, fading to zero along a free spin as `rotation.compliances` does."""
+    """omega = (tr(S) I - S)^-1 k, fading to zero along a free spin as `matrices.spin_compliances` does."""
     H = _trace_minus(S)
     with torch.no_grad():
         mu, V = torch.linalg.eigh(H.detach())
@@ -228,8 +228,7 @@ class _Rotation(Function):  # type: ignore[misc]
     def forward(M: Tensor, min_gap: float, must_be_regular: bool) -> Tensor:
         if M.device.type == "cpu":
             A = _rows(M)
-            R, status = np.empty_like(A), np.empty(len(A), np.uint8)
-            run(rotation.rotations, len(A), GRAIN, A, np.eye(3).reshape(1, 9), min_gap, R, status)
+            R, status = matrices.nearest_rotations(A, np.eye(3).reshape(1, 9), min_gap)
             if (status == rotation.NOT_FINITE).any():
                 raise InputError("the points, rest, weights or matrices must be finite, got nan or inf")
             degenerate = bool(status.any())
@@ -276,9 +275,9 @@ class _Turn(Function):  # type: ignore[misc]
         if M.device.type != "cpu":
             return _turn(M, R, D, min_gap)
         A, rotations, rates = _rows(M), _rows(R), _rows(D.expand(M.shape))
-        G, out = np.empty_like(A), np.empty_like(A)
-        run(rotation.compliances, len(A), GRAIN, rotations, A, min_gap, G)
-        run(kernels.turns, len(A), GRAIN, rotations, G, rates, out)
+        out = np.empty_like(A)
+        G = matrices.spin_compliances(rotations, A, min_gap)
+        run(kernels.turns, len(A), matrices.GRAIN, rotations, G, rates, out)
         return torch.from_numpy(out).reshape(M.shape).to(M.dtype)
 
     @staticmethod
