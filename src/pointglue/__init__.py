@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from .procrustes import RestShape as RestShape
     from .procrustes import RigidFit as RigidFit
     from .procrustes import fit_rigid as fit_rigid
+    from .procrustes import special_procrustes as special_procrustes
 
 __version__ = "0.1.0"
 
@@ -20,10 +21,11 @@ _HOME = {
     "RestShape": "procrustes",
     "RigidFit": "procrustes",
     "fit_rigid": "procrustes",
+    "special_procrustes": "procrustes",
     "threads": "compute",
 }
 
-__all__ = ["Groups", "RestShape", "RigidFit", "fit_rigid", "threads"]
+__all__ = ["Groups", "RestShape", "RigidFit", "fit_rigid", "special_procrustes", "threads"]
 
 
 def __getattr__(name: str) -> Any:

@@ -7,6 +7,7 @@ from scipy.optimize import minimize
 from scipy.spatial.transform import Rotation
 
 import pointglue as pg
+import pointglue.errors
 
 EPS = np.finfo(float).eps
 
@@ -299,3 +300,17 @@ def test_inputs_are_left_alone(rng):
     pg.fit_rigid(rest, points, w).jacobian(rest)
     for array, copy in zip((rest, points, w), copies, strict=True):
         np.testing.assert_array_equal(array, copy)
+
+
+@pytest.mark.parametrize("d", [2, 3])
+@pytest.mark.parametrize("single", [False, True])
+def test_jacobian_into_a_buffer(d, single, rng):
+    fit = pg.fit_rigid(rng.standard_normal((5, 6, d)), rng.standard_normal((5, 6, d)))
+    p = rng.standard_normal(d) if single else rng.standard_normal((2, d))
+    expected = fit.jacobian(p)
+    buffer = np.full_like(expected, np.nan)
+    assert fit.jacobian(p, out=buffer) is buffer
+    np.testing.assert_array_equal(buffer, expected)
+    for bad in (buffer[1:], buffer.astype("f4"), np.moveaxis(buffer, 0, -1).copy(), buffer[..., ::-1]):
+        with pytest.raises(pg.errors.InputError, match="out must be a contiguous array of float64 of shape"):
+            fit.jacobian(p, out=bad)

@@ -5,6 +5,8 @@ import numpy as np
 import pytest
 from oracle import as_array, exact_rotation, random_rotation
 
+import pointglue as pg
+from pointglue.errors import DegenerateFitError, InputError
 from pointglue.procrustes import matrices, rotation
 
 EPS = np.finfo(float).eps
@@ -170,3 +172,50 @@ def test_pull_to_previous_is_continuous_at_the_least_gap(rng):
     np.testing.assert_array_equal(status, [rotation.REGULAR, rotation.DEGENERATE])
     # The pull there is 1e-6 min_gap, against a gap of min_gap.
     assert np.abs(R[0] - R[1]).max() < 1e-5
+
+
+class TestSpecialProcrustes:
+    """The public function on matrices."""
+
+    @pytest.mark.parametrize("shape", [(), (5,), (2, 3)])
+    def test_shapes(self, shape, rng):
+        M = rng.standard_normal((*shape, 3, 3))
+        R = pg.special_procrustes(M)
+        np.testing.assert_allclose(R.reshape(-1, 3, 3), numpy_rotations(M.reshape(-1, 3, 3))[0], atol=1e-12)
+        buffer = np.empty_like(M)
+        assert pg.special_procrustes(M, out=buffer) is buffer
+        np.testing.assert_array_equal(buffer, R)
+
+    def test_plane(self, rng):
+        M = rng.standard_normal((20, 2, 2))
+        R = pg.special_procrustes(M)
+        phase = M[:, 0, 0] + M[:, 1, 1] + 1j * (M[:, 1, 0] - M[:, 0, 1])
+        np.testing.assert_allclose(R[:, 0, 0] + 1j * R[:, 1, 0], phase / abs(phase), atol=1e-13)
+        assert pg.special_procrustes(M, out=np.empty_like(M)).tolist() == R.tolist()
+
+    def test_float32(self, rng):
+        M = rng.standard_normal((4, 3, 3)).astype("f4")
+        assert pg.special_procrustes(M).dtype == np.float32
+
+    def test_degenerate(self):
+        M = np.stack([np.eye(3), np.diag([1.0, 0, 0])])
+        with pytest.raises(DegenerateFitError, match=r"M\[1\] does not determine a rotation"):
+            pg.special_procrustes(M)
+        np.testing.assert_allclose(
+            pg.special_procrustes(M, on_degenerate="clamp"), [np.eye(3)] * 2, atol=1e-12
+        )
+
+    @pytest.mark.parametrize(
+        ("M", "options", "match"),
+        [
+            (np.ones((3, 4)), {}, r"M must have shape \(\.\.\., 3, 3\).*got shape \(3, 4\)"),
+            (np.ones(3), {}, "M must have shape"),
+            (np.empty((0, 3, 3)), {}, "M must have shape"),
+            (np.full((3, 3), np.nan), {}, "M must be finite"),
+            (np.eye(3), {"on_degenerate": "?"}, "on_degenerate must be"),
+            (np.eye(3), {"out": np.empty((3, 3), "f4")}, "out must be a contiguous array of float64"),
+        ],
+    )
+    def test_bad_input(self, M, options, match):
+        with pytest.raises(InputError, match=match):
+            pg.special_procrustes(M, **options)

@@ -2,6 +2,7 @@
 
 from .fit import RigidFit
 from .groups import Groups
+from .matrices import special_procrustes
 from .rest import RestShape, fit_rigid
 
-__all__ = ["Groups", "RestShape", "RigidFit", "fit_rigid"]
+__all__ = ["Groups", "RestShape", "RigidFit", "fit_rigid", "special_procrustes"]

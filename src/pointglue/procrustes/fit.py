@@ -106,9 +106,14 @@ class RigidFit:
 
     def apply(self, p: ArrayLike) -> Array:
         """Carry points p (..., m, d), or one point (d,), from the rest space to the current space."""
-        arms, single = self._arms("p", p)
-        carried = arms @ np.swapaxes(self._R.reshape(-1, 3, 3), 1, 2) + self._t[:, None]
-        return self._rows(carried, single)
+        rows, single = self._rows("p", p)
+        d, m = self.shape.dimension, rows.shape[1]
+        carried = np.empty((len(self._R), m, 3), self.dtype)
+        run(
+            kernels.carry, len(carried), 1 + 65536 // m, self.shape._centroid, self._R, self._t, rows, carried
+        )
+        result = carried.reshape(*self.batch_shape, m, 3)[..., :d]
+        return result[..., 0, :] if single else result
 
     def jvp(self, d_points: ArrayLike) -> tuple[Array, Array]:
         """Rates (dR, dtranslation) when the points move at rate `d_points`."""
@@ -127,34 +132,57 @@ class RigidFit:
         run(kernels.turns, len(gA), 4096, self._R, self._compliance, self._g_rotation(g_rotation, gt), gA)
         return self._spread(gA, gt)
 
-    def jacobian(self, p: ArrayLike) -> Array:
+    def jacobian(self, p: ArrayLike, *, out: Array | None = None) -> Array:
         """d apply(p) / d points: blocks (..., m, n, d, d), or (..., n, d, d) for one point p (d,).
 
         With groups (..., m, E, d, d): the axis of the groups is merged into that of their entries.
+        `out` takes the result, and saves the half of the time that fresh memory costs a large batch.
         """
-        arms, single = self._arms("p", p)
-        shape, d, m = self.shape, self.shape.dimension, arms.shape[1]
+        rows, single = self._rows("p", p)
+        shape, d, m = self.shape, self.shape.dimension, rows.shape[1]
         K, E = len(shape.groups), len(shape._q)
-        poses = len(self._R) // K
-        blocks = np.empty((poses * m * E, 9), self.dtype)
+        if shape.ragged:
+            leading = (*self.batch_shape[:-1], m, E)
+            place, pose_stride, point_stride = shape.groups.offsets, m * E, E
+        else:
+            leading = (*self.batch_shape, m, E // K)
+            place, pose_stride, point_stride = m * shape.groups.offsets, m * E, E // K
+        expected = (*(leading[:-2] + leading[-1:] if single else leading), d, d)
+        if out is not None and not (
+            out.shape == expected and out.dtype == self.dtype and out.flags.c_contiguous
+        ):
+            raise InputError(
+                f"out must be a contiguous array of {self.dtype} of shape {expected}, "
+                f"got {out.dtype} of shape {out.shape}"
+            )
+        # In the plane the blocks are made in space and cut.
+        in_place = out is not None and d == 3
+        blocks = (
+            out.reshape(-1, 9)
+            if in_place and out is not None
+            else np.empty((math.prod(leading), 9), self.dtype)
+        )
         run(
             kernels.jacobian,
             len(self._R),
             1024,
             shape.groups.offsets,
             shape._q,
+            shape._centroid,
             self._R,
             self._compliance,
-            arms,
+            rows,
+            place,
+            pose_stride,
+            point_stride,
             blocks,
         )
-        if shape.ragged:
-            result = blocks.reshape(*self.batch_shape[:-1], m, E, 3, 3)
-            return result[..., 0, :, :d, :d] if single else result[..., :d, :d]
-        # In memory the point p comes before the group; for the caller it comes after.
-        result = blocks.reshape(poses, m, K, E // K, 3, 3).swapaxes(1, 2)
-        result = result.reshape(*self.batch_shape, m, E // K, 3, 3)[..., :d, :d]
-        return result[..., 0, :, :, :] if single else result
+        result = blocks.reshape(*leading, 3, 3)[..., :d, :d].reshape(expected)
+        if out is None:
+            return result
+        if not in_place:
+            out[...] = result
+        return out
 
     def second(self, d1: ArrayLike, d2: ArrayLike) -> tuple[Array, Array]:
         """Second derivative of (R, translation) along the rates d1 and d2 of the points; symmetric."""
@@ -260,43 +288,37 @@ class RigidFit:
         return gR
 
     def _moment_of_forces(self, p: ArrayLike, g: ArrayLike) -> Array:
-        """sum_j g_j arm_j^T (flat): the covector of R in sum_j g_j . apply(p_j)."""
-        arms, _ = self._arms("p", p)
-        forces, _ = self._arms("g", g, relative=False)
-        if forces.shape[1] not in (1, arms.shape[1]) and arms.shape[1] != 1:
-            raise InputError(f"g must have as many rows as p, {arms.shape[1]}, got {forces.shape[1]}")
-        if forces.shape[1] != arms.shape[1]:
-            arms, forces = np.broadcast_arrays(arms, forces)
-        moment: Array = np.swapaxes(forces, 1, 2) @ arms
+        """sum_j g_j (p_j - rest centroid)^T (flat): the covector of R in sum_j g_j . apply(p_j)."""
+        rows, forces = self._rows("p", p)[0], self._rows("g", g)[0]
+        m = max(rows.shape[1], forces.shape[1])
+        if {rows.shape[1], forces.shape[1]} - {1, m}:
+            raise InputError(f"g must have as many rows as p, {rows.shape[1]}, got {forces.shape[1]}")
+        centroids = self.shape._centroid
+        every = (len(self._R) // len(centroids), len(centroids), m, 3)
+        arms = np.broadcast_to(rows, (len(self._R), m, 3)).reshape(every) - centroids[:, None]
+        moment: Array = np.swapaxes(np.broadcast_to(forces, (len(self._R), m, 3)), 1, 2) @ arms.reshape(
+            -1, m, 3
+        )
         return np.ascontiguousarray(moment).reshape(-1, 9)
 
-    def _arms(self, name: str, p: ArrayLike, *, relative: bool = True) -> tuple[Array, bool]:
-        """Rows p for every fit (n, m, 3), from the rest centroid if `relative`; was it a single point?"""
-        given = as_reals(name, p).astype(np.float64)
+    def _rows(self, name: str, p: ArrayLike) -> tuple[Array, bool]:
+        """Rows p for every fit, (n, m, 3) or (1, m, 3) for all alike; was it a single point?"""
+        given = as_reals(name, p).astype(np.float64, copy=False)
         d = self.shape.dimension
         single = given.ndim == 1
-        if given.ndim == 0 or given.shape[-1] != d:
+        if given.ndim == 0 or given.shape[-1] != d or given.size == 0:
             raise InputError(f"{name} must have shape (..., m, {d}) or ({d},), got shape {given.shape}")
         require_finite(name, given)
-        rows = given[None] if single else given
-        try:
-            rows = np.broadcast_to(rows, (*self.batch_shape, *rows.shape[-2:]))
-        except ValueError as error:
-            raise InputError(
-                f"{name} must have shape (..., m, {d}) with a leading shape that broadcasts to "
-                f"{self.batch_shape}, got shape {given.shape}"
-            ) from error
-        arms = lift(rows).reshape(-1, len(self.shape.groups), *rows.shape[-2:-1], 3)
-        if relative:
-            arms = arms - self.shape._centroid[:, None]
-        return np.ascontiguousarray(arms).reshape(-1, *arms.shape[-2:]), single
-
-    def _rows(self, values: Array, single: bool) -> Array:
-        """Flat rows (n, m, 3) in the shape and dtype that the caller sees."""
-        cut = values.reshape(*self.batch_shape, *values.shape[1:])[..., : self.shape.dimension].astype(
-            self.dtype
-        )
-        return cut[..., 0, :] if single else cut
+        rows = given.reshape(-1, d) if given.ndim < 3 else given
+        if rows.ndim > 2:
+            try:
+                rows = np.broadcast_to(rows, (*self.batch_shape, *rows.shape[-2:]))
+            except ValueError as error:
+                raise InputError(
+                    f"{name} must have shape (..., m, {d}) with a leading shape that broadcasts to "
+                    f"{self.batch_shape}, got shape {given.shape}"
+                ) from error
+        return for_kernel(lift(rows).reshape(-1, rows.shape[-2], 3)), single
 
     def _per_point(self, name: str, values: ArrayLike) -> Array:
         """One vector per point, (poses, N, 3)."""

@@ -25,6 +25,8 @@ from .rotation import (
     stretch,
 )
 
+AHEAD = 8  # fits whose Jacobian bases are made before the first is used
+
 
 @kernel
 def _moment(points, f, first, last, indices, q, A, m, t, n):
@@ -77,11 +79,12 @@ def fit(start, stop, points, offsets, indices, q, planar, least_d, R, t, A, stat
         for m in range(count, BLOCK):
             for j in range(9):
                 moments[m, j] = 0.0
+        f, k = divmod(base, groups)
         for m in range(count):
-            f, k = divmod(base + m, groups)
             _moment(points, f, offsets[k], offsets[k + 1], indices, q, moments, m, t, base + m)
             if planar:
                 _keep_in_plane(moments, m)
+            f, k = (f, k + 1) if k + 1 < groups else (f + 1, 0)
         block_rotations(moments.reshape(-1), turned.reshape(-1), scratch, least_d)
         for m in range(count):
             n = base + m
@@ -175,53 +178,93 @@ def spread(start, stop, point_offsets, point_entries, group_of, groups, q, B, b,
 
 
 @kernel
-def jacobian(start, stop, offsets, q, R, G, arms, out):
-    """Blocks out[f, j, e] = w I - L [w v]x R^T, L = R [v_b]x G, of point j of each fit.
-
-    `arms` (n, m, 3) are the v_b: points in the rest frame, from the rest centroid. A block is linear
-    in q, so that four matrices a point serve all entries: -L [e_x]x R^T and so on, each made of two
-    outer products of columns of L and R, and the identity.
-    """
-    groups, m, entries = len(offsets) - 1, arms.shape[1], len(q)
-    J = np.zeros(36)
-    J[27] = J[31] = J[35] = 1.0
+def carry(start, stop, centroids, R, t, p, out):
+    """out[n, j] = R (p[n, j] - rest centroid) + t; p as in `jacobian`."""
+    groups = len(centroids)
     for n in range(start, stop):
-        f, k = divmod(n, groups)
-        rxx, rxy, rxz = R[n, 0], R[n, 1], R[n, 2]
-        ryx, ryy, ryz = R[n, 3], R[n, 4], R[n, 5]
-        rzx, rzy, rzz = R[n, 6], R[n, 7], R[n, 8]
-        gxx, gxy, gxz, gyy, gyz, gzz = G[n, 0], G[n, 1], G[n, 2], G[n, 4], G[n, 5], G[n, 8]
-        for j in range(m):
-            x, y, z = arms[n, j, 0], arms[n, j, 1], arms[n, j, 2]
+        k = n % groups
+        for j in range(p.shape[1]):
+            i = n % len(p)
+            x, y, z = p[i, j, 0] - centroids[k, 0], p[i, j, 1] - centroids[k, 1], p[i, j, 2] - centroids[k, 2]
             for row in range(3):
-                rx, ry, rz = R[n, 3 * row], R[n, 3 * row + 1], R[n, 3 * row + 2]
-                cx, cy, cz = ry * z - rz * y, rz * x - rx * z, rx * y - ry * x
-                lx, ly, lz = (
-                    cx * gxx + cy * gxy + cz * gxz,
-                    cx * gxy + cy * gyy + cz * gyz,
-                    cx * gxz + cy * gyz + cz * gzz,
+                turned = R[n, 3 * row] * x + R[n, 3 * row + 1] * y + R[n, 3 * row + 2] * z
+                out[n, j, row] = turned + t[n, row]
+
+
+@kernel
+def _block_basis(R, G, n, x, y, z, J, i):
+    """The matrices of `jacobian` for the arm v_b = (x, y, z) in fit n: -L [e_x]x R^T and so on, in J[i].
+
+    L = R [v_b]x G; each matrix is two outer products of columns of L and R.
+    """
+    rxx, rxy, rxz = R[n, 0], R[n, 1], R[n, 2]
+    ryx, ryy, ryz = R[n, 3], R[n, 4], R[n, 5]
+    rzx, rzy, rzz = R[n, 6], R[n, 7], R[n, 8]
+    gxx, gxy, gxz = G[n, 0], G[n, 1], G[n, 2]
+    gyy, gyz, gzz = G[n, 4], G[n, 5], G[n, 8]
+    cx, cy, cz = rxy * z - rxz * y, rxz * x - rxx * z, rxx * y - rxy * x
+    lx = cx * gxx + cy * gxy + cz * gxz
+    ly = cx * gxy + cy * gyy + cz * gyz
+    lz = cx * gxz + cy * gyz + cz * gzz
+    J[i, 0], J[i, 1], J[i, 2] = ly * rxz - lz * rxy, ly * ryz - lz * ryy, ly * rzz - lz * rzy
+    J[i, 9], J[i, 10], J[i, 11] = lz * rxx - lx * rxz, lz * ryx - lx * ryz, lz * rzx - lx * rzz
+    J[i, 18], J[i, 19], J[i, 20] = lx * rxy - ly * rxx, lx * ryy - ly * ryx, lx * rzy - ly * rzx
+    cx, cy, cz = ryy * z - ryz * y, ryz * x - ryx * z, ryx * y - ryy * x
+    lx = cx * gxx + cy * gxy + cz * gxz
+    ly = cx * gxy + cy * gyy + cz * gyz
+    lz = cx * gxz + cy * gyz + cz * gzz
+    J[i, 3], J[i, 4], J[i, 5] = ly * rxz - lz * rxy, ly * ryz - lz * ryy, ly * rzz - lz * rzy
+    J[i, 12], J[i, 13], J[i, 14] = lz * rxx - lx * rxz, lz * ryx - lx * ryz, lz * rzx - lx * rzz
+    J[i, 21], J[i, 22], J[i, 23] = lx * rxy - ly * rxx, lx * ryy - ly * ryx, lx * rzy - ly * rzx
+    cx, cy, cz = rzy * z - rzz * y, rzz * x - rzx * z, rzx * y - rzy * x
+    lx = cx * gxx + cy * gxy + cz * gxz
+    ly = cx * gxy + cy * gyy + cz * gyz
+    lz = cx * gxz + cy * gyz + cz * gzz
+    J[i, 6], J[i, 7], J[i, 8] = ly * rxz - lz * rxy, ly * ryz - lz * ryy, ly * rzz - lz * rzy
+    J[i, 15], J[i, 16], J[i, 17] = lz * rxx - lx * rxz, lz * ryx - lx * ryz, lz * rzx - lx * rzz
+    J[i, 24], J[i, 25], J[i, 26] = lx * rxy - ly * rxx, lx * ryy - ly * ryx, lx * rzy - ly * rzx
+
+
+@kernel
+def jacobian(start, stop, offsets, q, centroids, R, G, p, place, pose_stride, point_stride, out):
+    """Blocks w I - L [w v]x R^T, L = R [v_b]x G, of point p[n, j] of each fit.
+
+    The p are (n, m, 3), or (1, m, 3) for all; v_b = p - rest centroid. A block is linear in q, so
+    that four matrices a point serve all entries: `_block_basis` and the identity. They are made for
+    several fits ahead, since reading back at once what was just written stalls. The blocks of group k
+    in pose f begin at out[f pose_stride + j point_stride + place[k]].
+    """
+    groups, m = len(offsets) - 1, p.shape[1]
+    J = np.zeros((AHEAD, 36))
+    for i in range(AHEAD):
+        J[i, 27] = J[i, 31] = J[i, 35] = 1.0
+    for base in range(start, stop, AHEAD):
+        count = min(AHEAD, stop - base)
+        for j in range(m):
+            for i in range(count):
+                n, k = (base + i) % len(p), (base + i) % groups
+                x, y, z = (
+                    p[n, j, 0] - centroids[k, 0],
+                    p[n, j, 1] - centroids[k, 1],
+                    p[n, j, 2] - centroids[k, 2],
                 )
-                c = 3 * row
-                J[c], J[c + 1], J[c + 2] = ly * rxz - lz * rxy, ly * ryz - lz * ryy, ly * rzz - lz * rzy
-                J[c + 9], J[c + 10], J[c + 11] = lz * rxx - lx * rxz, lz * ryx - lx * ryz, lz * rzx - lx * rzz
-                J[c + 18], J[c + 19], J[c + 20] = (
-                    lx * rxy - ly * rxx,
-                    lx * ryy - ly * ryx,
-                    lx * rzy - ly * rzx,
-                )
-            at = (f * m + j) * entries
-            for e in range(offsets[k], offsets[k + 1]):
-                x, y, z, w = q[e, 0], q[e, 1], q[e, 2], q[e, 3]
-                b0 = J[0] * x + J[9] * y + J[18] * z + J[27] * w
-                b1 = J[1] * x + J[10] * y + J[19] * z + J[28] * w
-                b2 = J[2] * x + J[11] * y + J[20] * z + J[29] * w
-                b3 = J[3] * x + J[12] * y + J[21] * z + J[30] * w
-                b4 = J[4] * x + J[13] * y + J[22] * z + J[31] * w
-                b5 = J[5] * x + J[14] * y + J[23] * z + J[32] * w
-                b6 = J[6] * x + J[15] * y + J[24] * z + J[33] * w
-                b7 = J[7] * x + J[16] * y + J[25] * z + J[34] * w
-                b8 = J[8] * x + J[17] * y + J[26] * z + J[35] * w
-                # All read before any is written, or the compiler could not combine them.
-                out[at + e, 0], out[at + e, 1], out[at + e, 2] = b0, b1, b2
-                out[at + e, 3], out[at + e, 4], out[at + e, 5] = b3, b4, b5
-                out[at + e, 6], out[at + e, 7], out[at + e, 8] = b6, b7, b8
+                _block_basis(R, G, base + i, x, y, z, J, i)
+            for i in range(count):
+                f, k = divmod(base + i, groups)
+                at = f * pose_stride + j * point_stride + place[k] - offsets[k]
+                for e in range(offsets[k], offsets[k + 1]):
+                    x, y, z, w = q[e, 0], q[e, 1], q[e, 2], q[e, 3]
+                    b0 = J[i, 0] * x + J[i, 9] * y + J[i, 18] * z + J[i, 27] * w
+                    b1 = J[i, 1] * x + J[i, 10] * y + J[i, 19] * z + J[i, 28] * w
+                    b2 = J[i, 2] * x + J[i, 11] * y + J[i, 20] * z + J[i, 29] * w
+                    b3 = J[i, 3] * x + J[i, 12] * y + J[i, 21] * z + J[i, 30] * w
+                    b4 = J[i, 4] * x + J[i, 13] * y + J[i, 22] * z + J[i, 31] * w
+                    b5 = J[i, 5] * x + J[i, 14] * y + J[i, 23] * z + J[i, 32] * w
+                    b6 = J[i, 6] * x + J[i, 15] * y + J[i, 24] * z + J[i, 33] * w
+                    b7 = J[i, 7] * x + J[i, 16] * y + J[i, 25] * z + J[i, 34] * w
+                    b8 = J[i, 8] * x + J[i, 17] * y + J[i, 26] * z + J[i, 35] * w
+                    # All read before any is written, or the compiler could not combine them.
+                    out[at + e, 0], out[at + e, 1], out[at + e, 2] = b0, b1, b2
+                    out[at + e, 3], out[at + e, 4], out[at + e, 5] = b3, b4, b5
+                    out[at + e, 6], out[at + e, 7], out[at + e, 8] = b6, b7, b8
+                f, k = (f, k + 1) if k + 1 < groups else (f + 1, 0)

@@ -1,12 +1,22 @@
 """Rotations of batches of matrices: the fast kernels, and the robust ones where those give up."""
 
-import numpy as np
+from typing import Literal
 
-from ..checks import Array
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ..checks import Array, as_reals, require_finite
 from ..compute import run
+from ..errors import DegenerateFitError, InputError
 from . import rotation
 
-__all__ = ["least_d", "nearest_rotations", "settle", "spin_compliances"]
+__all__ = ["DEFAULT_MIN_GAP", "OnDegenerate", "special_procrustes"]
+
+OnDegenerate = Literal["raise", "clamp"]
+
+# The rotation is known to about eps / gap: at this gap, to 2e-8. It is the gap of a needle ten
+# thousand times longer than wide (the gap goes with the square of the proportions).
+DEFAULT_MIN_GAP = 1e-8
 
 # Items worth a thread of their own: some hundred microseconds of work, against ten to hand it over.
 GRAIN = 4096
@@ -17,9 +27,69 @@ def least_d(min_gap: float) -> float:
     return max(rotation.LEAST_D, 4.0 * min_gap)
 
 
-def nearest_rotations(A: Array, previous: Array, min_gap: float) -> tuple[Array, Array]:
+def special_procrustes(
+    M: ArrayLike,
+    *,
+    on_degenerate: OnDegenerate = "raise",
+    min_gap: float = DEFAULT_MIN_GAP,
+    out: Array | None = None,
+) -> Array:
+    """The rotation R that minimises ``|M - R|``, for a batch M (..., d, d) with d = 2 or 3.
+
+    `on_degenerate` and `min_gap` are those of :func:`~pointglue.fit_rigid`. `out`, contiguous float64
+    of the shape of M, takes the result.
+    """
+    given = as_reals("M", M)
+    d = given.shape[-1] if given.ndim >= 2 else 0
+    if d not in (2, 3) or given.shape[-2] != d or given.size == 0:
+        raise InputError(f"M must have shape (..., 3, 3) or (..., 2, 2), got shape {given.shape}")
+    check_policy(on_degenerate, min_gap)
+    if out is not None and not (
+        out.shape == given.shape and out.dtype == np.float64 and out.flags.c_contiguous
+    ):
+        raise InputError(
+            f"out must be a contiguous array of float64 of shape {given.shape}, "
+            f"got {out.dtype} of shape {out.shape}"
+        )
+    A = given.astype(np.float64, copy=False)
+    if d == 2:
+        A = np.pad(A, [(0, 0)] * (A.ndim - 2) + [(0, 1), (0, 1)])
+        A[..., 2, 2] = np.linalg.norm(given, 2, axis=(-2, -1))  # s1 keeps the rotation in the plane
+    rows = out.reshape(-1, 9) if out is not None and d == 3 else None
+    R, status = nearest_rotations(
+        np.ascontiguousarray(A).reshape(-1, 9), np.eye(3).reshape(1, 9), min_gap, rows
+    )
+    if (status == rotation.NOT_FINITE).any():
+        require_finite("M", given)
+    if on_degenerate == "raise" and status.any():
+        first = [int(i) for i in np.unravel_index(np.flatnonzero(status)[0], given.shape[:-2])]
+        raise DegenerateFitError(
+            f"M{first or ''} does not determine a rotation: the sum of its two smallest singular values, "
+            f"the last one signed, is below {min_gap:.2g} of the largest. "
+            f"Pass on_degenerate='clamp' to take the rotation nearest to the identity."
+        )
+    if out is not None and d == 3:
+        return out
+    result = R.reshape(*given.shape[:-2], 3, 3)[..., :d, :d]
+    if out is None:
+        return result.astype(given.dtype, copy=False)
+    out[...] = result
+    return out
+
+
+def check_policy(on_degenerate: str, min_gap: float) -> None:
+    """Raise unless both are valid."""
+    if on_degenerate not in ("raise", "clamp"):
+        raise InputError(f"on_degenerate must be 'raise' or 'clamp', got {on_degenerate!r}")
+    if not 0.0 < min_gap < 1.0:
+        raise InputError(f"min_gap must lie between 0 and 1, got {min_gap!r}")
+
+
+def nearest_rotations(
+    A: Array, previous: Array, min_gap: float, out: Array | None = None
+) -> tuple[Array, Array]:
     """Rotations (n, 9) of matrices (n, 9), and their status; `previous` as in :func:`settle`."""
-    R, status = np.empty_like(A), np.empty(len(A), np.uint8)
+    R, status = np.empty_like(A) if out is None else out, np.empty(len(A), np.uint8)
     run(rotation.rotations, len(A), GRAIN, A, least_d(min_gap), R, status)
     settle(A, previous, min_gap, R, status)
     return R, status

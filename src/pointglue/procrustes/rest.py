@@ -2,7 +2,6 @@
 
 import math
 from functools import cached_property
-from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,15 +12,10 @@ from ..errors import DegenerateFitError, InputError
 from . import kernels, matrices
 from .fit import RigidFit, for_kernel, lift
 from .groups import Groups
+from .matrices import DEFAULT_MIN_GAP, OnDegenerate
 from .rotation import DEGENERATE, NOT_FINITE
 
-__all__ = ["DEFAULT_MIN_GAP", "OnDegenerate", "RestShape", "fit_rigid"]
-
-OnDegenerate = Literal["raise", "clamp"]
-
-# The rotation is known to about eps / gap: at this gap, to 2e-8. It is the gap of a needle ten
-# thousand times longer than wide (the gap goes with the square of the proportions).
-DEFAULT_MIN_GAP = 1e-8
+__all__ = ["RestShape", "fit_rigid"]
 
 
 class RestShape:
@@ -139,10 +133,7 @@ class RestShape:
             raise InputError(
                 f"points must have shape (..., {count}, {self.dimension}) like rest, got shape {posed.shape}"
             )
-        if on_degenerate not in ("raise", "clamp"):
-            raise InputError(f"on_degenerate must be 'raise' or 'clamp', got {on_degenerate!r}")
-        if not 0.0 < min_gap < 1.0:
-            raise InputError(f"min_gap must lie between 0 and 1, got {min_gap!r}")
+        matrices.check_policy(on_degenerate, min_gap)
         shape = self
         if self.ragged:
             batch_shape = (*posed.shape[:-2], *self.batch_shape)

@@ -7,7 +7,7 @@ CPU go through the package's kernels, others through torch alone. ``torch.func``
 grad, jvp, jacrev, jacfwd, hessian) work.
 """
 
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 try:
     import torch
@@ -24,7 +24,7 @@ from ..checks import Array
 from ..compute import run
 from ..errors import DegenerateFitError, InputError
 from . import kernels, matrices, rotation
-from .rest import DEFAULT_MIN_GAP
+from .matrices import DEFAULT_MIN_GAP, OnDegenerate
 
 __all__ = ["RigidFit", "fit_rigid", "special_procrustes"]
 
@@ -62,7 +62,7 @@ def fit_rigid(
     points: Tensor,
     weights: Tensor | None = None,
     *,
-    on_degenerate: Literal["raise", "clamp"] = "raise",
+    on_degenerate: OnDegenerate = "raise",
     min_gap: float = DEFAULT_MIN_GAP,
 ) -> RigidFit:
     """The rotation and translation that carry `rest` closest to `points`; gradients by all three.
@@ -81,8 +81,7 @@ def fit_rigid(
         raise InputError(
             f"points must match rest in (n, d) = {tuple(rest.shape[-2:])}, got {tuple(points.shape[-2:])}"
         )
-    if on_degenerate not in ("raise", "clamp"):
-        raise InputError(f"on_degenerate must be 'raise' or 'clamp', got {on_degenerate!r}")
+    matrices.check_policy(on_degenerate, min_gap)
     if weights is None:
         weights = points.new_ones(rest.shape[-2])
     elif weights.ndim == 0 or weights.shape[-1] != rest.shape[-2]:
