@@ -25,7 +25,7 @@ from .rotation import (
     stretch,
 )
 
-AHEAD = 8  # fits whose Jacobian bases are made before the first is used
+AHEAD = 16  # fits whose Jacobians are begun together, for the sake of vector code as with BLOCK
 
 
 @kernel
@@ -192,37 +192,39 @@ def carry(start, stop, centroids, R, t, p, out):
 
 
 @kernel
-def _block_basis(R, G, n, x, y, z, J, i):
-    """The matrices of `jacobian` for the arm v_b = (x, y, z) in fit n: -L [e_x]x R^T and so on, in J[i].
+def _block_bases(R, G, arms, J):
+    """The matrices of `jacobian` for an arm v_b in each of AHEAD fits: -L [e_x]x R^T, and so on.
 
-    L = R [v_b]x G; each matrix is two outer products of columns of L and R.
+    L = R [v_b]x G; each matrix is two outer products of columns of L and R. All flat.
     """
-    rxx, rxy, rxz = R[n, 0], R[n, 1], R[n, 2]
-    ryx, ryy, ryz = R[n, 3], R[n, 4], R[n, 5]
-    rzx, rzy, rzz = R[n, 6], R[n, 7], R[n, 8]
-    gxx, gxy, gxz = G[n, 0], G[n, 1], G[n, 2]
-    gyy, gyz, gzz = G[n, 4], G[n, 5], G[n, 8]
-    cx, cy, cz = rxy * z - rxz * y, rxz * x - rxx * z, rxx * y - rxy * x
-    lx = cx * gxx + cy * gxy + cz * gxz
-    ly = cx * gxy + cy * gyy + cz * gyz
-    lz = cx * gxz + cy * gyz + cz * gzz
-    J[i, 0], J[i, 1], J[i, 2] = ly * rxz - lz * rxy, ly * ryz - lz * ryy, ly * rzz - lz * rzy
-    J[i, 9], J[i, 10], J[i, 11] = lz * rxx - lx * rxz, lz * ryx - lx * ryz, lz * rzx - lx * rzz
-    J[i, 18], J[i, 19], J[i, 20] = lx * rxy - ly * rxx, lx * ryy - ly * ryx, lx * rzy - ly * rzx
-    cx, cy, cz = ryy * z - ryz * y, ryz * x - ryx * z, ryx * y - ryy * x
-    lx = cx * gxx + cy * gxy + cz * gxz
-    ly = cx * gxy + cy * gyy + cz * gyz
-    lz = cx * gxz + cy * gyz + cz * gzz
-    J[i, 3], J[i, 4], J[i, 5] = ly * rxz - lz * rxy, ly * ryz - lz * ryy, ly * rzz - lz * rzy
-    J[i, 12], J[i, 13], J[i, 14] = lz * rxx - lx * rxz, lz * ryx - lx * ryz, lz * rzx - lx * rzz
-    J[i, 21], J[i, 22], J[i, 23] = lx * rxy - ly * rxx, lx * ryy - ly * ryx, lx * rzy - ly * rzx
-    cx, cy, cz = rzy * z - rzz * y, rzz * x - rzx * z, rzx * y - rzy * x
-    lx = cx * gxx + cy * gxy + cz * gxz
-    ly = cx * gxy + cy * gyy + cz * gyz
-    lz = cx * gxz + cy * gyz + cz * gzz
-    J[i, 6], J[i, 7], J[i, 8] = ly * rxz - lz * rxy, ly * ryz - lz * ryy, ly * rzz - lz * rzy
-    J[i, 15], J[i, 16], J[i, 17] = lz * rxx - lx * rxz, lz * ryx - lx * ryz, lz * rzx - lx * rzz
-    J[i, 24], J[i, 25], J[i, 26] = lx * rxy - ly * rxx, lx * ryy - ly * ryx, lx * rzy - ly * rzx
+    for m in range(AHEAD):
+        i, j = 36 * m, 9 * m
+        rxx, rxy, rxz = R[j], R[j + 1], R[j + 2]
+        ryx, ryy, ryz = R[j + 3], R[j + 4], R[j + 5]
+        rzx, rzy, rzz = R[j + 6], R[j + 7], R[j + 8]
+        gxx, gxy, gxz, gyy, gyz, gzz = G[j], G[j + 1], G[j + 2], G[j + 4], G[j + 5], G[j + 8]
+        x, y, z = arms[3 * m], arms[3 * m + 1], arms[3 * m + 2]
+        cx, cy, cz = rxy * z - rxz * y, rxz * x - rxx * z, rxx * y - rxy * x
+        lx = cx * gxx + cy * gxy + cz * gxz
+        ly = cx * gxy + cy * gyy + cz * gyz
+        lz = cx * gxz + cy * gyz + cz * gzz
+        J[i], J[i + 1], J[i + 2] = ly * rxz - lz * rxy, ly * ryz - lz * ryy, ly * rzz - lz * rzy
+        J[i + 9], J[i + 10], J[i + 11] = lz * rxx - lx * rxz, lz * ryx - lx * ryz, lz * rzx - lx * rzz
+        J[i + 18], J[i + 19], J[i + 20] = lx * rxy - ly * rxx, lx * ryy - ly * ryx, lx * rzy - ly * rzx
+        cx, cy, cz = ryy * z - ryz * y, ryz * x - ryx * z, ryx * y - ryy * x
+        lx = cx * gxx + cy * gxy + cz * gxz
+        ly = cx * gxy + cy * gyy + cz * gyz
+        lz = cx * gxz + cy * gyz + cz * gzz
+        J[i + 3], J[i + 4], J[i + 5] = ly * rxz - lz * rxy, ly * ryz - lz * ryy, ly * rzz - lz * rzy
+        J[i + 12], J[i + 13], J[i + 14] = lz * rxx - lx * rxz, lz * ryx - lx * ryz, lz * rzx - lx * rzz
+        J[i + 21], J[i + 22], J[i + 23] = lx * rxy - ly * rxx, lx * ryy - ly * ryx, lx * rzy - ly * rzx
+        cx, cy, cz = rzy * z - rzz * y, rzz * x - rzx * z, rzx * y - rzy * x
+        lx = cx * gxx + cy * gxy + cz * gxz
+        ly = cx * gxy + cy * gyy + cz * gyz
+        lz = cx * gxz + cy * gyz + cz * gzz
+        J[i + 6], J[i + 7], J[i + 8] = ly * rxz - lz * rxy, ly * ryz - lz * ryy, ly * rzz - lz * rzy
+        J[i + 15], J[i + 16], J[i + 17] = lz * rxx - lx * rxz, lz * ryx - lx * ryz, lz * rzx - lx * rzz
+        J[i + 24], J[i + 25], J[i + 26] = lx * rxy - ly * rxx, lx * ryy - ly * ryx, lx * rzy - ly * rzx
 
 
 @kernel
@@ -230,27 +232,32 @@ def jacobian(start, stop, offsets, q, centroids, R, G, p, place, pose_stride, po
     """Blocks w I - L [w v]x R^T, L = R [v_b]x G, of point p[n, j] of each fit.
 
     The p are (n, m, 3), or (1, m, 3) for all; v_b = p - rest centroid. A block is linear in q, so
-    that four matrices a point serve all entries: `_block_basis` and the identity. They are made for
-    several fits ahead, since reading back at once what was just written stalls. The blocks of group k
-    in pose f begin at out[f pose_stride + j point_stride + place[k]].
+    that four matrices a point serve all entries: `_block_bases` and the identity. The blocks of group
+    k in pose f begin at out[f pose_stride + j point_stride + place[k]].
     """
-    groups, m = len(offsets) - 1, p.shape[1]
-    J = np.zeros((AHEAD, 36))
+    groups, points = len(offsets) - 1, p.shape[1]
+    flat_R, flat_G = R.reshape(-1), G.reshape(-1)
+    padded_R, padded_G = np.zeros(9 * AHEAD), np.zeros(9 * AHEAD)
+    arms, J = np.zeros(3 * AHEAD), np.zeros((AHEAD, 36))
     for i in range(AHEAD):
         J[i, 27] = J[i, 31] = J[i, 35] = 1.0
     for base in range(start, stop, AHEAD):
         count = min(AHEAD, stop - base)
-        for j in range(m):
+        for j in range(9 * count if count < AHEAD else 0):
+            padded_R[j], padded_G[j] = flat_R[9 * base + j], flat_G[9 * base + j]
+        for j in range(points):
+            f, k = divmod(base, groups)
             for i in range(count):
-                n, k = (base + i) % len(p), (base + i) % groups
-                x, y, z = (
-                    p[n, j, 0] - centroids[k, 0],
-                    p[n, j, 1] - centroids[k, 1],
-                    p[n, j, 2] - centroids[k, 2],
-                )
-                _block_basis(R, G, base + i, x, y, z, J, i)
+                n = base + i if len(p) > 1 else 0
+                for axis in range(3):
+                    arms[3 * i + axis] = p[n, j, axis] - centroids[k, axis]
+                k = k + 1 if k + 1 < groups else 0
+            if count == AHEAD:
+                _block_bases(flat_R[9 * base :], flat_G[9 * base :], arms, J.reshape(-1))
+            else:
+                _block_bases(padded_R, padded_G, arms, J.reshape(-1))
+            f, k = divmod(base, groups)
             for i in range(count):
-                f, k = divmod(base + i, groups)
                 at = f * pose_stride + j * point_stride + place[k] - offsets[k]
                 for e in range(offsets[k], offsets[k + 1]):
                     x, y, z, w = q[e, 0], q[e, 1], q[e, 2], q[e, 3]
