@@ -7,6 +7,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from . import errors as errors
+    from . import geometry as geometry
+    from . import procrustes as procrustes
+    from . import view as view
     from .compute import threads as threads
     from .procrustes import Groups as Groups
     from .procrustes import RestShape as RestShape
@@ -25,14 +29,18 @@ _HOME = {
     "threads": "compute",
 }
 
+_MODULES = ("errors", "geometry", "procrustes", "view")
+
 __all__ = ["Groups", "RestShape", "RigidFit", "fit_rigid", "special_procrustes", "threads"]
 
 
 def __getattr__(name: str) -> Any:
     if name in _HOME:
         return getattr(import_module(f".{_HOME[name]}", __name__), name)
+    if name in _MODULES:
+        return import_module(f".{name}", __name__)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_HOME])
+    return sorted({*globals(), *_HOME, *_MODULES})

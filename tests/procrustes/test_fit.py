@@ -7,7 +7,6 @@ from scipy.optimize import minimize
 from scipy.spatial.transform import Rotation
 
 import pointglue as pg
-import pointglue.errors
 
 EPS = np.finfo(float).eps
 

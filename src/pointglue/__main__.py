@@ -1,0 +1,5 @@
+"""``python -m pointglue`` is the command ``pointglue``."""
+
+from .cli import main
+
+main()

@@ -1,0 +1,100 @@
+"""The package as a whole: what import costs, what the names are, what is said when something is missing."""
+
+import os
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import pointglue as pg
+
+ROOT = Path(__file__).parents[1]
+
+
+def python(code, **environment):
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        env={**os.environ, **environment},
+        check=False,
+    )
+
+
+def test_import_is_light():
+    """Neither numba nor SciPy nor even NumPy: a third of a second is no question then."""
+    done = python("import sys, pointglue; print({'numba', 'scipy', 'numpy', 'trimesh'} & set(sys.modules))")
+    assert done.stdout.strip() == "set()"
+
+
+def test_every_public_name_is_there():
+    for name in pg.__all__:
+        assert getattr(pg, name).__doc__
+    assert set(pg.__all__) <= set(dir(pg))
+    with pytest.raises(AttributeError, match="no attribute 'fit_rigidly'"):
+        pg.fit_rigidly  # noqa: B018
+
+
+def test_version_is_that_of_the_project():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert pg.__version__ == project["version"]
+    assert (ROOT / "CHANGELOG.md").read_text().count(f"## {pg.__version__}") == 1
+    assert (Path(pg.__file__).parent / "py.typed").exists()
+
+
+@pytest.mark.parametrize(("module", "package"), [("torch", "torch"), ("jax", "jax")])
+def test_a_missing_extra_is_named(module, package):
+    code = f"import sys; sys.modules['{package}'] = None; import pointglue.procrustes.{module}"
+    done = python(code)
+    assert f"pip install 'pointglue[{package}]'" in done.stderr
+    assert "MissingDependencyError" in done.stderr
+
+
+def test_compilation_is_announced_once_and_cached(tmp_path):
+    code = (
+        "import numpy as np, pointglue as pg; x = np.eye(3);"
+        "fit = pg.fit_rigid(x, x); fit.jvp(x); fit.jacobian(x); print(fit.gap)"
+    )
+    first = python(code, NUMBA_CACHE_DIR=str(tmp_path))
+    assert first.stderr.count("compiling kernels (first run only") == 1
+    second = python(code, NUMBA_CACHE_DIR=str(tmp_path))
+    assert second.stderr == ""
+    assert second.stdout == first.stdout
+
+
+def test_other_peoples_numba_settings_are_left_alone(tmp_path):
+    code = (
+        "import numba, numpy as np, pointglue as pg; before = numba.config.SLP_VECTORIZE; x = np.eye(3);"
+        "pg.fit_rigid(x, x); print(before == numba.config.SLP_VECTORIZE)"
+    )
+    assert python(code, NUMBA_CACHE_DIR=str(tmp_path)).stdout.strip() == "True"
+
+
+def test_many_threads_of_the_caller_may_fit_at_once(rng):
+    from concurrent.futures import ThreadPoolExecutor
+
+    rest, points = rng.standard_normal((8, 3)), rng.standard_normal((20_000, 8, 3))
+    expected = pg.fit_rigid(rest, points).rotation
+    with ThreadPoolExecutor(4) as pool:
+        results = list(pool.map(lambda _: pg.fit_rigid(rest, points).rotation, range(8)))
+    assert all((result == expected).all() for result in results)
+
+
+class TestCommandLine:
+    def run(self, *arguments, **options):
+        command = [sys.executable, "-m", "pointglue", *arguments]
+        return subprocess.run(command, capture_output=True, text=True, check=False, **options)
+
+    def test_version(self):
+        assert self.run("--version").stdout.strip() == f"pointglue {pg.__version__}"
+
+    def test_help_names_the_commands(self):
+        assert "bench" in self.run("--help").stdout
+
+    def test_unknown_benchmark(self):
+        done = self.run("bench", "nothing")
+        assert done.returncode == 2
+        assert "'nothing' is not one of" in done.stderr
+        assert "core" in done.stderr
