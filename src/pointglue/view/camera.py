@@ -49,7 +49,8 @@ class Camera:
         """The camera with target and distance such that spheres (n, 3), (n,) fill the picture, centred.
 
         Seen from the distance d, a sphere reaches from (x - r c) / (d - z) to (x + r c) / (d - z) on the
-        screen, with c = sqrt(1 + t²) at the edge t of the screen: it is inside if d >= z + (abs(x) + r c) / t.
+        screen, with c = sqrt(1 + t²) at the edge t of the screen. It is inside if
+        d >= z + (abs(x) + r c) / t.
         """
         target = (points.min(axis=0) + points.max(axis=0)) / 2
         if self.target is not None:
