@@ -244,13 +244,13 @@ def robust_rotation(A, R, s, work):
             turned = _rotate_columns(B, V, pair // 2, (pair + 3) // 2) or turned
         if not turned:
             break
-    n0, n1, n2 = _length(B, 0), _length(B, 1), _length(B, 2)
-    first = 0 if n0 >= n1 and n0 >= n2 else (1 if n1 >= n2 else 2)
-    s1 = max(n0, n1, n2)
+    for k in range(3):
+        s[k] = _length(B, k)
+    first = 0 if s[0] >= s[1] and s[0] >= s[2] else (1 if s[1] >= s[2] else 2)
     second, third = (first + 1) % 3, (first + 2) % 3
-    if _length(B, second) < _length(B, third):
+    if s[second] < s[third]:
         second, third = third, second
-    s2 = _length(B, second)
+    s1, s2 = s[first], s[second]
 
     for row in range(0, 9, 3):
         U[row] = B[row + first] / s1 if s1 > 0.0 else (1.0 if row == 0 else 0.0)
@@ -259,14 +259,15 @@ def robust_rotation(A, R, s, work):
     along = U[0] * U[1] + U[3] * U[4] + U[6] * U[7]
     for row in range(0, 9, 3):
         U[row + 1] -= along * U[row]
-    if not _length(U, 1) > 0.5:  # no second axis, or nothing but rounding: any perpendicular will do
+    if not U[1] * U[1] + U[4] * U[4] + U[7] * U[7] > 0.25:
+        # No second axis, or nothing but rounding: any perpendicular will do.
         least = (
             0 if abs(U[0]) <= abs(U[3]) and abs(U[0]) <= abs(U[6]) else (1 if abs(U[3]) <= abs(U[6]) else 2)
         )
         before, after = (least + 1) % 3, (least + 2) % 3
         U[3 * least + 1] = 0.0
         U[3 * before + 1], U[3 * after + 1] = -U[3 * after], U[3 * before]
-    length = _length(U, 1)
+    length = math.sqrt(U[1] * U[1] + U[4] * U[4] + U[7] * U[7])
     for row in range(0, 9, 3):
         U[row + 1] /= length
     _complete(U)
