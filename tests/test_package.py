@@ -98,3 +98,12 @@ class TestCommandLine:
         assert done.returncode == 2
         assert "'nothing' is not one of" in done.stderr
         assert "core" in done.stderr
+
+    def test_benchmark_without_its_peers(self):
+        done = python("import sys; sys.modules['roma'] = None; from pointglue.cli import main;"
+                      "sys.argv = ['pointglue', 'bench', 'core']; main()")  # fmt: skip
+        assert done.returncode == 1
+        assert (
+            done.stderr.strip()
+            == "pointglue: the benchmark needs roma: in the checkout, pip install -e '.[bench]'"
+        )

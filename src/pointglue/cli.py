@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from . import __version__
-from .errors import PointglueError
+from .errors import MissingDependencyError, PointglueError
 
 __all__ = ["app", "main"]
 
@@ -58,7 +58,13 @@ def bench(
     names = sorted(path.stem for path in folder.glob("[a-z]*.py"))
     if name not in names:
         raise typer.BadParameter(f"{name!r} is not one of {', '.join(names)}", param_hint="NAME")
-    runpy.run_path(str(folder / f"{name}.py"))["main"](markdown=markdown, quick=quick)
+    try:
+        benchmark = runpy.run_path(str(folder / f"{name}.py"))
+    except ModuleNotFoundError as error:
+        raise MissingDependencyError(
+            f"the benchmark needs {error.name}: in the checkout, pip install -e '.[bench]'"
+        ) from error
+    benchmark["main"](markdown=markdown, quick=quick)
 
 
 def main() -> None:
