@@ -72,6 +72,38 @@ def test_other_peoples_numba_settings_are_left_alone(tmp_path):
     assert python(code, NUMBA_CACHE_DIR=str(tmp_path)).stdout.strip() == "True"
 
 
+def test_other_peoples_functions_compile_beside_ours():
+    """A jitclass is compiled from functions that belong to no module."""
+    code = (
+        "import numba, pointglue as pg; pg.fit_rigid; from numba.experimental import jitclass\n"
+        "@jitclass([('x', numba.float64)])\nclass C:\n    def __init__(self):\n        self.x = 1.5\n"
+        "print(C().x)"
+    )
+    assert python(code).stdout.strip() == "1.5"
+
+
+def test_large_batches_work_while_python_shuts_down():
+    code = (
+        "import atexit, numpy as np, pointglue as pg; x = np.random.default_rng(0).random((20000, 8, 3));"
+        "pg.fit_rigid(x, x); atexit.register(lambda: print(pg.fit_rigid(x, x).rotation.shape))"
+    )
+    assert python(code, POINTGLUE_NUM_THREADS="2").stdout.strip() == "(20000, 3, 3)"
+
+
+def test_type_checkers_know_the_names(tmp_path):
+    (tmp_path / "typo.py").write_text("import pointglue as pg\n\npg.fit_ridgid\n")
+    environment = {**os.environ, "MYPYPATH": str(ROOT / "src")}
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy", "--strict", "--follow-imports=silent", "typo.py"],
+        env=environment,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert 'has no attribute "fit_ridgid"' in done.stdout
+
+
 def test_many_threads_of_the_caller_may_fit_at_once(rng):
     from concurrent.futures import ThreadPoolExecutor
 

@@ -14,10 +14,8 @@ Array = NDArray[Any]
 
 def as_reals(name: str, value: ArrayLike) -> Array:
     """`value` as an array of float32 (if it is one) or float64; its numbers are not looked at."""
-    try:
-        array = np.asarray(value)
-    except ValueError as error:  # rows of different lengths
-        raise InputError(f"{name} must be an array of numbers, got rows of different lengths") from error
+    array = _as_array(name, value)
+    array = array.astype(array.dtype.newbyteorder("="), copy=False)
     if array.dtype == np.float32 or array.dtype == np.float64:
         return array
     if array.dtype.kind not in "iuf":
@@ -27,12 +25,23 @@ def as_reals(name: str, value: ArrayLike) -> Array:
 
 def as_integers(name: str, value: ArrayLike) -> NDArray[np.int64]:
     """`value` as a one-dimensional array of whole numbers."""
-    array = np.asarray(value)
+    array = _as_array(name, value)
     if array.ndim != 1:
         raise InputError(f"{name} must be a flat list of whole numbers, got shape {array.shape}")
     if array.size and array.dtype.kind not in "iu":
         raise InputError(f"{name} must hold whole numbers, got dtype {array.dtype}")
+    if array.size and array.max() > np.iinfo(np.int64).max:
+        raise InputError(f"{name} must hold numbers below 2^63, got {array.max()}")
     return array.astype(np.int64)
+
+
+def _as_array(name: str, value: ArrayLike) -> Array:
+    if isinstance(value, np.ma.MaskedArray):
+        raise InputError(f"{name} must not be a masked array: fill it or leave the masked rows out")
+    try:
+        return np.asarray(value)
+    except ValueError as error:
+        raise InputError(f"{name} must be an array of numbers, got rows of different lengths") from error
 
 
 def require_finite(name: str, array: Array) -> None:

@@ -9,10 +9,11 @@ is safe to call from several Python threads, which the one it ships everywhere i
 
 import contextlib
 import contextvars
+import operator
 import os
 import sys
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache
 from itertools import pairwise
 from typing import Any, TypeVar
@@ -56,10 +57,11 @@ class _Compilation(event.Listener):  # type: ignore[misc]
     def on_start(self, event: Any) -> None:
         """Numba begins with a function."""
         self.settings.append(numba.config.SLP_VECTORIZE)
-        if not event.data["dispatcher"].py_func.__module__.startswith("pointglue."):
-            return
-        numba.config.SLP_VECTORIZE = 1
-        if not self.said:
+        # Functions made by exec have no module; an error in here would be theirs to suffer.
+        module = getattr(getattr(event.data.get("dispatcher"), "py_func", None), "__module__", None) or ""
+        ours = module.startswith("pointglue.")
+        numba.config.SLP_VECTORIZE = 1 if ours else self.settings[0]
+        if ours and not self.said:
             self.said = True
             print(
                 "pointglue: compiling kernels (first run only, cached on disk) ...",
@@ -91,9 +93,9 @@ def thread_count() -> int:
 @contextlib.contextmanager
 def threads(count: int) -> Iterator[None]:
     """Use `count` threads within the ``with`` block. Results do not depend on it."""
-    if not isinstance(count, int) or count < 1:
+    if isinstance(count, bool) or not hasattr(count, "__index__") or count < 1:
         raise InputError(f"count must be a whole number of at least 1, got {count!r}")
-    token = _requested_threads.set(count)
+    token = _requested_threads.set(operator.index(count))
     try:
         yield
     finally:
@@ -117,9 +119,13 @@ def run(function: Callable[..., Any], count: int, grain: int, *arguments: Any) -
     if parts == 1:
         function(0, count, *arguments)
         return
-    pool = _pool(parts - 1, os.getpid())
-    others = [pool.submit(function, start, stop, *arguments) for start, stop in pairwise(bounds[1:])]
+    others: list[Future[Any]] = []
     try:
+        for start, stop in pairwise(bounds[1:]):
+            try:
+                others.append(_pool(parts - 1, os.getpid()).submit(function, start, stop, *arguments))
+            except RuntimeError:  # the interpreter is shutting down, or there are no more threads
+                function(start, stop, *arguments)
         function(bounds[0], bounds[1], *arguments)
     finally:
         # Waited for even after Ctrl-C: the threads write into the caller's arrays.

@@ -24,6 +24,8 @@ def test_box_is_a_closed_box(cells):
         ((1, 0, 1), (1, 1, 1), r"size must be three positive lengths, got \(1, 0, 1\)"),
         ((1, np.nan, 1), (1, 1, 1), "size must be three positive lengths"),
         ((1, 1), (1, 1, 1), "size must be three"),
+        (1.0, (1, 1, 1), "size must be three"),
+        (("a", 1, 1), (1, 1, 1), "size must hold real numbers"),
         ((1, 1, 1), (1, 0, 1), r"cells must be three whole numbers of at least 1, got \(1, 0, 1\)"),
         ((1, 1, 1), (1, 1.5, 1), "cells must be three whole numbers"),
     ],

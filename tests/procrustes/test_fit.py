@@ -127,6 +127,26 @@ def test_rigid_motion_is_recovered_far_from_the_origin(rng):
     assert np.abs(fit.apply(p) - Q @ p).max() < 1e-8
 
 
+@pytest.mark.parametrize("far", [1e3, 1e6, 1e9])
+def test_light_points_far_away_do_no_harm(far, rng):
+    """Padding rows of weight zero, wherever they lie and wherever in the list, change nothing."""
+    rest, Q = rng.standard_normal((10, 3)), random_rotation(rng)
+    points = rest @ Q.T + [1.0, 2.0, 3.0]
+    for front in (True, False):
+        pad = [(1, 0), (0, 0)] if front else [(0, 1), (0, 0)]
+        padded = np.pad(rest, pad, constant_values=far), np.pad(points, pad, constant_values=-far)
+        fit = pg.fit_rigid(*padded, np.pad(np.ones(10), pad[0]))
+        np.testing.assert_allclose(fit.rotation, Q, atol=1e-14)
+        np.testing.assert_allclose(fit.apply(rest), points, atol=1e-13)
+
+
+def test_large_groups_keep_their_digits(rng):
+    """A million points, in long runs of equal terms whose rounding errors all have one sign."""
+    rest, Q = np.repeat(rng.standard_normal((4, 3)), 250_000, axis=0), random_rotation(rng)
+    fit = pg.fit_rigid(rest, rest @ Q.T + 0.3)
+    assert np.abs(fit.rotation - Q).max() < 1e-13 / fit.gap
+
+
 def test_never_reflects(rng):
     rest = rng.standard_normal((100, 10, 3))
     fit = pg.fit_rigid(rest, rest * [1, 1, -1] + 1e-3 * rng.standard_normal(rest.shape))
@@ -260,6 +280,14 @@ def test_float32_in_float32_out(rng):
         assert got.dtype == np.float32
         np.testing.assert_array_equal(got, expected.astype("f4"))  # computed in 64 bits, rounded once
     assert pg.fit_rigid(rest.astype(float), points).rotation.dtype == np.float64
+    assert pg.fit_rigid(rest.astype(">f4"), points.astype(">f4")).rotation.dtype == np.float32
+
+
+def test_float32_knows_a_line(rng):
+    """Rounded to 32 bits, points on a line have some width; against points in space it shows in the gap."""
+    line = np.outer(np.linspace(0, 1, 6), [1, 2, 3]).astype("f4")
+    for _ in range(20):
+        assert pg.fit_rigid(line, rng.standard_normal((6, 3)), on_degenerate="clamp").degenerate
 
 
 def test_integers_are_numbers():
@@ -310,6 +338,16 @@ def test_jacobian_into_a_buffer(d, single, rng):
     buffer = np.full_like(expected, np.nan)
     assert fit.jacobian(p, out=buffer) is buffer
     np.testing.assert_array_equal(buffer, expected)
-    for bad in (buffer[1:], buffer.astype("f4"), np.moveaxis(buffer, 0, -1).copy(), buffer[..., ::-1]):
-        with pytest.raises(pg.errors.InputError, match="out must be a contiguous array of float64 of shape"):
+    read_only = buffer.copy()
+    read_only.flags.writeable = False
+    for bad in (
+        read_only,
+        buffer[1:],
+        buffer.astype("f4"),
+        np.moveaxis(buffer, 0, -1).copy(),
+        buffer[..., ::-1],
+    ):
+        with pytest.raises(
+            pg.errors.InputError, match="out must be a contiguous, writeable array of float64 of"
+        ):
             fit.jacobian(p, out=bad)

@@ -76,6 +76,19 @@ def test_batches_that_do_not_broadcast():
     )
 
 
+def test_a_point_that_is_all_nan():
+    """The whole moment is nan then, and must not pass for zero."""
+    for policy in ("raise", "clamp"):
+        points = np.tile(GOOD, (100, 1, 1))
+        points[70, 2] = np.nan
+        refuses(r"points must be finite, got nan at index \[70, 2, 0\]", GOOD, points, on_degenerate=policy)
+        refuses(r"points must be finite", GOOD[:, :2], points[..., :2], on_degenerate=policy)
+
+
+def test_masked_arrays_are_refused():
+    refuses("points must not be a masked array", GOOD, np.ma.masked_invalid(GOOD))
+
+
 def test_not_finite_with_weight_zero_is_still_refused():
     points = GOOD.copy()
     points[0, 0] = np.nan
@@ -91,12 +104,12 @@ def test_overflow_is_said():
     [
         ([1, 1, 1], r"weights must have one entry per point, shape \(\.\.\., 4\), got shape \(3,\)"),
         (1.0, r"weights must have one entry per point"),
-        ([1, -0.5, 1, 1], r"weights must not be negative, got -0.5 at entry 1"),
-        ([0, 0, 0, 0], r"weights must not all be zero, but they are in group 0"),
+        ([1, -0.5, 1, 1], r"weights must not be negative, got -0.5 at index \[1\]"),
+        ([0, 0, 0, 0], r"weights must not all be zero in one set, but they are at index \[0\]"),
         ([1, np.nan, 1, 1], r"weights must be finite, got nan at index \[1\]"),
         ([1, np.inf, 1, 1], r"weights must be finite, got inf"),
         (np.ones((3, 4)), None),
-        ([[1, 1, 1, 1], [0, 0, 0, 0]], r"but they are in group 1"),
+        ([[1, 1, 1, 1], [0, 0, 0, 0]], r"but they are at index \[1, 0\]"),
     ],
 )
 def test_weights(weights, match):
@@ -128,8 +141,17 @@ def test_groups(offsets, indices, match):
 def test_group_lists():
     with pytest.raises(InputError, match="at least one group"):
         pg.Groups.from_lists([])
-    with pytest.raises(InputError, match="group 1 is empty"):
+    with pytest.raises(InputError, match=r"lists\[1\] is empty"):
         pg.Groups.from_lists([[0, 1, 2], []])
+    with pytest.raises(InputError, match="lists must hold lists of point indices, got int"):
+        pg.Groups.from_lists(5)
+    with pytest.raises(
+        InputError, match=r"lists\[0\] must be an array of numbers, got rows of different lengths"
+    ):
+        pg.Groups.from_lists([[[0, 1], [2]]])
+    with pytest.raises(InputError, match="numbers below 2"):
+        pg.Groups([0, 1], np.array([2**63], dtype=np.uint64))
+    refuses("groups must be Groups, e.g.*got list", GOOD, GOOD, groups=[[0, 1, 2]])
     refuses("groups must index the 4 rows of rest, got index 9 in group 1", GOOD, GOOD,
             groups=pg.Groups.from_lists([[0, 1, 2], [1, 2, 9]]))  # fmt: skip
     refuses(r"rest must have shape \(N, d\) with groups", GOOD[None], GOOD, groups=pg.Groups([0, 4]))
@@ -142,13 +164,17 @@ def test_group_lists():
     ("options", "match"),
     [
         ({"on_degenerate": "ignore"}, "on_degenerate must be 'raise' or 'clamp', got 'ignore'"),
-        ({"min_gap": 0.0}, "min_gap must lie between 0 and 1, got 0.0"),
-        ({"min_gap": float("nan")}, "min_gap must lie between 0 and 1, got nan"),
+        ({"on_degenerate": np.array(["raise"])}, "on_degenerate must be"),
+        ({"min_gap": 0.0}, "min_gap must be a number between 0 and 1, got 0.0"),
+        ({"min_gap": float("nan")}, "min_gap must be a number between 0 and 1, got nan"),
+        ({"min_gap": "a"}, "min_gap must be a number between 0 and 1, got 'a'"),
+        ({"min_gap": np.array([0.1])}, "min_gap must be a number"),
+        ({"previous": np.zeros((0, 3, 3))}, "previous must hold at least one rotation"),
         (
             {"previous": np.eye(2)},
             r"previous must be rotations of shape \(\.\.\., 3, 3\), got shape \(2, 2\)",
         ),
-        ({"previous": -np.eye(3)}, "previous must hold proper rotations"),
+        ({"previous": -np.eye(3)}, r"previous must hold proper rotations, got a matrix at \[\] that is none"),
         ({"previous": np.full((3, 3), np.nan)}, "previous must be finite"),
         ({"previous": np.tile(np.eye(3), (7, 1, 1))}, "previous must broadcast"),
     ],
@@ -184,7 +210,15 @@ def test_derivative_arguments(call, match):
         call(pg.fit_rigid(GOOD, GOOD))
 
 
+def test_kernels_trust_groups_that_cannot_change():
+    groups = pg.Groups([0, 4])
+    with pytest.raises(ValueError, match="read-only"):
+        groups.indices[0] = 1000
+
+
 def test_threads_must_be_a_count(monkeypatch):
+    with pg.threads(np.int64(2)):
+        pg.fit_rigid(GOOD, GOOD)
     with pytest.raises(InputError, match="count must be a whole number of at least 1, got 0"), pg.threads(0):
         pass
     monkeypatch.setenv("POINTGLUE_NUM_THREADS", "two")

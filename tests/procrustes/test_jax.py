@@ -78,6 +78,7 @@ def test_single_precision_knows_a_line(rng):
     [
         (lambda x: fit_rigid(x[0], x), r"rest must have shape \(\.\.\., n, 3\).*got \(3,\)"),
         (lambda x: fit_rigid(x, x[:2]), r"points must match rest"),
+        (lambda x: fit_rigid(np.stack([x] * 2), np.stack([x] * 3)), "leading shapes that broadcast"),
         (lambda x: fit_rigid(x, x, x[:2, 0]), r"weights must have shape \(\.\.\., 4\), got \(2,\)"),
         (special_procrustes, r"M must have shape \(\.\.\., 3, 3\).*got \(4, 3\)"),
     ],

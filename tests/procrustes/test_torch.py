@@ -126,7 +126,7 @@ def test_third_derivative(rng):
     h = 1e-5
     expected = (second(M + h * D) - second(M - h * D)) / (2 * h)
     torch.testing.assert_close((jacrev(second)(M) * D).sum((-1, -2)), expected, rtol=1e-6, atol=1e-6)
-    with pytest.raises(NotImplementedError, match="three nested forward-mode"):
+    with pytest.raises(NotImplementedError, match="a third derivative of a rigid fit in forward mode"):
         jacfwd(second)(M)
 
 
@@ -155,6 +155,37 @@ def test_float32(rng):
     line = tensor(np.outer(np.linspace(0, 1, 5), [1, 2, 3]).astype("f4"))
     with pytest.raises(DegenerateFitError):
         fit_rigid(line, line)
+
+
+def test_results_can_be_changed_in_place(rng):
+    x = tensor(rng.standard_normal((2, 5, 3)), False)
+    R = fit_rigid(x, x + 0.1).rotation
+    R *= 2
+    torch.testing.assert_close(R, 2 * torch.eye(3, dtype=torch.float64).expand(2, 3, 3))
+
+
+def test_half_precision_works_throughout(rng):
+    x = tensor(rng.standard_normal((6, 3)), False).half().requires_grad_()
+    fit = fit_rigid(x.detach(), x)
+    assert fit.rotation.dtype == fit.gap.dtype == torch.float16
+    (gradient,) = torch.autograd.grad(fit.rotation.sum(), x, create_graph=True)
+    assert torch.isfinite(torch.autograd.grad(gradient.sum(), x)[0]).all()
+    assert fit.apply([1.0, 2.0, 3.0]).shape == (3,)
+
+
+def test_second_derivative_in_float32_is_computed_in_64_bits(rng):
+    """At a gap of 1e-4: to the rounding of the input and of the result."""
+    Q = random_rotation(rng)
+    M = torch.tensor(Q @ np.diag([1.0, 2e-4, -1e-4]), dtype=torch.float32)
+    f = lambda m: special_procrustes(m)[0, 1]  # noqa: E731
+    single, double = (jacrev(jacrev(f))(M.to(dtype)) for dtype in (torch.float32, torch.float64))
+    assert (single - double).abs().max() < 1e-4 * double.abs().max()
+
+
+def test_gap_of_coincident_points_has_a_derivative(rng):
+    x = torch.zeros(4, 3, dtype=torch.float64, requires_grad=True)
+    rest = tensor(rng.standard_normal((4, 3)), False)
+    assert torch.isfinite(torch.autograd.grad(fit_rigid(rest, x, on_degenerate="clamp").gap, x)[0]).all()
 
 
 class TestDropInForRoma:
@@ -209,6 +240,11 @@ class TestDropInForRoma:
         (lambda x: fit_rigid(x.long(), x), "rest must be a tensor of floating point numbers"),
         (lambda x: fit_rigid(x[0], x), r"rest must have shape \(\.\.\., n, 3\).*got \(3,\)"),
         (lambda x: fit_rigid(x, x[:2]), r"points must match rest in \(n, d\) = \(4, 3\), got \(2, 3\)"),
+        (lambda x: fit_rigid(x, x, [1, 1, 1, 1]), "weights must be a tensor, got list"),
+        (
+            lambda x: fit_rigid(x.expand(2, 4, 3), x.expand(3, 4, 3)),
+            "must have leading shapes that broadcast",
+        ),
         (lambda x: fit_rigid(x, x, x[:2, 0]), r"weights must have shape \(\.\.\., 4\), got \(2,\)"),
         (lambda x: fit_rigid(x, x * torch.nan), "must be finite"),
         (lambda x: fit_rigid(x, x, on_degenerate="no"), "on_degenerate must be"),

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ..checks import Array
+from ..checks import Array, as_reals
 from ..errors import InputError
 
 __all__ = ["box"]
@@ -14,9 +14,10 @@ def box(size: tuple[float, float, float], cells: tuple[int, int, int]) -> tuple[
     Returns vertices (n, 3) and faces (m, 3), counter-clockwise seen from outside. Vertices on edges
     and corners are shared, so that the surface is watertight.
     """
-    if len(size) != 3 or not all(np.isfinite(length) and length > 0 for length in size):
+    lengths, counts = as_reals("size", size), as_reals("cells", cells)
+    if lengths.shape != (3,) or not (np.isfinite(lengths) & (lengths > 0)).all():
         raise InputError(f"size must be three positive lengths, got {size!r}")
-    if len(cells) != 3 or not all(isinstance(count, int) and count >= 1 for count in cells):
+    if counts.shape != (3,) or not ((counts >= 1) & (counts == np.round(counts))).all():
         raise InputError(f"cells must be three whole numbers of at least 1, got {cells!r}")
     corners = []
     for axis in range(3):

@@ -81,7 +81,9 @@ def _stretch_rate(S, M, x, y, z, T):
 def turn_second(R, S, G, dA1, dA2, out, work):
     """out = D2R[dA1, dA2] = R ([omega2]x [omega1]x + [a]x),
 
-    a = -G (T1 omega2 + T2 omega1 - omega1 x S omega2),    T = tr(dS) I - dS.
+    a = -G (T1 omega2 + T2 omega1 - omega1 x S omega2),    T = tr(dS) I - dS,
+
+    with the mean over the order of the two: the same, but also symmetric where G is clamped.
     """
     M, T1, T2 = work[:9], work[9:18], work[18:27]
     product_tn(R, dA1, M)
@@ -93,15 +95,22 @@ def turn_second(R, S, G, dA1, dA2, out, work):
     sx = S[0] * x2 + S[1] * y2 + S[2] * z2
     sy = S[3] * x2 + S[4] * y2 + S[5] * z2
     sz = S[6] * x2 + S[7] * y2 + S[8] * z2
-    bx = T1[0] * x2 + T1[1] * y2 + T1[2] * z2 + T2[0] * x1 + T2[1] * y1 + T2[2] * z1 - (y1 * sz - z1 * sy)
-    by = T1[3] * x2 + T1[4] * y2 + T1[5] * z2 + T2[3] * x1 + T2[4] * y1 + T2[5] * z1 - (z1 * sx - x1 * sz)
-    bz = T1[6] * x2 + T1[7] * y2 + T1[8] * z2 + T2[6] * x1 + T2[7] * y1 + T2[8] * z1 - (x1 * sy - y1 * sx)
+    px = S[0] * x1 + S[1] * y1 + S[2] * z1
+    py = S[3] * x1 + S[4] * y1 + S[5] * z1
+    pz = S[6] * x1 + S[7] * y1 + S[8] * z1
+    cx = 0.5 * (y1 * sz - z1 * sy + y2 * pz - z2 * py)
+    cy = 0.5 * (z1 * sx - x1 * sz + z2 * px - x2 * pz)
+    cz = 0.5 * (x1 * sy - y1 * sx + x2 * py - y2 * px)
+    bx = T1[0] * x2 + T1[1] * y2 + T1[2] * z2 + T2[0] * x1 + T2[1] * y1 + T2[2] * z1 - cx
+    by = T1[3] * x2 + T1[4] * y2 + T1[5] * z2 + T2[3] * x1 + T2[4] * y1 + T2[5] * z1 - cy
+    bz = T1[6] * x2 + T1[7] * y2 + T1[8] * z2 + T2[6] * x1 + T2[7] * y1 + T2[8] * z1 - cz
     ax = -(G[0] * bx + G[1] * by + G[2] * bz)
     ay = -(G[3] * bx + G[4] * by + G[5] * bz)
     az = -(G[6] * bx + G[7] * by + G[8] * bz)
     # [omega2]x [omega1]x = omega1 omega2^T - (omega1 . omega2) I
     dot = x1 * x2 + y1 * y2 + z1 * z2
-    M[0], M[1], M[2] = x1 * x2 - dot, x1 * y2 - az, x1 * z2 + ay
-    M[3], M[4], M[5] = y1 * x2 + az, y1 * y2 - dot, y1 * z2 - ax
-    M[6], M[7], M[8] = z1 * x2 - ay, z1 * y2 + ax, z1 * z2 - dot
+    xy, xz, yz = 0.5 * (x1 * y2 + y1 * x2), 0.5 * (x1 * z2 + z1 * x2), 0.5 * (y1 * z2 + z1 * y2)
+    M[0], M[1], M[2] = x1 * x2 - dot, xy - az, xz + ay
+    M[3], M[4], M[5] = xy + az, y1 * y2 - dot, yz - ax
+    M[6], M[7], M[8] = xz - ay, yz + ax, z1 * z2 - dot
     product(R, M, out)

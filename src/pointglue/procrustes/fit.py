@@ -31,7 +31,7 @@ class RigidFit:
     Derivatives are with respect to `points`; rest positions and weights are constants.
     """
 
-    shape: "RestShape"
+    rest: "RestShape"
     batch_shape: tuple[int, ...]
     dtype: np.dtype[Any]
     min_gap: float
@@ -43,7 +43,7 @@ class RigidFit:
 
     def _public(self, values: Array, *tail: int) -> Array:
         """Flat results in the shape, dimension and dtype that the caller gave."""
-        d = self.shape.dimension
+        d = self.rest.dimension
         full = values.reshape(*self.batch_shape, *tail)
         cut = full[..., :d] if len(tail) == 1 else full[..., :d, :d]
         return cut.astype(self.dtype)
@@ -73,12 +73,13 @@ class RigidFit:
         """Of the moment (..., d): descending, the smallest signed (negative: the points are mirrored)."""
         s = self._singular_values.reshape(*self.batch_shape, 3)
         # A fit in the plane carries s1 a second time, in the direction out of the plane.
-        return s[..., 3 - self.shape.dimension :].astype(self.dtype)
+        return s[..., 3 - self.rest.dimension :].astype(self.dtype)
 
     @cached_property
     def gap(self) -> Array:
         """(s2 + s3) / s1, in 2D (s1 + s2) / s1 (...): 0 free spin, 2 best; R is known to eps / gap."""
-        s1, s2, s3 = self._singular_values.T
+        s1 = self._singular_values[:, 3 - self.rest.dimension]  # see singular_values
+        _, s2, s3 = self._singular_values.T
         gap: Array = np.divide(s2 + s3, s1, out=np.zeros_like(s1), where=s1 > 0.0)
         return gap.reshape(self.batch_shape).astype(self.dtype)
 
@@ -99,7 +100,7 @@ class RigidFit:
 
     def _rotated_rest_centroid(self, matrices: Array) -> Array:
         """matrices (flat) times the rest centroid of their group."""
-        centroids = self.shape._centroid
+        centroids = self.rest._centroid
         rows = matrices.reshape(-1, len(centroids), 3, 3)
         product: Array = np.einsum("fkij,kj->fki", rows, centroids)
         return product.reshape(-1, 3)
@@ -107,11 +108,9 @@ class RigidFit:
     def apply(self, p: ArrayLike) -> Array:
         """Carry points p (..., m, d), or one point (d,), from the rest space to the current space."""
         rows, single = self._rows("p", p)
-        d, m = self.shape.dimension, rows.shape[1]
+        d, m = self.rest.dimension, rows.shape[1]
         carried = np.empty((len(self._R), m, 3), self.dtype)
-        run(
-            kernels.carry, len(carried), 1 + 65536 // m, self.shape._centroid, self._R, self._t, rows, carried
-        )
+        run(kernels.carry, len(carried), 1 + 65536 // m, self.rest._centroid, self._R, self._t, rows, carried)
         result = carried.reshape(*self.batch_shape, m, 3)[..., :d]
         return result[..., 0, :] if single else result
 
@@ -139,22 +138,16 @@ class RigidFit:
         `out` takes the result, and saves the half of the time that fresh memory costs a large batch.
         """
         rows, single = self._rows("p", p)
-        shape, d, m = self.shape, self.shape.dimension, rows.shape[1]
-        K, E = len(shape.groups), len(shape._q)
-        if shape.ragged:
+        rest, d, m = self.rest, self.rest.dimension, rows.shape[1]
+        K, E = len(rest.groups), len(rest._q)
+        if rest.ragged:
             leading = (*self.batch_shape[:-1], m, E)
-            place, pose_stride, point_stride = shape.groups.offsets, m * E, E
+            place, pose_stride, point_stride = rest.groups.offsets, m * E, E
         else:
             leading = (*self.batch_shape, m, E // K)
-            place, pose_stride, point_stride = m * shape.groups.offsets, m * E, E // K
+            place, pose_stride, point_stride = m * rest.groups.offsets, m * E, E // K
         expected = (*(leading[:-2] + leading[-1:] if single else leading), d, d)
-        if out is not None and not (
-            out.shape == expected and out.dtype == self.dtype and out.flags.c_contiguous
-        ):
-            raise InputError(
-                f"out must be a contiguous array of {self.dtype} of shape {expected}, "
-                f"got {out.dtype} of shape {out.shape}"
-            )
+        matrices.check_out(out, expected, self.dtype)
         # In the plane the blocks are made in space and cut.
         in_place = out is not None and d == 3
         blocks = (
@@ -166,13 +159,13 @@ class RigidFit:
             kernels.jacobian,
             len(self._R),
             1024,
-            shape.groups.offsets,
-            shape._q,
-            shape._centroid,
+            rest.groups.offsets,
+            rest._q,
+            rest._centroid,
             self._R,
             self._compliance,
             rows,
-            place,
+            for_kernel(place),
             pose_stride,
             point_stride,
             blocks,
@@ -208,24 +201,24 @@ class RigidFit:
         p and g are (..., m, d), or (d,) each. With groups: (..., B, d, d), the n_k x n_k blocks of
         group k row by row, one group after the other.
         """
-        shape, d = self.shape, self.shape.dimension
-        sizes = shape.groups.sizes
+        rest, d = self.rest, self.rest.dimension
+        sizes = rest.groups.sizes
         block_offsets = np.concatenate([[0], np.cumsum(sizes * sizes)])
         blocks = np.empty((len(self._R) // len(sizes), block_offsets[-1], 9))
         run(
             curvature.hessian,
             len(self._R),
             256,
-            shape.groups.offsets,
+            rest.groups.offsets,
             block_offsets,
-            shape._q,
+            rest._q,
             self._R,
             self._stretch,
             self._compliance,
             self._moment_of_forces(p, g),
             blocks,
         )
-        if shape.ragged:
+        if rest.ragged:
             result = blocks.reshape(*self.batch_shape[:-1], -1, 3, 3)
         else:
             result = blocks.reshape(*self.batch_shape, sizes[0], sizes[0], 3, 3)
@@ -251,38 +244,38 @@ class RigidFit:
 
     @property
     def _group_arrays(self) -> tuple[Array, Array, Array]:
-        return self.shape.groups.offsets, self.shape.groups.indices, self.shape._q
+        return self.rest.groups.offsets, self.rest.groups.indices, self.rest._q
 
     @property
     def _points_shape(self) -> tuple[int, ...]:
         """Shape of the points this is a fit to, leading shapes broadcast."""
-        if self.shape.ragged:
-            return (*self.batch_shape[:-1], self.shape.point_count, self.shape.dimension)
-        return (*self.batch_shape, int(self.shape.groups.sizes[0]), self.shape.dimension)
+        if self.rest.ragged:
+            return (*self.batch_shape[:-1], self.rest.point_count, self.rest.dimension)
+        return (*self.batch_shape, int(self.rest.groups.sizes[0]), self.rest.dimension)
 
     def _spread(self, B: Array, b: Array) -> Array:
         """sum over entries of [B | b] q, per point."""
-        shape = self.shape
-        poses = len(self._R) // len(shape.groups)
-        out = np.empty((poses, shape.point_count, 3), self.dtype)
+        rest = self.rest
+        poses = len(self._R) // len(rest.groups)
+        out = np.empty((poses, rest.point_count, 3), self.dtype)
         run(
             kernels.spread,
-            poses * shape.point_count,
+            poses * rest.point_count,
             16384,
-            *shape.entries_of_points,
-            shape.groups.group_of,
-            len(shape.groups),
-            shape._q,
+            *rest.entries_of_points,
+            rest.groups.group_of,
+            len(rest.groups),
+            rest._q,
             B,
             b,
             out,
         )
-        return out[..., : shape.dimension].reshape(self._points_shape)
+        return out[..., : rest.dimension].reshape(self._points_shape)
 
     def _g_rotation(self, g_rotation: ArrayLike | None, g_translation: Array) -> Array:
         """Covector of R alone: translation = centroid - R rest_centroid depends on R too."""
         gR = self._per_fit("g_rotation", g_rotation, 2)
-        centroids = self.shape._centroid
+        centroids = self.rest._centroid
         rows = g_translation.reshape(-1, len(centroids), 3, 1)
         gR.reshape(-1, len(centroids), 3, 3)[...] -= rows * centroids[:, None, :]
         return gR
@@ -293,7 +286,7 @@ class RigidFit:
         m = max(rows.shape[1], forces.shape[1])
         if {rows.shape[1], forces.shape[1]} - {1, m}:
             raise InputError(f"g must have as many rows as p, {rows.shape[1]}, got {forces.shape[1]}")
-        centroids = self.shape._centroid
+        centroids = self.rest._centroid
         every = (len(self._R) // len(centroids), len(centroids), m, 3)
         arms = np.broadcast_to(rows, (len(self._R), m, 3)).reshape(every) - centroids[:, None]
         moment: Array = np.swapaxes(np.broadcast_to(forces, (len(self._R), m, 3)), 1, 2) @ arms.reshape(
@@ -304,7 +297,7 @@ class RigidFit:
     def _rows(self, name: str, p: ArrayLike) -> tuple[Array, bool]:
         """Rows p for every fit, (n, m, 3) or (1, m, 3) for all alike; was it a single point?"""
         given = as_reals(name, p).astype(np.float64, copy=False)
-        d = self.shape.dimension
+        d = self.rest.dimension
         single = given.ndim == 1
         if given.ndim == 0 or given.shape[-1] != d or given.size == 0:
             raise InputError(f"{name} must have shape (..., m, {d}) or ({d},), got shape {given.shape}")
@@ -330,11 +323,11 @@ class RigidFit:
                 f"{name} must have the shape of points, {self._points_shape}, got {given.shape}"
             ) from error
         require_finite(name, given)
-        return for_kernel(lift(full.reshape(-1, self.shape.point_count, self.shape.dimension)))
+        return for_kernel(lift(full.reshape(-1, self.rest.point_count, self.rest.dimension)))
 
     def _per_fit(self, name: str, values: ArrayLike | None, rank: int) -> Array:
         """One vector (rank 1) or matrix (rank 2) per fit, flat, padded with zeros; zero if not given."""
-        d = self.shape.dimension
+        d = self.rest.dimension
         full = np.zeros((*self.batch_shape, *(3,) * rank))
         if values is not None:
             given = as_reals(name, values)

@@ -39,15 +39,19 @@ class Groups:
             raise InputError(f"indices must have offsets[-1] = {starts[-1]} entries, got {len(rows)}")
         if rows.size and rows.min() < 0:
             raise InputError(f"indices must not be negative, got {rows.min()} at entry {rows.argmin()}")
-        object.__setattr__(self, "offsets", starts)
-        object.__setattr__(self, "indices", rows)
+        for name, array in (("offsets", starts), ("indices", rows)):
+            array.flags.writeable = False  # the kernels trust what was checked here
+            object.__setattr__(self, name, array)
 
     @classmethod
     def from_lists(cls, lists: Iterable[Sequence[int] | NDArray[np.integer]]) -> "Groups":
         """Groups from one list of point indices each."""
+        if not isinstance(lists, Iterable):
+            raise InputError(f"lists must hold lists of point indices, got {type(lists).__name__}")
         parts = [as_integers(f"lists[{k}]", part) for k, part in enumerate(lists)]
-        if not parts:
-            raise InputError("lists must hold at least one group, got none")
+        if not parts or not all(map(len, parts)):
+            empty = f"lists[{[len(part) for part in parts].index(0)}] is empty" if parts else "got none"
+            raise InputError(f"lists must hold at least one group, each of at least one point: {empty}")
         return cls(np.cumsum([0, *map(len, parts)]), np.concatenate(parts))
 
     def __len__(self) -> int:

@@ -18,6 +18,7 @@ except ImportError as error:
 import jax.numpy as jnp
 
 from ..errors import InputError
+from .kernels import OUT_OF_PLANE
 
 __all__ = ["RigidFit", "fit_rigid", "special_procrustes"]
 
@@ -51,6 +52,7 @@ class RigidFit(NamedTuple):
 
     def apply(self, p: JaxArray) -> JaxArray:
         """Carry points p (..., m, d), or one point (d,), from the rest space to the current space."""
+        p = jnp.asarray(p)
         if p.ndim == 1:
             return self.rotation @ p + self.translation
         return p @ self.rotation.mT + self.translation[..., None, :]
@@ -62,7 +64,7 @@ def fit_rigid(rest: JaxArray, points: JaxArray, weights: JaxArray | None = None)
     rest and points (..., n, d) with d = 2 or 3, weights (..., n); leading shapes broadcast. Sets of
     different sizes: pad them with points of weight zero. Traced code cannot raise, so that a fit
     which its points do not determine is always clamped: its derivative fades to zero along the free
-    spin, and `gap` tells.
+    spin, and `gap` tells. Nor can it check that weights are non-negative and not all zero.
     """
     rest, points = jnp.asarray(rest), jnp.asarray(points)
     for name, value in (("rest", rest), ("points", points)):
@@ -73,6 +75,13 @@ def fit_rigid(rest: JaxArray, points: JaxArray, weights: JaxArray | None = None)
     weights = jnp.ones(rest.shape[-2], points.dtype) if weights is None else jnp.asarray(weights)
     if weights.ndim == 0 or weights.shape[-1] != rest.shape[-2]:
         raise InputError(f"weights must have shape (..., {rest.shape[-2]}), got {weights.shape}")
+    try:
+        jnp.broadcast_shapes(rest.shape[:-2], points.shape[:-2], weights.shape[:-1])
+    except ValueError as error:
+        shapes = ", ".join(str(x.shape) for x in (rest, points, weights))
+        raise InputError(
+            f"rest, points and weights must have leading shapes that broadcast, got {shapes}"
+        ) from error
     w = weights[..., None] / weights.sum(-1)[..., None, None]
     rest_centroid, centroid = (w * rest).sum(-2), (w * points).sum(-2)
     moment = (points - centroid[..., None, :]).mT @ (w * (rest - rest_centroid[..., None, :]))
@@ -90,7 +99,7 @@ def special_procrustes(M: JaxArray) -> JaxArray:
         raise InputError(f"M must have shape (..., 3, 3) or (..., 2, 2), got {M.shape}")
     # The largest singular value out of the plane keeps the rotation in it; R does not depend on it.
     a, b, c, d = (jax.lax.stop_gradient(M[..., i, j]) for i in range(2) for j in range(2))
-    s1 = 0.5 * (jnp.hypot(a + d, c - b) + jnp.hypot(a - d, c + b))
+    s1 = OUT_OF_PLANE * (jnp.hypot(a + d, c - b) + jnp.hypot(a - d, c + b))
     lifted = jnp.pad(M, [(0, 0)] * (M.ndim - 2) + [(0, 1), (0, 1)])
     return _rotation(lifted.at[..., 2, 2].set(s1))[..., :2, :2]
 

@@ -25,52 +25,76 @@ from .rotation import (
     stretch,
 )
 
+CHUNK = 512  # points summed at a time
+OUT_OF_PLANE = 0.5 * (1 + 1e-12)
 AHEAD = 16  # fits whose Jacobians are begun together, for the sake of vector code as with BLOCK
 
 
 @kernel
-def _moment(points, f, first, last, indices, q, A, m, t, n):
-    """[A[m] | t[n]] = sum x q^T of one group, x measured from its first point.
+def _moment(points, f, first, last, head, indices, q, A, m, t, n):
+    """[A[m] | t[n]] = sum x q^T of one group, x measured from its heaviest point, `head`.
 
-    So measured the sums do not suffer from a group far from the origin, and the choice of the point
-    drops out of A because the rest offsets are centred.
+    So measured the sums do not suffer from a group far from the origin, nor from light points far
+    from the others, and the choice of the point drops out of A because the rest offsets are centred.
+    Long sums go by chunks, whose rounding errors do not add up along the whole group.
     """
-    i = indices[first]
-    ox, oy, oz = np.float64(points[f, i, 0]), np.float64(points[f, i, 1]), np.float64(points[f, i, 2])
-    a00 = a01 = a02 = a03 = a10 = a11 = a12 = a13 = a20 = a21 = a22 = a23 = 0.0
-    for e in range(first, last):
-        i = indices[e]
-        x = np.float64(points[f, i, 0]) - ox
-        y = np.float64(points[f, i, 1]) - oy
-        z = np.float64(points[f, i, 2]) - oz
-        q0, q1, q2, q3 = q[e, 0], q[e, 1], q[e, 2], q[e, 3]
-        a00 += x * q0
-        a01 += x * q1
-        a02 += x * q2
-        a03 += x * q3
-        a10 += y * q0
-        a11 += y * q1
-        a12 += y * q2
-        a13 += y * q3
-        a20 += z * q0
-        a21 += z * q1
-        a22 += z * q2
-        a23 += z * q3
-    A[m, 0], A[m, 1], A[m, 2] = a00, a01, a02
-    A[m, 3], A[m, 4], A[m, 5] = a10, a11, a12
-    A[m, 6], A[m, 7], A[m, 8] = a20, a21, a22
-    t[n, 0], t[n, 1], t[n, 2] = ox + a03, oy + a13, oz + a23
+    ox, oy, oz = (
+        np.float64(points[f, head, 0]),
+        np.float64(points[f, head, 1]),
+        np.float64(points[f, head, 2]),
+    )
+    for j in range(9):
+        A[m, j] = 0.0
+    t[n, 0], t[n, 1], t[n, 2] = 0.0, 0.0, 0.0
+    for chunk in range(first, last, CHUNK):
+        a00 = a01 = a02 = a03 = a10 = a11 = a12 = a13 = a20 = a21 = a22 = a23 = 0.0
+        for e in range(chunk, min(chunk + CHUNK, last)):
+            i = indices[e]
+            x = np.float64(points[f, i, 0]) - ox
+            y = np.float64(points[f, i, 1]) - oy
+            z = np.float64(points[f, i, 2]) - oz
+            q0, q1, q2, q3 = q[e, 0], q[e, 1], q[e, 2], q[e, 3]
+            a00 += x * q0
+            a01 += x * q1
+            a02 += x * q2
+            a03 += x * q3
+            a10 += y * q0
+            a11 += y * q1
+            a12 += y * q2
+            a13 += y * q3
+            a20 += z * q0
+            a21 += z * q1
+            a22 += z * q2
+            a23 += z * q3
+        A[m, 0] += a00
+        A[m, 1] += a01
+        A[m, 2] += a02
+        A[m, 3] += a10
+        A[m, 4] += a11
+        A[m, 5] += a12
+        A[m, 6] += a20
+        A[m, 7] += a21
+        A[m, 8] += a22
+        t[n, 0] += a03
+        t[n, 1] += a13
+        t[n, 2] += a23
+    t[n, 0] += ox
+    t[n, 1] += oy
+    t[n, 2] += oz
 
 
 @kernel
 def _keep_in_plane(A, m):
-    """Give a moment of the plane the entry A_zz = s1: R then turns about z, and the gap is (s1 + s2) / s1."""
+    """Give a moment of the plane the entry A_zz = s1: R then turns about z, and the gap is (s1 + s2) / s1.
+
+    A trifle more than s1, so that z is always the first of the axes and a free spin is about it.
+    """
     diagonal = math.hypot(A[m, 0] + A[m, 4], A[m, 3] - A[m, 1])
-    A[m, 8] = 0.5 * (diagonal + math.hypot(A[m, 0] - A[m, 4], A[m, 3] + A[m, 1]))
+    A[m, 8] = OUT_OF_PLANE * (diagonal + math.hypot(A[m, 0] - A[m, 4], A[m, 3] + A[m, 1]))
 
 
 @kernel
-def fit(start, stop, points, offsets, indices, q, planar, least_d, R, t, A, status):
+def fit(start, stop, points, offsets, indices, heads, q, planar, least_d, R, t, A, status):
     """Rotation R, centroid t, moment A and status of fits start..stop, UNSETTLED as in `rotation`."""
     groups = len(offsets) - 1
     scratch, moments, turned = np.empty(SCRATCH), np.empty((BLOCK, 9)), np.empty((BLOCK, 9))
@@ -81,23 +105,23 @@ def fit(start, stop, points, offsets, indices, q, planar, least_d, R, t, A, stat
                 moments[m, j] = 0.0
         f, k = divmod(base, groups)
         for m in range(count):
-            _moment(points, f, offsets[k], offsets[k + 1], indices, q, moments, m, t, base + m)
+            _moment(points, f, offsets[k], offsets[k + 1], heads[k], indices, q, moments, m, t, base + m)
             if planar:
                 _keep_in_plane(moments, m)
             f, k = (f, k + 1) if k + 1 < groups else (f + 1, 0)
         block_rotations(moments.reshape(-1), turned.reshape(-1), scratch, least_d)
         for m in range(count):
             n = base + m
-            largest = 0.0
             for j in range(9):
                 R[n, j] = turned[m, j]
                 A[n, j] = moments[m, j]
             status[n] = REGULAR
             if block_failed(scratch, m):
                 status[n] = UNSETTLED
+                size = 0.0  # a sum, not a maximum, which would overlook a nan
                 for j in range(9):
-                    largest = max(largest, abs(A[n, j]))
-                if largest < LEAST_MOMENT:
+                    size += abs(A[n, j])
+                if size < LEAST_MOMENT:
                     for j in range(9):
                         A[n, j] = 0.0
 

@@ -1,6 +1,7 @@
 """Rotations of batches of matrices: the fast kernels, and the robust ones where those give up."""
 
-from typing import Literal
+from numbers import Real
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -9,6 +10,7 @@ from ..checks import Array, as_reals, require_finite
 from ..compute import run
 from ..errors import DegenerateFitError, InputError
 from . import rotation
+from .kernels import OUT_OF_PLANE
 
 __all__ = ["DEFAULT_MIN_GAP", "OnDegenerate", "special_procrustes"]
 
@@ -17,6 +19,8 @@ OnDegenerate = Literal["raise", "clamp"]
 # The rotation is known to about eps / gap: at this gap, to 2e-8. It is the gap of a needle ten
 # thousand times longer than wide (the gap goes with the square of the proportions).
 DEFAULT_MIN_GAP = 1e-8
+# Points on a line have a gap of up to 1e-7 once their coordinates are rounded to 32 bits.
+DEFAULT_MIN_GAP_32 = 1e-6
 
 # Items worth a thread of their own: some hundred microseconds of work, against ten to hand it over.
 GRAIN = 4096
@@ -31,7 +35,7 @@ def special_procrustes(
     M: ArrayLike,
     *,
     on_degenerate: OnDegenerate = "raise",
-    min_gap: float = DEFAULT_MIN_GAP,
+    min_gap: float | None = None,
     out: Array | None = None,
 ) -> Array:
     """The rotation R that minimises ``|M - R|``, for a batch M (..., d, d) with d = 2 or 3.
@@ -43,24 +47,24 @@ def special_procrustes(
     d = given.shape[-1] if given.ndim >= 2 else 0
     if d not in (2, 3) or given.shape[-2] != d or given.size == 0:
         raise InputError(f"M must have shape (..., 3, 3) or (..., 2, 2), got shape {given.shape}")
-    check_policy(on_degenerate, min_gap)
-    if out is not None and not (
-        out.shape == given.shape and out.dtype == np.float64 and out.flags.c_contiguous
-    ):
-        raise InputError(
-            f"out must be a contiguous array of float64 of shape {given.shape}, "
-            f"got {out.dtype} of shape {out.shape}"
-        )
+    min_gap = checked_policy(on_degenerate, min_gap, given.dtype)
+    check_out(out, given.shape, np.dtype(np.float64))
     A = given.astype(np.float64, copy=False)
     if d == 2:
         A = np.pad(A, [(0, 0)] * (A.ndim - 2) + [(0, 1), (0, 1)])
-        A[..., 2, 2] = np.linalg.norm(given, 2, axis=(-2, -1))  # s1 keeps the rotation in the plane
-    rows = out.reshape(-1, 9) if out is not None and d == 3 else None
+        # s1 keeps the rotation in the plane, see `kernels`
+        with np.errstate(over="ignore", invalid="ignore"):
+            diagonal = np.hypot(A[..., 0, 0] + A[..., 1, 1], A[..., 1, 0] - A[..., 0, 1])
+            other = np.hypot(A[..., 0, 0] - A[..., 1, 1], A[..., 1, 0] + A[..., 0, 1])
+            A[..., 2, 2] = OUT_OF_PLANE * (diagonal + other)
+    in_place = out is not None and d == 3 and not np.may_share_memory(A, out)
+    rows = out.reshape(-1, 9) if in_place and out is not None else None
     R, status = nearest_rotations(
         np.ascontiguousarray(A).reshape(-1, 9), np.eye(3).reshape(1, 9), min_gap, rows
     )
     if (status == rotation.NOT_FINITE).any():
         require_finite("M", given)
+        raise InputError("M is too large: the sums of its entries overflow")
     if on_degenerate == "raise" and status.any():
         first = [int(i) for i in np.unravel_index(np.flatnonzero(status)[0], given.shape[:-2])]
         raise DegenerateFitError(
@@ -68,21 +72,37 @@ def special_procrustes(
             f"the last one signed, is below {min_gap:.2g} of the largest. "
             f"Pass on_degenerate='clamp' to take the rotation nearest to the identity."
         )
-    if out is not None and d == 3:
-        return out
     result = R.reshape(*given.shape[:-2], 3, 3)[..., :d, :d]
     if out is None:
         return result.astype(given.dtype, copy=False)
-    out[...] = result
+    if not in_place:
+        out[...] = result
     return out
 
 
-def check_policy(on_degenerate: str, min_gap: float) -> None:
-    """Raise unless both are valid."""
-    if on_degenerate not in ("raise", "clamp"):
+def checked_policy(on_degenerate: object, min_gap: float | None, *dtypes: np.dtype[Any]) -> float:
+    """The least gap, by default as the precision of the input allows; raise unless both are valid."""
+    if not isinstance(on_degenerate, str) or on_degenerate not in ("raise", "clamp"):
         raise InputError(f"on_degenerate must be 'raise' or 'clamp', got {on_degenerate!r}")
-    if not 0.0 < min_gap < 1.0:
-        raise InputError(f"min_gap must lie between 0 and 1, got {min_gap!r}")
+    if min_gap is None:
+        return DEFAULT_MIN_GAP_32 if np.float32 in dtypes else DEFAULT_MIN_GAP
+    if not isinstance(min_gap, Real) or not 0.0 < min_gap < 1.0:
+        raise InputError(f"min_gap must be a number between 0 and 1, got {min_gap!r}")
+    return float(min_gap)
+
+
+def check_out(out: object, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+    """Raise unless `out` is None or an array that a kernel can write such a result to."""
+    if out is None:
+        return
+    if not isinstance(out, np.ndarray):
+        raise InputError(f"out must be an array, got {type(out).__name__}")
+    if out.shape != shape or out.dtype != dtype or not out.flags.c_contiguous or not out.flags.writeable:
+        state = "" if out.flags.c_contiguous and out.flags.writeable else ", not contiguous or not writeable"
+        raise InputError(
+            f"out must be a contiguous, writeable array of {dtype} of shape {shape}, "
+            f"got {out.dtype} of shape {out.shape}{state}"
+        )
 
 
 def nearest_rotations(

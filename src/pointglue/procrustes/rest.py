@@ -32,6 +32,10 @@ class RestShape:
     ) -> None:
         points = as_reals("rest", rest)
         _check_points("rest", points)
+        if groups is not None and not isinstance(groups, Groups):
+            raise InputError(
+                f"groups must be Groups, e.g. Groups.from_lists(...), got {type(groups).__name__}"
+            )
         require_finite("rest", points)
         self.dtype = points.dtype
         self.dimension = points.shape[-1]
@@ -69,31 +73,46 @@ class RestShape:
         self.point_count = len(points)
         weight = self._normalised(raw.astype(np.float64))[:, None]
         gathered = lift(points[groups.indices].astype(np.float64))
-        # Measured from each group's first point: exact for shapes far from the origin.
-        first = gathered[groups.offsets[:-1]]
-        offsets = gathered - first[groups.group_of]
+        # Measured from each group's heaviest point: exact for shapes far from the origin, and not
+        # disturbed by light points far from the others.
+        heaviest = np.lexsort((-weight[:, 0], groups.group_of))[groups.offsets[:-1]]
+        self._heads = groups.indices[heaviest]
+        offsets = gathered - gathered[heaviest][groups.group_of]
         centre = self._sum_over_groups(weight * offsets)
         offsets -= centre[groups.group_of]
         self._q = np.hstack([weight * offsets, weight])  # see `kernels`
-        self._centroid = first + centre
+        self._centroid = gathered[heaviest] + centre
 
     def _sum_over_groups(self, values: Array) -> Array:
-        sums: Array = np.add.reduceat(values, self.groups.offsets[:-1])
-        return sums
+        """Sums over each group, column by column: only contiguous numbers does NumPy add in pairs."""
+        columns = [
+            np.add.reduceat(np.ascontiguousarray(column), self.groups.offsets[:-1]) for column in values.T
+        ]
+        return np.stack(columns, axis=-1)
 
     def _normalised(self, raw: Array) -> Array:
         """Weights that sum to one in each group."""
         require_finite("weights", raw)
         if (raw < 0).any():
             entry = int(raw.argmin())
-            raise InputError(f"weights must not be negative, got {raw[entry]} at entry {entry}")
+            raise InputError(f"weights must not be negative, got {raw[entry]} {self._place(entry)}")
         # By the largest first: their sum may overflow or underflow where their ratios do not.
         largest = np.maximum.reduceat(raw, self.groups.offsets[:-1])
         if (largest == 0).any():
-            raise InputError(f"weights must not all be zero, but they are in group {int(largest.argmin())}")
+            entry = int(self.groups.offsets[largest.argmin()])
+            raise InputError(f"weights must not all be zero in one set, but they are {self._place(entry)}")
         scaled = raw / largest[self.groups.group_of]
-        normalised: Array = scaled / self._sum_over_groups(scaled)[self.groups.group_of]
+        normalised: Array = scaled / np.add.reduceat(scaled, self.groups.offsets[:-1])[self.groups.group_of]
         return normalised
+
+    def _place(self, entry: int) -> str:
+        """Where an entry stands in what the caller gave."""
+        group = int(self.groups.group_of[entry])
+        within = entry - int(self.groups.offsets[group])
+        if self.ragged:
+            return f"at entry {entry}, in group {group}"
+        index = [int(i) for i in np.unravel_index(group, self.batch_shape)] if self.batch_shape else []
+        return f"at index {[*index, within]}"
 
     @cached_property
     def entries_of_points(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -114,6 +133,8 @@ class RestShape:
             return full.reshape(-1, *tail[1:])
 
         larger._q = repeat(self._q, count, 4)
+        within = self._heads - self.groups.offsets[:-1]
+        larger._heads = repeat(within[:, None], 1)[:] + larger.groups.offsets[:-1]
         larger._centroid = repeat(self._centroid[:, None], 1, 3)
         return larger
 
@@ -123,7 +144,7 @@ class RestShape:
         *,
         on_degenerate: OnDegenerate = "raise",
         previous: ArrayLike | None = None,
-        min_gap: float = DEFAULT_MIN_GAP,
+        min_gap: float | None = None,
     ) -> RigidFit:
         """Fit this shape to one or many poses; see :func:`fit_rigid`."""
         posed = as_reals("points", points)
@@ -133,7 +154,7 @@ class RestShape:
             raise InputError(
                 f"points must have shape (..., {count}, {self.dimension}) like rest, got shape {posed.shape}"
             )
-        matrices.check_policy(on_degenerate, min_gap)
+        min_gap = matrices.checked_policy(on_degenerate, min_gap, self.dtype, posed.dtype)
         shape = self
         if self.ragged:
             batch_shape = (*posed.shape[:-2], *self.batch_shape)
@@ -153,6 +174,7 @@ class RestShape:
             flat,
             shape.groups.offsets,
             shape.groups.indices,
+            shape._heads,
             shape._q,
             self.dimension == 2,
             matrices.least_d(min_gap),
@@ -166,7 +188,7 @@ class RestShape:
             require_finite("points", posed)
             raise InputError("points and rest are too large: the moments of their coordinates overflow")
         fit = RigidFit(
-            shape=shape,
+            rest=shape,
             batch_shape=batch_shape,
             dtype=np.result_type(self.dtype, posed.dtype),
             min_gap=min_gap,
@@ -188,7 +210,7 @@ def fit_rigid(
     groups: Groups | None = None,
     on_degenerate: OnDegenerate = "raise",
     previous: ArrayLike | None = None,
-    min_gap: float = DEFAULT_MIN_GAP,
+    min_gap: float | None = None,
 ) -> RigidFit:
     """The rotation R and translation that carry `rest` closest to `points`, with their derivatives.
 
@@ -205,7 +227,8 @@ def fit_rigid(
             "raise" a :class:`~pointglue.errors.DegenerateFitError`, or "clamp": draw the undetermined
             spin to `previous`, let its derivative fade to zero, and flag the fit in `degenerate`.
         previous: (..., d, d) rotations of the frame before, used by "clamp". Default: identity.
-        min_gap: the least ``gap = (s2 + s3) / s1`` (2D: ``(s1 + s2) / s1``) that counts as determined.
+        min_gap: the least ``gap = (s2 + s3) / s1`` (2D: ``(s1 + s2) / s1``) that counts as determined;
+            1e-8 by default, 1e-6 where rest or points are float32.
 
     To fit one rest shape again and again, make a :class:`RestShape` once and call its ``fit``.
     """
@@ -241,9 +264,15 @@ def _previous(previous: ArrayLike | None, batch_shape: tuple[int, ...], dimensio
             f"previous must be rotations of shape (..., {dimension}, {dimension}), got shape {given.shape}"
         )
     require_finite("previous", given)
-    off = np.abs(np.swapaxes(given, -1, -2) @ given - np.eye(dimension)).max()
-    if off > 1e-3 or (np.linalg.det(given) < 0).any():
-        raise InputError("previous must hold proper rotations, got a matrix that is not one")
+    if given.size == 0:
+        raise InputError(f"previous must hold at least one rotation, got shape {given.shape}")
+    off = np.abs(np.swapaxes(given, -1, -2) @ given - np.eye(dimension)).max((-2, -1))
+    off = np.where(np.linalg.det(given) < 0, np.inf, off)
+    if (off > 1e-3).any():
+        first = [int(i) for i in np.argwhere(off > 1e-3)[0]]
+        raise InputError(
+            f"previous must hold proper rotations, got a matrix at {first} that is none: {given[*first]}"
+        )
     if given.ndim > 2:
         if _broadcast("previous", given.shape[:-2], "the fits", batch_shape) != batch_shape:
             raise InputError(f"previous must broadcast to the fits {batch_shape}, got shape {given.shape}")
@@ -251,23 +280,26 @@ def _previous(previous: ArrayLike | None, batch_shape: tuple[int, ...], dimensio
     full = np.zeros((*given.shape[:-2], 3, 3))
     full[..., 2, 2] = 1.0
     full[..., :dimension, :dimension] = given
-    return full.reshape(-1, 9)
+    return matrices.nearest_rotations(full.reshape(-1, 9), np.eye(3).reshape(1, 9), DEFAULT_MIN_GAP)[0]
 
 
 def _describe(fit: RigidFit) -> str:
     """Which fit is degenerate, why, and what can be done."""
     bad = np.argwhere(fit.degenerate)
     first = tuple(int(i) for i in bad[0])
-    largest, *rest = fit.singular_values[first]
+    largest, *others = fit.singular_values[first]
     if largest == 0.0:
-        reason = "its points coincide"
-    elif fit.shape.dimension == 3 and rest[0] < 1e-3 * largest:
-        reason = "its points lie on a line"
+        reason, advice = "its points, or those of its rest shape, coincide or average out", "Spread them out"
+    elif fit.rest.dimension == 3 and others[0] < 1e-3 * largest:
+        reason, advice = "its points lie on a line", "Add points off the line"
     else:
-        reason = "its points are mirrored so that several rotations fit equally well"
+        reason, advice = (
+            "its points are mirrored so that several rotations fit equally well",
+            "Turn them back",
+        )
     name = f"fit {list(first)}" if first else "the fit"
     return (
         f"{name} does not determine a rotation: {reason} (gap {fit.gap[first]:.2g}, least {fit.min_gap:.2g}; "
-        f"{len(bad)} of {fit.degenerate.size} such). Add points off the line, or pass "
-        f"on_degenerate='clamp' to hold the free spin."
+        f"{len(bad)} of {fit.degenerate.size} such). {advice}, "
+        f"or pass on_degenerate='clamp' to hold the free spin."
     )

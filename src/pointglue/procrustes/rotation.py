@@ -27,8 +27,9 @@ from .algebra import product_nt
 BLOCK = 64
 SCRATCH = 22 * BLOCK
 
-# Below this value of D / i1^3 the polynomial cancels too much; the bound on its error is eps i1^3 / D.
-LEAST_D = 1e-5
+# Below this value of D / i1^3 the polynomial cancels too much: its error is about eps i1^3 / D, which
+# is more than the problem's own eps / gap where s1 + s3 is small too.
+LEAST_D = 3e-4
 # One Newton-Schulz step leaves 3/8 of the square of the defect: below rounding for this one.
 MOST_DEFECT = 2e-8
 # Squared norms within which the fast path neither overflows nor underflows (it forms |A|^6).
@@ -225,8 +226,8 @@ def robust_rotation(A, R, s, work):
 
     One-sided Jacobi: A V = U diag(s) with A scaled by a power of two. The third axes are the cross
     products of the first two, which makes R proper and the smallest singular value signed. Where A
-    leaves the second axis free, some perpendicular axis is taken. Leaves V in work[9:18]; uses
-    work[:36].
+    leaves the second axis free, some perpendicular axis is taken. In work[9:18] it leaves V, in
+    work[18:27] and work[27:36] U and V with sorted columns.
     """
     largest = 0.0
     for j in range(9):
@@ -282,14 +283,38 @@ def robust_rotation(A, R, s, work):
 
 
 @kernel
+def _draw(U, W, before, s, pull, R):
+    """Turn R = U W^T within the plane that A leaves free, towards the rotation `before`.
+
+    With c, d the cosine and sine of the turn, tr(R^T A) gains (s2 + s3) c and tr(R^T before) the rest
+    of the sum below; the best turn is the direction of that vector. The first axes stay as they are.
+    """
+    along, across = s[1] + s[2], 0.0
+    for i in range(3):
+        for j in range(3):
+            along += pull * before[3 * i + j] * (U[3 * i + 1] * W[3 * j + 1] + U[3 * i + 2] * W[3 * j + 2])
+            across += pull * before[3 * i + j] * (U[3 * i + 2] * W[3 * j + 1] - U[3 * i + 1] * W[3 * j + 2])
+    largest = max(abs(along), abs(across))
+    if not largest > 0.0:
+        return
+    c, d = along / largest, across / largest  # first by the largest: both may be subnormal
+    length = math.sqrt(c * c + d * d)
+    c, d = c / length, d / length
+    for row in range(0, 9, 3):
+        u2, u3 = U[row + 1], U[row + 2]
+        U[row + 1], U[row + 2] = c * u2 + d * u3, c * u3 - d * u2
+    product_nt(U, W, R)
+
+
+@kernel
 def settle(start, stop, which, A, previous, min_gap, R, status):
     """Rotations R and their status of the matrices A[which], and what to do when A does not determine R.
 
     Below `min_gap` the spin that A leaves free is drawn towards the `previous` rotation, (n, 9) or
-    (1, 9), by adding (min_gap - gap) s1 of it to A: continuous where the gap crosses `min_gap`, and
-    equal to the rotation closest to the previous one where the gap is zero.
+    (1, 9), with the strength (min_gap - gap) s1: continuous where the gap crosses `min_gap`, and equal
+    to the best rotation closest to the previous one where the gap is zero.
     """
-    work, s, drawn = np.empty(WORK), np.empty(3), np.empty(9)
+    work, s = np.empty(WORK), np.empty(3)
     for at in range(start, stop):
         n = which[at]
         before = previous[n % len(previous)]
@@ -303,9 +328,7 @@ def settle(start, stop, which, A, previous, min_gap, R, status):
                 R[n, j] = before[j]
         elif pull > 0.0:
             status[n] = DEGENERATE
-            for j in range(9):
-                drawn[j] = A[n, j] + pull * before[j]
-            robust_rotation(drawn, R[n], s, work)
+            _draw(work[18:27], work[27:36], before, s, pull, R[n])
         else:
             status[n] = REGULAR
 

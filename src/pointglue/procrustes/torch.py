@@ -24,7 +24,8 @@ from ..checks import Array
 from ..compute import run
 from ..errors import DegenerateFitError, InputError
 from . import kernels, matrices, rotation
-from .matrices import DEFAULT_MIN_GAP, OnDegenerate
+from .kernels import OUT_OF_PLANE
+from .matrices import OnDegenerate
 
 __all__ = ["RigidFit", "fit_rigid", "special_procrustes"]
 
@@ -42,16 +43,18 @@ class RigidFit(NamedTuple):
     @property
     def singular_values(self) -> Tensor:
         """(..., d): descending, the smallest signed."""
-        return torch.linalg.eigvalsh(self.stretch).flip(-1)
+        return _singular_values(self.stretch)
 
     @property
     def gap(self) -> Tensor:
         """(s2 + s3) / s1, in 2D (s1 + s2) / s1 (...)."""
         s = self.singular_values
-        return torch.where(s[..., 0] > 0, (s[..., -2] + s[..., -1]) / s[..., 0], 0.0)
+        positive = s[..., 0] > 0
+        return torch.where(positive, (s[..., -2] + s[..., -1]) / torch.where(positive, s[..., 0], 1.0), 0.0)
 
     def apply(self, p: Tensor) -> Tensor:
         """Carry points p (..., m, d), or one point (d,), from the rest space to the current space."""
+        p = torch.as_tensor(p, dtype=self.rotation.dtype, device=self.rotation.device)
         if p.ndim == 1:
             return (self.rotation @ p[:, None])[..., 0] + self.translation
         return p @ self.rotation.mT + self.translation[..., None, :]
@@ -63,12 +66,13 @@ def fit_rigid(
     weights: Tensor | None = None,
     *,
     on_degenerate: OnDegenerate = "raise",
-    min_gap: float = DEFAULT_MIN_GAP,
+    min_gap: float | None = None,
 ) -> RigidFit:
     """The rotation and translation that carry `rest` closest to `points`; gradients by all three.
 
     rest and points (..., n, d) with d = 2 or 3, weights (..., n); leading shapes broadcast. Sets of
-    different sizes: pad them with points of weight zero. "clamp" lets the derivative fade to zero
+    different sizes: pad them with points of weight zero. The weights have to be non-negative and not all
+    zero, which is not checked here: their values may be traced. "clamp" lets the derivative fade to zero
     along a spin that the points do not determine; "raise" raises
     :class:`~pointglue.errors.DegenerateFitError` (and waits for the device, if it is not the CPU).
     """
@@ -81,19 +85,30 @@ def fit_rigid(
         raise InputError(
             f"points must match rest in (n, d) = {tuple(rest.shape[-2:])}, got {tuple(points.shape[-2:])}"
         )
-    matrices.check_policy(on_degenerate, min_gap)
+    least = matrices.checked_policy(on_degenerate, min_gap)
+    if min_gap is None and torch.float64 not in (rest.dtype, points.dtype):
+        least = matrices.DEFAULT_MIN_GAP_32
     if weights is None:
         weights = points.new_ones(rest.shape[-2])
+    elif not isinstance(weights, Tensor):
+        raise InputError(f"weights must be a tensor, got {_kind(weights)}")
     elif weights.ndim == 0 or weights.shape[-1] != rest.shape[-2]:
         raise InputError(f"weights must have shape (..., {rest.shape[-2]}), got {tuple(weights.shape)}")
     dtype = torch.promote_types(rest.dtype, points.dtype)
     # In 64 bits, as the NumPy path computes: otherwise rounding alone gives a line some width.
     rest, points, weights = rest.double(), points.double(), weights.double()
+    try:
+        torch.broadcast_shapes(rest.shape[:-2], points.shape[:-2], weights.shape[:-1])
+    except RuntimeError as error:
+        shapes = ", ".join(str(tuple(x.shape)) for x in (rest, points, weights))
+        raise InputError(
+            f"rest, points and weights must have leading shapes that broadcast, got {shapes}"
+        ) from error
     w = weights[..., None] / weights.sum(-1)[..., None, None]
     rest_centroid, centroid = (w * rest).sum(-2), (w * points).sum(-2)
     offsets = points - centroid[..., None, :]
     moment = offsets.mT @ (w * (rest - rest_centroid[..., None, :]))
-    R = _nearest_rotation(moment, min_gap, on_degenerate == "raise")
+    R = _nearest_rotation(moment, least, on_degenerate == "raise")
     translation = centroid - (R @ rest_centroid[..., None])[..., 0]
     return RigidFit(R.to(dtype), translation.to(dtype), _symmetric(R.mT @ moment).to(dtype))
 
@@ -110,8 +125,9 @@ def special_procrustes(
     """
     if not isinstance(M, Tensor) or not M.is_floating_point() or M.shape[-2:] not in ((2, 2), (3, 3)):
         raise InputError(f"M must be a floating point tensor (..., 3, 3) or (..., 2, 2), got {_kind(M)}")
-    R = _nearest_rotation(M, DEFAULT_MIN_GAP, False)
-    values = torch.linalg.eigvalsh(_symmetric(R.mT @ M)).flip(-1) if return_singular_values else None
+    least = matrices.DEFAULT_MIN_GAP if M.dtype == torch.float64 else matrices.DEFAULT_MIN_GAP_32
+    R = _nearest_rotation(M, least, False)
+    values = _singular_values(_symmetric(R.mT @ M)) if return_singular_values else None
     if regularization:
         R = _Regularised.apply(M, R, regularization)
     return R if values is None else (R, values)
@@ -139,12 +155,17 @@ def _rotation_of(M: Tensor, min_gap: float, must_be_regular: bool) -> Tensor:
     # not depend on that number, so it is a constant.
     A = M.detach()
     a, b, c, d = A[..., 0, 0], A[..., 0, 1], A[..., 1, 0], A[..., 1, 1]
-    s1 = 0.5 * (torch.hypot(a + d, c - b) + torch.hypot(a - d, c + b))
+    s1 = OUT_OF_PLANE * (torch.hypot(a + d, c - b) + torch.hypot(a - d, c + b))
     lifted = torch.nn.functional.pad(M, (0, 1, 0, 1))
     out_of_plane = torch.zeros(3, 3, dtype=M.dtype, device=M.device)
     out_of_plane[2, 2] = 1.0
     R = _Rotation.apply(lifted + s1[..., None, None] * out_of_plane, min_gap, must_be_regular)
     return R[..., :2, :2]
+
+
+def _singular_values(S: Tensor) -> Tensor:
+    """Eigenvalues of the stretch, descending; once differentiable where they repeat."""
+    return torch.linalg.eigvalsh(S.double()).flip(-1).to(S.dtype)
 
 
 def _symmetric(S: Tensor) -> Tensor:
@@ -201,8 +222,8 @@ def _turn_second(M: Tensor, R: Tensor, D1: Tensor, D2: Tensor, min_gap: float) -
     T1 = _trace_minus(_symmetric(B1 - _cross(w1) @ S))
     T2 = _trace_minus(_symmetric(B2 - _cross(w2) @ S))
     c1, c2 = w1[..., None], w2[..., None]
-    k = T1 @ c2 + T2 @ c1 - _cross(w1) @ (S @ c2)
-    return R @ (_cross(w2) @ _cross(w1) - _cross(_spin(S, k[..., 0], min_gap)))
+    k = T1 @ c2 + T2 @ c1 - 0.5 * (_cross(w1) @ (S @ c2) + _cross(w2) @ (S @ c1))
+    return R @ (_symmetric(_cross(w2) @ _cross(w1)) - _cross(_spin(S, k[..., 0], min_gap)))
 
 
 def _rows(M: Tensor) -> Array:
@@ -227,11 +248,13 @@ class _Rotation(Function):  # type: ignore[misc]
     def forward(M: Tensor, min_gap: float, must_be_regular: bool) -> Tensor:
         if M.device.type == "cpu":
             A = _rows(M)
-            R, status = matrices.nearest_rotations(A, np.eye(3).reshape(1, 9), min_gap)
+            result = torch.empty(M.shape, dtype=torch.float64)
+            rows = result.numpy().reshape(-1, 9)
+            _, status = matrices.nearest_rotations(A, np.eye(3).reshape(1, 9), min_gap, rows)
             if (status == rotation.NOT_FINITE).any():
                 raise InputError("the points, rest, weights or matrices must be finite, got nan or inf")
             degenerate = bool(status.any())
-            result = torch.from_numpy(R).reshape(M.shape).to(M.dtype)
+            result = result.to(M.dtype)
         else:
             U, s, Vh = torch.linalg.svd(M)
             sign = torch.linalg.det(U @ Vh).sign()
@@ -274,10 +297,10 @@ class _Turn(Function):  # type: ignore[misc]
         if M.device.type != "cpu":
             return _turn(M, R, D, min_gap)
         A, rotations, rates = _rows(M), _rows(R), _rows(D.expand(M.shape))
-        out = np.empty_like(A)
+        out = torch.empty(M.shape, dtype=torch.float64)
         G = matrices.spin_compliances(rotations, A, min_gap)
-        run(kernels.turns, len(A), matrices.GRAIN, rotations, G, rates, out)
-        return torch.from_numpy(out).reshape(M.shape).to(M.dtype)
+        run(kernels.turns, len(A), matrices.GRAIN, rotations, G, rates, out.numpy().reshape(-1, 9))
+        return out.to(M.dtype)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
@@ -312,7 +335,9 @@ class _TurnSecond(Function):  # type: ignore[misc]
 
     @staticmethod
     def forward(M: Tensor, R: Tensor, D1: Tensor, D2: Tensor, min_gap: float) -> Tensor:
-        return _turn_second(M, R, D1, D2, min_gap)
+        # In 64 bits like the kernels; autocast leaves those alone, too.
+        second = _turn_second(M.double(), R.double(), D1.double(), D2.double(), min_gap)
+        return second.to(M.dtype)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
@@ -322,7 +347,9 @@ class _TurnSecond(Function):  # type: ignore[misc]
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor, None, Tensor, Tensor, None]:
         def second(M: Tensor, D1: Tensor, D2: Tensor) -> Tensor:
-            return _turn_second(M, _Rotation.apply(M, ctx.min_gap, False), D1, D2, ctx.min_gap)
+            M, D1, D2 = M.double(), D1.double(), D2.double()
+            R = _Rotation.apply(M, ctx.min_gap, False)
+            return _turn_second(M, R, D1, D2, ctx.min_gap).to(g.dtype)
 
         _, pull_back = torch.func.vjp(second, *ctx.saved_tensors)
         gM, gD1, gD2 = pull_back(g)
@@ -332,7 +359,7 @@ class _TurnSecond(Function):  # type: ignore[misc]
     def jvp(ctx: Any, *_: Any) -> Tensor:
         # PyTorch drops the derivative of a custom jvp under an outer forward mode without a word.
         raise NotImplementedError(
-            "three nested forward-mode derivatives of a rigid fit: take the outermost in reverse mode"
+            "a third derivative of a rigid fit in forward mode: take the outermost derivative in reverse mode"
         )
 
     @staticmethod
