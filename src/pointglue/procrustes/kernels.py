@@ -31,59 +31,6 @@ AHEAD = 16  # fits whose Jacobians are begun together, for the sake of vector co
 
 
 @kernel
-def _moment(points, f, first, last, head, indices, q, A, m, t, n):
-    """[A[m] | t[n]] = sum x q^T of one group, x measured from its heaviest point, `head`.
-
-    So measured the sums do not suffer from a group far from the origin, nor from light points far
-    from the others, and the choice of the point drops out of A because the rest offsets are centred.
-    Long sums go by chunks, whose rounding errors do not add up along the whole group.
-    """
-    ox, oy, oz = (
-        np.float64(points[f, head, 0]),
-        np.float64(points[f, head, 1]),
-        np.float64(points[f, head, 2]),
-    )
-    for j in range(9):
-        A[m, j] = 0.0
-    t[n, 0], t[n, 1], t[n, 2] = 0.0, 0.0, 0.0
-    for chunk in range(first, last, CHUNK):
-        a00 = a01 = a02 = a03 = a10 = a11 = a12 = a13 = a20 = a21 = a22 = a23 = 0.0
-        for e in range(chunk, min(chunk + CHUNK, last)):
-            i = indices[e]
-            x = np.float64(points[f, i, 0]) - ox
-            y = np.float64(points[f, i, 1]) - oy
-            z = np.float64(points[f, i, 2]) - oz
-            q0, q1, q2, q3 = q[e, 0], q[e, 1], q[e, 2], q[e, 3]
-            a00 += x * q0
-            a01 += x * q1
-            a02 += x * q2
-            a03 += x * q3
-            a10 += y * q0
-            a11 += y * q1
-            a12 += y * q2
-            a13 += y * q3
-            a20 += z * q0
-            a21 += z * q1
-            a22 += z * q2
-            a23 += z * q3
-        A[m, 0] += a00
-        A[m, 1] += a01
-        A[m, 2] += a02
-        A[m, 3] += a10
-        A[m, 4] += a11
-        A[m, 5] += a12
-        A[m, 6] += a20
-        A[m, 7] += a21
-        A[m, 8] += a22
-        t[n, 0] += a03
-        t[n, 1] += a13
-        t[n, 2] += a23
-    t[n, 0] += ox
-    t[n, 1] += oy
-    t[n, 2] += oz
-
-
-@kernel
 def _keep_in_plane(A, m):
     """Give a moment of the plane the entry A_zz = s1: R then turns about z, and the gap is (s1 + s2) / s1.
 
@@ -95,17 +42,61 @@ def _keep_in_plane(A, m):
 
 @kernel
 def fit(start, stop, points, offsets, indices, heads, q, planar, least_d, R, t, A, status):
-    """Rotation R, centroid t, moment A and status of fits start..stop, UNSETTLED as in `rotation`."""
+    """Rotation R, centroid t, moment A and status of fits start..stop, UNSETTLED as in `rotation`.
+
+    [A | t] = sum x q^T, with x measured from the heaviest point of the group, its head. So measured
+    the sums do not suffer from a group far from the origin, nor from light points far from the others;
+    the choice drops out of A because the rest offsets are centred. Long sums go by chunks, whose
+    rounding errors do not add up along the whole group.
+    """
     groups = len(offsets) - 1
-    scratch, moments, turned = np.empty(SCRATCH), np.empty((BLOCK, 9)), np.empty((BLOCK, 9))
+    scratch, moments, turned = np.empty(SCRATCH), np.zeros((BLOCK, 9)), np.empty((BLOCK, 9))
     for base in range(start, stop, BLOCK):
         count = min(BLOCK, stop - base)
-        for m in range(count, BLOCK):
+        for m in range(BLOCK):
             for j in range(9):
                 moments[m, j] = 0.0
         f, k = divmod(base, groups)
         for m in range(count):
-            _moment(points, f, offsets[k], offsets[k + 1], heads[k], indices, q, moments, m, t, base + m)
+            n, head, last = base + m, heads[k], offsets[k + 1]
+            ox, oy, oz = (
+                np.float64(points[f, head, 0]),
+                np.float64(points[f, head, 1]),
+                np.float64(points[f, head, 2]),
+            )
+            t[n, 0], t[n, 1], t[n, 2] = ox, oy, oz
+            for chunk in range(offsets[k], last, CHUNK):
+                a00 = a01 = a02 = a03 = a10 = a11 = a12 = a13 = a20 = a21 = a22 = a23 = 0.0
+                for e in range(chunk, min(chunk + CHUNK, last)):
+                    i = indices[e]
+                    x = np.float64(points[f, i, 0]) - ox
+                    y = np.float64(points[f, i, 1]) - oy
+                    z = np.float64(points[f, i, 2]) - oz
+                    q0, q1, q2, q3 = q[e, 0], q[e, 1], q[e, 2], q[e, 3]
+                    a00 += x * q0
+                    a01 += x * q1
+                    a02 += x * q2
+                    a03 += x * q3
+                    a10 += y * q0
+                    a11 += y * q1
+                    a12 += y * q2
+                    a13 += y * q3
+                    a20 += z * q0
+                    a21 += z * q1
+                    a22 += z * q2
+                    a23 += z * q3
+                moments[m, 0] += a00
+                moments[m, 1] += a01
+                moments[m, 2] += a02
+                moments[m, 3] += a10
+                moments[m, 4] += a11
+                moments[m, 5] += a12
+                moments[m, 6] += a20
+                moments[m, 7] += a21
+                moments[m, 8] += a22
+                t[n, 0] += a03
+                t[n, 1] += a13
+                t[n, 2] += a23
             if planar:
                 _keep_in_plane(moments, m)
             f, k = (f, k + 1) if k + 1 < groups else (f + 1, 0)
