@@ -98,11 +98,10 @@ class RigidFit:
     def _compliance(self) -> Array:
         return matrices.spin_compliances(self._R, self._A, self.min_gap)
 
-    def _rotated_rest_centroid(self, matrices: Array) -> Array:
-        """matrices (flat) times the rest centroid of their group."""
+    def _rotated_rest_centroid(self, R: Array) -> Array:
+        """R, or a derivative of it (flat), times the rest centroid of its group."""
         centroids = self.rest._centroid
-        rows = matrices.reshape(-1, len(centroids), 3, 3)
-        product: Array = np.einsum("fkij,kj->fki", rows, centroids)
+        product: Array = np.einsum("fkij,kj->fki", R.reshape(-1, len(centroids), 3, 3), centroids)
         return product.reshape(-1, 3)
 
     def apply(self, p: ArrayLike) -> Array:

@@ -129,12 +129,12 @@ class RestShape:
         larger.point_count = math.prod(shape) * count
 
         def repeat(values: Array, *tail: int) -> Array:
+            """Values (batch, *tail), the first of the tail merged into the batch."""
             full: Array = np.broadcast_to(values.reshape(*self.batch_shape, *tail), (*shape, *tail))
             return full.reshape(-1, *tail[1:])
 
         larger._q = repeat(self._q, count, 4)
-        within = self._heads - self.groups.offsets[:-1]
-        larger._heads = repeat(within[:, None], 1)[:] + larger.groups.offsets[:-1]
+        larger._heads = repeat(self._heads - self.groups.offsets[:-1]) + larger.groups.offsets[:-1]
         larger._centroid = repeat(self._centroid[:, None], 1, 3)
         return larger
 
