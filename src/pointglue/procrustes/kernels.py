@@ -258,8 +258,11 @@ def jacobian(start, stop, offsets, q, centroids, R, G, p, place, pose_stride, po
         J[i, 27] = J[i, 31] = J[i, 35] = 1.0
     for base in range(start, stop, AHEAD):
         count = min(AHEAD, stop - base)
-        for j in range(9 * count if count < AHEAD else 0):
-            padded_R[j], padded_G[j] = flat_R[9 * base + j], flat_G[9 * base + j]
+        turned, compliance = flat_R[9 * base :], flat_G[9 * base :]
+        if count < AHEAD:
+            for j in range(9 * count):
+                padded_R[j], padded_G[j] = turned[j], compliance[j]
+            turned, compliance = padded_R, padded_G
         for j in range(points):
             f, k = divmod(base, groups)
             for i in range(count):
@@ -267,10 +270,7 @@ def jacobian(start, stop, offsets, q, centroids, R, G, p, place, pose_stride, po
                 for axis in range(3):
                     arms[3 * i + axis] = p[n, j, axis] - centroids[k, axis]
                 k = k + 1 if k + 1 < groups else 0
-            if count == AHEAD:
-                _block_bases(flat_R[9 * base :], flat_G[9 * base :], arms, J.reshape(-1))
-            else:
-                _block_bases(padded_R, padded_G, arms, J.reshape(-1))
+            _block_bases(turned, compliance, arms, J.reshape(-1))
             f, k = divmod(base, groups)
             for i in range(count):
                 at = f * pose_stride + j * point_stride + place[k] - offsets[k]

@@ -336,18 +336,18 @@ def settle(start, stop, which, A, previous, min_gap, R, status):
 @kernel
 def rotations(start, stop, A, least_d, R, status):
     """Rotations R of matrices A, all (n, 9) float64; status UNSETTLED where `settle` has to look."""
-    scratch, padded, turned = np.empty(SCRATCH), np.empty(9 * BLOCK), np.empty(9 * BLOCK)
+    scratch, padded, turned = np.empty(SCRATCH), np.zeros(9 * BLOCK), np.empty(9 * BLOCK)
     flat_A, flat_R = A.reshape(-1), R.reshape(-1)
     for base in range(start, stop, BLOCK):
         count = min(BLOCK, stop - base)
-        if count == BLOCK:
-            block_rotations(flat_A[9 * base :], flat_R[9 * base :], scratch, least_d)
-        else:
-            for j in range(9 * BLOCK):
-                padded[j] = flat_A[9 * base + j] if j < 9 * count else 0.0
-            block_rotations(padded, turned, scratch, least_d)
+        source, target = flat_A[9 * base :], flat_R[9 * base :]
+        if count < BLOCK:
             for j in range(9 * count):
-                flat_R[9 * base + j] = turned[j]
+                padded[j] = source[j]
+            source, target = padded, turned
+        block_rotations(source, target, scratch, least_d)
+        for j in range(9 * count if count < BLOCK else 0):
+            flat_R[9 * base + j] = turned[j]
         for m in range(count):
             status[base + m] = UNSETTLED if block_failed(scratch, m) else REGULAR
 
@@ -409,19 +409,18 @@ def _block_compliances(R, A, G, least_d):
 @kernel
 def compliances(start, stop, R, A, least_d, G):
     """G = (tr(S) I - S)^-1, S = R^T A, all (n, 9); nan where `clamped_compliances` has to look."""
-    padded_R, padded_A, padded_G = np.empty(9 * BLOCK), np.empty(9 * BLOCK), np.empty(9 * BLOCK)
+    padded_R, padded_A, padded_G = np.zeros(9 * BLOCK), np.zeros(9 * BLOCK), np.empty(9 * BLOCK)
     flat_R, flat_A, flat_G = R.reshape(-1), A.reshape(-1), G.reshape(-1)
     for base in range(start, stop, BLOCK):
         count = min(BLOCK, stop - base)
-        if count == BLOCK:
-            _block_compliances(flat_R[9 * base :], flat_A[9 * base :], flat_G[9 * base :], least_d)
-        else:
-            for j in range(9 * BLOCK):
-                padded_R[j] = flat_R[9 * base + j] if j < 9 * count else 0.0
-                padded_A[j] = flat_A[9 * base + j] if j < 9 * count else 0.0
-            _block_compliances(padded_R, padded_A, padded_G, least_d)
+        turned, moments, target = flat_R[9 * base :], flat_A[9 * base :], flat_G[9 * base :]
+        if count < BLOCK:
             for j in range(9 * count):
-                flat_G[9 * base + j] = padded_G[j]
+                padded_R[j], padded_A[j] = turned[j], moments[j]
+            turned, moments, target = padded_R, padded_A, padded_G
+        _block_compliances(turned, moments, target, least_d)
+        for j in range(9 * count if count < BLOCK else 0):
+            flat_G[9 * base + j] = padded_G[j]
 
 
 @kernel
