@@ -73,10 +73,18 @@ def test_single_precision_knows_a_line(rng):
         assert jnp.abs(gradient).max() < 100  # 1e5 and more if rounding were taken for width
 
 
+def test_half_precision_goes_through_32_bits(rng):
+    x = jnp.asarray(rng.standard_normal((5, 3)), jnp.bfloat16)
+    assert fit_rigid(x, x).rotation.dtype == jnp.float32
+
+
 @pytest.mark.parametrize(
     ("call", "match"),
     [
         (lambda x: fit_rigid(x[0], x), r"rest must have shape \(\.\.\., n, 3\).*got \(3,\)"),
+        (lambda x: fit_rigid(None, x), "rest must be an array of numbers, got NoneType"),
+        (lambda x: fit_rigid(x, "abc"), "points must be an array of numbers, got str"),
+        (lambda x: fit_rigid(x, x * 1j), "points must hold real numbers, got complex128"),
         (lambda x: fit_rigid(x, x[:2]), r"points must match rest"),
         (lambda x: fit_rigid(np.stack([x] * 2), np.stack([x] * 3)), "leading shapes that broadcast"),
         (lambda x: fit_rigid(x, x, x[:2, 0]), r"weights must have shape \(\.\.\., 4\), got \(2,\)"),

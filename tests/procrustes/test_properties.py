@@ -77,7 +77,7 @@ def test_any_fit_is_sound(kind, d, n, exponents, seed, zeros):
         fit.hessian_product(p, g, rates),
     ]:
         assert np.isfinite(result).all()
-    # The optimum is a critical point: nothing is gained by a small turn, to first order.
+    # At the optimum R^T A is symmetric, so that growing about the centroid turns nothing.
     dR, _ = fit.jvp(points - fit.centroid)
     assert np.abs(dR).max() < 1e-6 or fit.gap < 1e-6
 

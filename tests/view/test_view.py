@@ -575,3 +575,12 @@ def test_missing_egl_is_an_error_and_not_a_crash(tmp_path: Path) -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True
     )
     assert "apt-get install libegl1" in run.stdout
+
+
+def test_paths_and_frames_of_the_wrong_kind():
+    scene = view.Scene(size=(32, 32))
+    scene.points([[0.0, 0, 0]])
+    with pytest.raises(InputError, match="path must be a file name, got NoneType"):
+        scene.save(None)
+    with pytest.raises(InputError, match="frames must be scenes or images one after the other, got NoneType"):
+        view.save_movie(None, "film.mp4")

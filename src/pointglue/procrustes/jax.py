@@ -66,13 +66,13 @@ def fit_rigid(rest: JaxArray, points: JaxArray, weights: JaxArray | None = None)
     which its points do not determine is always clamped: its derivative fades to zero along the free
     spin, and `gap` tells. Nor can it check that weights are non-negative and not all zero.
     """
-    rest, points = jnp.asarray(rest), jnp.asarray(points)
+    rest, points = _as_array("rest", rest), _as_array("points", points)
     for name, value in (("rest", rest), ("points", points)):
         if value.ndim < 2 or value.shape[-1] not in (2, 3) or value.shape[-2] == 0:
             raise InputError(f"{name} must have shape (..., n, 3) or (..., n, 2), got {value.shape}")
     if rest.shape[-2:] != points.shape[-2:]:
         raise InputError(f"points must match rest in (n, d) = {rest.shape[-2:]}, got {points.shape[-2:]}")
-    weights = jnp.ones(rest.shape[-2], points.dtype) if weights is None else jnp.asarray(weights)
+    weights = jnp.ones(rest.shape[-2], points.dtype) if weights is None else _as_array("weights", weights)
     if weights.ndim == 0 or weights.shape[-1] != rest.shape[-2]:
         raise InputError(f"weights must have shape (..., {rest.shape[-2]}), got {weights.shape}")
     try:
@@ -92,7 +92,7 @@ def fit_rigid(rest: JaxArray, points: JaxArray, weights: JaxArray | None = None)
 
 def special_procrustes(M: JaxArray) -> JaxArray:
     """The rotation R that minimises ``|M - R|``, for a batch M (..., d, d), d = 2 or 3."""
-    M = jnp.asarray(M)
+    M = _as_array("M", M)
     if M.shape[-2:] == (3, 3):
         return _rotation(M)
     if M.shape[-2:] != (2, 2):
@@ -102,6 +102,17 @@ def special_procrustes(M: JaxArray) -> JaxArray:
     s1 = OUT_OF_PLANE * (jnp.hypot(a + d, c - b) + jnp.hypot(a - d, c + b))
     lifted = jnp.pad(M, [(0, 0)] * (M.ndim - 2) + [(0, 1), (0, 1)])
     return _rotation(lifted.at[..., 2, 2].set(s1))[..., :2, :2]
+
+
+def _as_array(name: str, value: Any) -> JaxArray:
+    """`value` as an array of 32 or 64 bits: JAX decomposes no smaller ones."""
+    try:
+        array = jnp.asarray(value)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{name} must be an array of numbers, got {type(value).__name__}") from error
+    if not jnp.issubdtype(array.dtype, jnp.floating) and not jnp.issubdtype(array.dtype, jnp.integer):
+        raise InputError(f"{name} must hold real numbers, got {array.dtype}")
+    return array.astype(jnp.promote_types(array.dtype, jnp.float32))
 
 
 @jax.custom_jvp  # type: ignore[untyped-decorator]

@@ -25,6 +25,8 @@ Image = NDArray[np.uint8]
 @contextmanager
 def whole_file(path: str | os.PathLike[str], suffix: str) -> Iterator[Path]:
     """Yield a temporary name next to `path`; it takes the place of `path` only when all went well."""
+    if not isinstance(path, str | os.PathLike):
+        raise InputError(f"path must be a file name, got {type(path).__name__}")
     target = Path(path)
     if target.suffix.lower() != suffix:
         raise InputError(f"path must end in {suffix}, got {str(target)!r}")
@@ -62,6 +64,8 @@ def save_movie(frames: Iterable["Scene | Image"], path: str | os.PathLike[str], 
     The file appears when it is complete: an interrupted run leaves an earlier file as it was.
     """
     rate = positive("fps", fps)
+    if not isinstance(frames, Iterable):
+        raise InputError(f"frames must be scenes or images one after the other, got {type(frames).__name__}")
     with whole_file(path, ".mp4") as draft, tempfile.TemporaryFile() as log:
         try:
             from imageio_ffmpeg import get_ffmpeg_exe
