@@ -9,9 +9,12 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from . import errors as errors
     from . import geometry as geometry
+    from . import glue as glue
     from . import procrustes as procrustes
     from . import view as view
     from .compute import threads as threads
+    from .glue import Glue as Glue
+    from .glue import bind_glue as bind_glue
     from .procrustes import Groups as Groups
     from .procrustes import RestShape as RestShape
     from .procrustes import RigidFit as RigidFit
@@ -21,17 +24,19 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOME = {
+    "Glue": "glue",
     "Groups": "procrustes",
     "RestShape": "procrustes",
     "RigidFit": "procrustes",
+    "bind_glue": "glue",
     "fit_rigid": "procrustes",
     "special_procrustes": "procrustes",
     "threads": "compute",
 }
 
-_MODULES = ("errors", "geometry", "procrustes", "view")
+_MODULES = ("errors", "geometry", "glue", "procrustes", "view")
 
-__all__ = ["Groups", "RestShape", "RigidFit", "fit_rigid", "special_procrustes", "threads"]
+__all__ = list(_HOME)
 
 
 if not TYPE_CHECKING:  # a type checker that saw this would believe in any name

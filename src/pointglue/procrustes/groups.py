@@ -68,7 +68,19 @@ class Groups:
         """The group of each entry (E,)."""
         return np.repeat(np.arange(len(self)), self.sizes)
 
+    def take(self, rows: NDArray[np.int64]) -> tuple["Groups", NDArray[np.int64]]:
+        """Some of the groups, by their numbers, and which of the entries they consist of."""
+        sizes = self.sizes[rows]
+        entries = runs(self.offsets[:-1][rows], sizes)
+        return Groups(np.concatenate([[0], np.cumsum(sizes)]), self.indices[entries]), entries
+
     def entries_of_points(self, point_count: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The transposed lists: point i stands at ``entries[starts[i] : starts[i + 1]]``."""
         starts = np.concatenate([[0], np.cumsum(np.bincount(self.indices, minlength=point_count))])
         return starts, np.argsort(self.indices, kind="stable")
+
+
+def runs(starts: NDArray[np.int64], sizes: NDArray[np.int64]) -> NDArray[np.int64]:
+    """starts[0], starts[0] + 1, ... for sizes[0] numbers, then on from starts[1], and so on."""
+    ends = np.cumsum(sizes)
+    return np.asarray(np.arange(ends[-1] if len(ends) else 0) + np.repeat(starts - (ends - sizes), sizes))

@@ -114,6 +114,21 @@ class RestShape:
         index = [int(i) for i in np.unravel_index(group, self.batch_shape)] if self.batch_shape else []
         return f"at index {[*index, within]}"
 
+    @property
+    def weights(self) -> Array:
+        """Weight of each entry of `groups` (E,), normalised: those of a set sum to one."""
+        return self._q[:, 3]
+
+    def take(self, rows: NDArray[np.int64]) -> "RestShape":
+        """The shape of some of the groups alone, by their numbers; the points stay as they are."""
+        fewer = object.__new__(RestShape)
+        fewer.dtype, fewer.dimension, fewer.ragged = self.dtype, self.dimension, True
+        fewer.groups, entries = self.groups.take(rows)
+        fewer.batch_shape = (len(fewer.groups),)
+        fewer.point_count = self.point_count
+        fewer._q, fewer._heads, fewer._centroid = self._q[entries], self._heads[rows], self._centroid[rows]
+        return fewer
+
     @cached_property
     def entries_of_points(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """See :meth:`Groups.entries_of_points`; needed to bring gradients back to points."""

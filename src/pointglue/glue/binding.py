@@ -1,0 +1,197 @@
+"""What every way of binding points has in common: one interface for glue, linear weights and embeddings."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import bsr_array
+
+from ..checks import Array, as_reals, require_finite
+from ..errors import InputError
+from ..procrustes import Groups
+from ..procrustes.groups import runs
+
+__all__ = ["Binding", "BoundPose", "bound_rows", "merged_groups"]
+
+
+class Binding(ABC):
+    """T points whose positions are functions of N parent points.
+
+    Every method takes the current positions x (N, d) of the parents. To ask for several things at
+    the same positions, take ``pose = binding.at(x)`` and ask the pose: its frames are fitted once.
+    Positions, velocities, accelerations and forces may come for many poses at once, x (..., N, d).
+    """
+
+    point_count: int
+    """N, the number of points among which the parents are."""
+    targets: Array
+    """Rest positions of the bound points (T, d)."""
+
+    @property
+    @abstractmethod
+    def parents(self) -> Groups:
+        """The parents of each bound point, rows of x."""
+
+    @abstractmethod
+    def at(self, x: ArrayLike, *, previous: ArrayLike | None = None) -> "BoundPose":
+        """The binding with its parents at x; `previous` rotations settle free spin, as in `fit_rigid`."""
+
+    @abstractmethod
+    def take(self, rows: ArrayLike) -> "Binding":
+        """The binding of some of the targets alone, by their numbers."""
+
+    def __len__(self) -> int:
+        """Number of bound points."""
+        return len(self.targets)
+
+    @property
+    def dimension(self) -> int:
+        """2 or 3."""
+        return int(self.targets.shape[1])
+
+    def positions(self, x: ArrayLike) -> Array:
+        """Where the bound points are (T, d)."""
+        return self.at(x).positions
+
+    def velocities(self, x: ArrayLike, v: ArrayLike) -> Array:
+        """Velocities of the bound points (T, d) for velocities v (N, d) of the parents: J v."""
+        return self.at(x).velocities(v)
+
+    def accelerations(self, x: ArrayLike, v: ArrayLike, a: ArrayLike) -> Array:
+        """Accelerations of the bound points (T, d): J a, and what the turning of the frames adds."""
+        return self.at(x).accelerations(v, a)
+
+    def transfer_forces(self, x: ArrayLike, f: ArrayLike) -> Array:
+        """Forces on the parents (N, d) that forces f (T, d) on the bound points become: J^T f."""
+        return self.at(x).transfer_forces(f)
+
+    def jacobian(self, x: ArrayLike, *, out: bsr_array | None = None) -> bsr_array:
+        """J (d T, d N), sparse, in blocks; `out`, an earlier result, is given the new values."""
+        return self.at(x).jacobian(out=out)
+
+    def hessian(self, x: ArrayLike, f: ArrayLike) -> bsr_array:
+        """Second derivative of sum f . positions (d N, d N), sparse: the second-order term of Newton."""
+        return self.at(x).hessian(f)
+
+    def effective_mass(self, x: ArrayLike, mass: ArrayLike) -> Array:
+        """A lower bound (T,) on the mass with which a bound point resists; mass (N,) of the parents."""
+        return self.at(x).effective_mass(mass)
+
+    def time_step(self, x: ArrayLike, mass: ArrayLike, stiffness: ArrayLike) -> Array:
+        """The longest step (T,) at which an explicit integrator keeps a spring at a bound point stable."""
+        return self.at(x).time_step(mass, stiffness)
+
+    @cached_property
+    def block_pattern(self) -> tuple[Array, Array]:
+        """indices and indptr of J in blocks, in the type of whole number that scipy prefers."""
+        groups = self.parents
+        empty = np.empty((len(groups.indices), 1, 1))
+        pattern = bsr_array((empty, groups.indices, groups.offsets), shape=(len(self), self.point_count))
+        return pattern.indices, pattern.indptr
+
+
+@dataclass(frozen=True, eq=False)
+class BoundPose(ABC):
+    """A binding with its parents at given positions; see :class:`Binding` for what each name means."""
+
+    binding: Binding
+
+    @property
+    @abstractmethod
+    def positions(self) -> Array:
+        """(T, d)."""
+
+    @property
+    @abstractmethod
+    def rotations(self) -> Array:
+        """How the frame of each bound point is turned from rest (T, d, d)."""
+
+    @property
+    @abstractmethod
+    def degenerate(self) -> Array:
+        """(T,) bool: frames that the parents do not determine."""
+
+    @property
+    @abstractmethod
+    def blocks(self) -> Array:
+        """d position / d parent (E, d, d), in the order of the entries of `binding.parents`."""
+
+    @property
+    @abstractmethod
+    def reach(self) -> Array:
+        """Largest singular value of each of the blocks (E,): how far a parent moves the bound point."""
+
+    @abstractmethod
+    def velocities(self, v: ArrayLike) -> Array:
+        """J v (T, d)."""
+
+    @abstractmethod
+    def accelerations(self, v: ArrayLike, a: ArrayLike) -> Array:
+        """J a + D2[v, v] (T, d)."""
+
+    @abstractmethod
+    def transfer_forces(self, f: ArrayLike) -> Array:
+        """J^T f (N, d)."""
+
+    @abstractmethod
+    def hessian(self, f: ArrayLike) -> bsr_array:
+        """(d N, d N)."""
+
+    def jacobian(self, *, out: bsr_array | None = None) -> bsr_array:
+        """J (d T, d N)."""
+        binding, blocks = self.binding, self.blocks
+        d = binding.dimension
+        shape = (d * len(binding), d * binding.point_count)
+        if out is None:
+            indices, indptr = binding.block_pattern
+            return bsr_array((blocks, indices, indptr), shape=shape)
+        if not isinstance(out, bsr_array) or out.shape != shape or out.data.shape != blocks.shape:
+            raise InputError("out must be a Jacobian that this binding returned before")
+        out.data[...] = blocks
+        return out
+
+    def effective_mass(self, mass: ArrayLike) -> Array:
+        """1 / sum reach^2 / m over the parents (T,)."""
+        masses, count = as_reals("mass", mass), self.binding.point_count
+        if masses.shape != (count,):
+            raise InputError(f"mass must have shape ({count},), one number per parent, got {masses.shape}")
+        require_finite("mass", masses)
+        if not (masses > 0).all():
+            raise InputError(f"mass must be positive, got {masses.min()} at index {masses.argmin()}")
+        parents = self.binding.parents
+        share = self.reach**2 / masses[parents.indices]
+        return np.asarray(1 / np.add.reduceat(share, parents.offsets[:-1]))
+
+    def time_step(self, mass: ArrayLike, stiffness: ArrayLike) -> Array:
+        """2 sqrt(effective mass / stiffness) (T,), for springs of `stiffness` (N/m) at the bound points."""
+        k = as_reals("stiffness", stiffness)
+        require_finite("stiffness", k)
+        if not (k > 0).all() or k.shape not in ((), (len(self.binding),)):
+            raise InputError(
+                f"stiffness must be one positive number, or one for each of {len(self.binding)} targets, "
+                f"got shape {k.shape}" + (f" and least value {k.min()}" if k.size else "")
+            )
+        return np.asarray(2 * np.sqrt(self.effective_mass(mass) / k))
+
+
+def bound_rows(name: str, value: ArrayLike, count: int, dimension: int, what: str) -> Array:
+    """One finite row per point, (..., count, dimension)."""
+    given = as_reals(name, value)
+    if given.shape[-2:] != (count, dimension):
+        expected = f"({count}, {dimension})"
+        raise InputError(f"{name} must have shape {expected}, one row per {what}, got shape {given.shape}")
+    require_finite(name, given)
+    return given
+
+
+def merged_groups(parts: Sequence[tuple[NDArray[np.int64], Groups]]) -> Groups:
+    """Groups made apart, each with the places where its groups belong, as one."""
+    place = np.concatenate([rows for rows, _ in parts])
+    sizes = np.concatenate([groups.sizes for _, groups in parts])
+    indices = np.concatenate([groups.indices for _, groups in parts])
+    order = np.argsort(place)
+    starts, sizes = (np.cumsum(sizes) - sizes)[order], sizes[order]
+    return Groups(np.concatenate([[0], np.cumsum(sizes)]), indices[runs(starts, sizes)])

@@ -1,0 +1,327 @@
+"""Points that follow a deforming object through the fitted frames of a few of its points."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import bsr_array
+
+from ..checks import Array, as_integers, as_reals, require_finite
+from ..errors import DegenerateFitError, InputError
+from ..procrustes import Groups, RestShape, RigidFit
+from ..procrustes.groups import runs
+from ..procrustes.matrices import OnDegenerate, singular_values
+from .binding import Binding, BoundPose, bound_rows
+from .parents import (
+    LINE_GAP,
+    Falloff,
+    OnCollinear,
+    adjacency,
+    choose_parents,
+    falloff_weights,
+    parents_within,
+    refuse_lines,
+)
+
+__all__ = ["Glue", "GluePose", "bind_glue"]
+
+
+@dataclass(frozen=True, eq=False)
+class Glue(Binding):
+    """T targets bound to points of a deforming object. Made by :func:`bind_glue`.
+
+    A bound point has a frame as well as a position: a rigid ornament is one target at its centre,
+    turned by ``glue.at(x).rotations``; torques on it go back with ``transfer_forces(f, torques)``.
+    """
+
+    shape: RestShape
+    targets: Array
+    on_degenerate: OnDegenerate
+    min_gap: float | None
+
+    @property
+    def point_count(self) -> int:  # type: ignore[override]
+        """N, the number of points among which the parents are."""
+        return self.shape.point_count
+
+    @property
+    def parents(self) -> Groups:
+        """The parents of each target, rows of x."""
+        return self.shape.groups
+
+    @property
+    def weights(self) -> Array:
+        """Weight of each entry of `parents` (E,); those of a target sum to one."""
+        return self.shape.weights
+
+    def at(self, x: ArrayLike, *, previous: ArrayLike | None = None) -> "GluePose":
+        """The frames of all targets with the parents at x."""
+        given = bound_rows("x", x, self.point_count, self.dimension, "parent")
+        fit = self.shape.fit(given, on_degenerate="clamp", previous=previous, min_gap=self.min_gap)
+        if self.on_degenerate == "raise" and fit.degenerate.any():
+            raise DegenerateFitError(self._describe(fit))
+        return GluePose(self, fit)
+
+    def gap(self, x: ArrayLike) -> Array:
+        """How well the parents determine each frame (T,): 0 free spin, 2 best. Raises for no pose."""
+        given = bound_rows("x", x, self.point_count, self.dimension, "parent")
+        return self.shape.fit(given, on_degenerate="clamp", min_gap=self.min_gap).gap
+
+    def take(self, rows: ArrayLike) -> "Glue":
+        """The glue of some of the targets alone, by their numbers."""
+        chosen = as_integers("rows", rows)
+        return Glue(self.shape.take(chosen), self.targets[chosen], self.on_degenerate, self.min_gap)
+
+    def _describe(self, fit: RigidFit) -> str:
+        bad = np.argwhere(fit.degenerate)
+        *pose, k = (int(i) for i in bad[0])
+        names = self.parents.indices[self.parents.offsets[k] : self.parents.offsets[k + 1]].tolist()
+        where = f" in pose {pose}" if pose else ""
+        return (
+            f"the parents {names[:12]} of target {k} have collapsed{where} and determine no frame "
+            f"(gap {fit.gap[tuple(bad[0])]:.2g}, least {fit.min_gap:.2g}; "
+            f"{len(bad)} of {fit.degenerate.size} such). Bind with on_degenerate='clamp' to hold the free spin and have them flagged."
+        )
+
+    @cached_property
+    def _hessian_pattern(self) -> tuple[NDArray[np.int64], NDArray[np.int64], Array, Array]:
+        """How the blocks of every two parents of one target are summed up in rows and columns.
+
+        `order` sorts them, `starts` are the first of each place, then columns and row pointers.
+        """
+        groups = self.parents
+        sizes = groups.sizes[groups.group_of]  # of the group of each entry
+        row = np.repeat(groups.indices, sizes)
+        column = groups.indices[runs(groups.offsets[:-1][groups.group_of], sizes)]
+        place = row * self.point_count + column
+        order = np.argsort(place, kind="stable")
+        places, starts = np.unique(place[order], return_index=True)
+        rows, columns = np.divmod(places, self.point_count)
+        indptr = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=self.point_count))])
+        # In the type of whole number that scipy prefers, or it would copy them on every use.
+        small = len(places) < np.iinfo(np.int32).max
+        dtype = np.int32 if small else np.int64
+        return order, starts, columns.astype(dtype), indptr.astype(dtype)
+
+
+@dataclass(frozen=True, eq=False)
+class GluePose(BoundPose):
+    """Glue with its parents at given positions; see :class:`Binding` for what each name means."""
+
+    binding: Glue
+    fit: RigidFit
+
+    @property
+    def degenerate(self) -> Array:
+        """(T,) bool: frames that the parents do not determine."""
+        return self.fit.degenerate
+
+    @property
+    def rotations(self) -> Array:
+        """How the frame of each target is turned from rest (T, d, d)."""
+        return self.fit.rotation
+
+    @cached_property
+    def positions(self) -> Array:
+        """(T, d)."""
+        return self.fit.apply(self.binding.targets[:, None])[..., 0, :]
+
+    def velocities(self, v: ArrayLike) -> Array:
+        """J v (T, d)."""
+        dR, dt = self.fit.jvp(self._per_parent("v", v))
+        return np.asarray(self._turned(dR) + dt)
+
+    def angular_velocities(self, v: ArrayLike) -> Array:
+        """World-space angular velocities of the frames (T, 3), or (T,) in the plane."""
+        dR, _ = self.fit.jvp(self._per_parent("v", v))
+        W = dR @ np.swapaxes(self.fit.rotation, -1, -2)
+        if self.binding.dimension == 2:
+            return np.asarray(W[..., 1, 0])
+        return np.stack([W[..., 2, 1], W[..., 0, 2], W[..., 1, 0]], axis=-1)
+
+    def accelerations(self, v: ArrayLike, a: ArrayLike) -> Array:
+        """J a + D2[v, v] (T, d)."""
+        rates = self._per_parent("v", v)
+        ddR, ddt = self.fit.second(rates, rates)
+        return np.asarray(self.velocities(self._per_parent("a", a)) + self._turned(ddR) + ddt)
+
+    def transfer_forces(self, f: ArrayLike, torques: ArrayLike | None = None) -> Array:
+        """Forces on the parents (N, d) of forces f (T, d), and torques (T, 3), or (T,) in the plane."""
+        forces = self._per_target("f", f)
+        g_rotation = forces[..., :, None] * self.binding.targets[:, None, :]
+        if torques is not None:
+            g_rotation = g_rotation + self._spin_covector(torques)
+        return self.fit.vjp(g_rotation, forces)
+
+    @cached_property
+    def blocks(self) -> Array:
+        """d position / d parent (E, d, d), in the order of the entries of `binding.parents`."""
+        if self.fit.degenerate.ndim != 1:
+            raise InputError(f"x must be one pose for a matrix, got {self.fit.degenerate.shape[:-1]} of them")
+        return self.fit.jacobian(self.binding.targets[:, None])[0]
+
+    @cached_property
+    def reach(self) -> Array:
+        """Largest singular value of each of the blocks (E,)."""
+        d = self.binding.dimension
+        in_space = np.zeros((len(self.blocks), 3, 3))
+        in_space[:, :d, :d] = self.blocks
+        return np.asarray(singular_values(in_space.reshape(-1, 9))[:, 0])
+
+    def hessian(self, f: ArrayLike) -> bsr_array:
+        """(d N, d N)."""
+        if self.fit.degenerate.ndim != 1:
+            raise InputError(f"x must be one pose for a matrix, got {self.fit.degenerate.shape[:-1]} of them")
+        d, count = self.binding.dimension, self.binding.point_count
+        forces = self._per_target("f", f)
+        blocks = self.fit.hessian(self.binding.targets[:, None], forces[:, None])
+        order, starts, columns, indptr = self.binding._hessian_pattern
+        summed = np.add.reduceat(blocks[order], starts, axis=0)
+        return bsr_array((summed, columns, indptr), shape=(d * count, d * count))
+
+    def _turned(self, dR: Array) -> Array:
+        return np.asarray(np.einsum("...tij,tj->...ti", dR, self.binding.targets))
+
+    def _spin_covector(self, torques: ArrayLike) -> Array:
+        """The covector of R whose power with dR = [w]x R is that of the torques with w."""
+        given, count = as_reals("torques", torques), len(self.binding)
+        expected = (count,) if self.binding.dimension == 2 else (count, 3)
+        if given.shape[-len(expected) :] != expected:
+            raise InputError(f"torques must have shape {expected}, one per target, got shape {given.shape}")
+        require_finite("torques", given)
+        W = np.zeros((*given.shape[: given.ndim - len(expected) + 1], *self.fit.rotation.shape[-2:]))
+        if self.binding.dimension == 2:
+            W[..., 1, 0], W[..., 0, 1] = given / 2, -given / 2
+        else:
+            for i, j, k in ((0, 1, 2), (1, 2, 0), (2, 0, 1)):
+                W[..., k, j], W[..., j, k] = given[..., i] / 2, -given[..., i] / 2
+        return np.asarray(W @ self.fit.rotation)
+
+    def _per_parent(self, name: str, value: ArrayLike) -> Array:
+        return bound_rows(name, value, self.binding.point_count, self.binding.dimension, "parent")
+
+    def _per_target(self, name: str, value: ArrayLike) -> Array:
+        return bound_rows(name, value, len(self.binding), self.binding.dimension, "target")
+
+
+def bind_glue(
+    rest_points: ArrayLike,
+    targets: ArrayLike,
+    *,
+    parents: int = 8,
+    indices: ArrayLike | Groups | None = None,
+    radius: float | None = None,
+    faces: ArrayLike | None = None,
+    among: ArrayLike | None = None,
+    weights: ArrayLike | None = None,
+    falloff: Falloff = "uniform",
+    on_collinear: OnCollinear = "widen",
+    on_degenerate: OnDegenerate = "raise",
+    min_gap: float | None = None,
+) -> Glue:
+    """Bind targets (T, d), anywhere in space, to points (N, d) of a deforming object at rest.
+
+    The parents of each target are the `parents` nearest points; or all within `radius`; or those you
+    name by `indices`, (T, k) or :class:`Groups`. With the triangles `faces` (m, 3) of the object,
+    neighbours are sought along its surface, so that a point on one sleeve takes no parents from the
+    other. `among` names the points that may be parents at all. Nearest points that lie close to a
+    line make no frame: ``on_collinear="widen"`` takes more of them until they do, "raise" says which.
+
+    `weights` are one per parent, shaped as `indices` or flat over the entries of the parents; or they
+    follow from the distance by `falloff`: "uniform", "smooth", which fades towards the farthest
+    parent, or "inverse", which favours the nearest.
+
+    `on_degenerate` and `min_gap` say what happens when parents collapse later on, as in `fit_rigid`.
+    """
+    rest, bound = _rows("rest_points", rest_points), _rows("targets", targets)
+    d = rest.shape[1]
+    if bound.shape[1] != d:
+        raise InputError(f"targets must have {d} coordinates like rest_points, got shape {bound.shape}")
+    if sum(option is not None for option in (indices, radius, faces)) > 1:
+        raise InputError("indices, radius and faces are three ways to choose parents: give one of them")
+    if among is not None and (indices is not None or faces is not None):
+        raise InputError("among narrows the search for nearest points: leave it out with indices or faces")
+    if on_collinear not in ("widen", "raise"):
+        raise InputError(f"on_collinear must be 'widen' or 'raise', got {on_collinear!r}")
+    if indices is not None:
+        groups = _named_parents(indices, len(bound), len(rest), d)
+    else:
+        allowed = None if among is None else _allowed(among, len(rest))
+        pool = rest if allowed is None else rest[allowed]
+        if len(pool) < d:
+            raise InputError(f"{'among' if among is not None else 'rest_points'} must hold at least {d} "
+                             f"points to make a frame, got {len(pool)}")  # fmt: skip
+        if radius is not None:
+            groups = parents_within(pool, bound, radius)
+        else:
+            if isinstance(parents, bool) or not isinstance(parents, (int, np.integer)) or parents < d:
+                raise InputError(f"parents must be a whole number of at least {d}, got {parents!r}")
+            edges = None if faces is None else adjacency(faces, len(rest))
+            groups = choose_parents(pool, bound, int(parents), on_collinear, edges)
+        if allowed is not None:
+            groups = Groups(groups.offsets, allowed[groups.indices])
+    if indices is not None or radius is not None:
+        every = np.arange(len(bound))
+        refuse_lines(rest, groups, every, LINE_GAP, "Choose some off that line.")
+    if weights is None:
+        per_entry = falloff_weights(rest, bound, groups, falloff)
+    else:
+        per_entry = as_reals("weights", weights)
+        if per_entry.size != len(groups.indices):
+            raise InputError(
+                f"weights must hold one number per parent, {len(groups.indices)} in all, "
+                f"got shape {per_entry.shape}"
+            )
+    shape = RestShape(rest, per_entry.reshape(-1), groups=groups)
+    if weights is not None and (shape.fit(rest, on_degenerate="clamp").gap < LINE_GAP).any():
+        k = int(shape.fit(rest, on_degenerate="clamp").gap.argmin())
+        raise DegenerateFitError(f"the weights of target {k} leave only parents on a line: it has no frame")
+    return Glue(shape, bound, _checked_policy(on_degenerate), min_gap)
+
+
+def _checked_policy(on_degenerate: OnDegenerate) -> OnDegenerate:
+    if on_degenerate not in ("raise", "clamp"):
+        raise InputError(f"on_degenerate must be 'raise' or 'clamp', got {on_degenerate!r}")
+    return on_degenerate
+
+
+def _rows(name: str, value: ArrayLike) -> Array:
+    given = as_reals(name, value)
+    if given.ndim != 2 or given.shape[1] not in (2, 3) or len(given) == 0:
+        raise InputError(f"{name} must have shape (n, 3) or (n, 2), at least one row, got {given.shape}")
+    require_finite(name, given)
+    return given
+
+
+def _allowed(among: ArrayLike, count: int) -> NDArray[np.int64]:
+    rows = as_integers("among", among)
+    if rows.size and (rows.min() < 0 or rows.max() >= count):
+        wrong = rows.min() if rows.min() < 0 else rows.max()
+        raise InputError(f"among must name rows of the {count} rest_points, got {wrong}")
+    return np.unique(rows)
+
+
+def _named_parents(indices: ArrayLike | Groups, targets: int, points: int, least: int) -> Groups:
+    if isinstance(indices, Groups):
+        groups = indices
+    else:
+        rows = np.asarray(indices)
+        if rows.ndim != 2 or len(rows) != targets or rows.shape[1] < 1:
+            raise InputError(f"indices must be Groups or have shape ({targets}, k), got shape {rows.shape}")
+        groups = Groups(np.arange(len(rows) + 1) * rows.shape[1], as_integers("indices", rows.ravel()))
+    if len(groups) != targets:
+        raise InputError(f"indices must name the parents of {targets} targets, got {len(groups)}")
+    if groups.indices.max() >= points:
+        entry = int(groups.indices.argmax())
+        raise InputError(
+            f"indices must name rows of the {points} rest_points, "
+            f"got {groups.indices[entry]} for target {groups.group_of[entry]}"
+        )
+    # Distinct ones: a point named twice is one point.
+    pairs = np.unique(groups.group_of * points + groups.indices) // points
+    distinct = np.bincount(pairs, minlength=targets)
+    if distinct.min() < least:
+        k = int(distinct.argmin())
+        raise InputError(f"indices: target {k} has {distinct[k]} parents, and a frame needs {least}")
+    return groups
