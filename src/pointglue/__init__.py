@@ -13,8 +13,18 @@ if TYPE_CHECKING:
     from . import procrustes as procrustes
     from . import view as view
     from .compute import threads as threads
+    from .glue import Assembly as Assembly
+    from .glue import Attachment as Attachment
+    from .glue import Embedding as Embedding
+    from .glue import Frames as Frames
     from .glue import Glue as Glue
+    from .glue import Joint as Joint
+    from .glue import Spring as Spring
+    from .glue import assemble as assemble
     from .glue import bind_glue as bind_glue
+    from .glue import bind_joint as bind_joint
+    from .glue import bind_linear as bind_linear
+    from .glue import embed as embed
     from .procrustes import Groups as Groups
     from .procrustes import RestShape as RestShape
     from .procrustes import RigidFit as RigidFit
@@ -24,11 +34,21 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOME = {
+    "Assembly": "glue",
+    "Attachment": "glue",
+    "Embedding": "glue",
+    "Frames": "glue",
     "Glue": "glue",
     "Groups": "procrustes",
+    "Joint": "glue",
     "RestShape": "procrustes",
     "RigidFit": "procrustes",
+    "Spring": "glue",
+    "assemble": "glue",
     "bind_glue": "glue",
+    "bind_joint": "glue",
+    "bind_linear": "glue",
+    "embed": "glue",
     "fit_rigid": "procrustes",
     "special_procrustes": "procrustes",
     "threads": "compute",

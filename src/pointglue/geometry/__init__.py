@@ -1,5 +1,5 @@
 """Shapes and what can be measured on them."""
 
-from . import shapes
+from . import shapes, simplices
 
-__all__ = ["shapes"]
+__all__ = ["shapes", "simplices"]

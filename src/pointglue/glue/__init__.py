@@ -1,6 +1,31 @@
 """Simulation duct tape: points that follow deforming objects, and forces that go back to them."""
 
+from .assembly import Assembly, AssemblyPose, Frames
+from .attachments import Attachment, Spring, Springs, assemble
 from .binding import Binding, BoundPose
+from .embedding import Embedding, embed
 from .glue import Glue, GluePose, bind_glue
+from .joints import Joint, JointPose, bind_joint
+from .linear import LinearBinding, bind_linear
 
-__all__ = ["Binding", "BoundPose", "Glue", "GluePose", "bind_glue"]
+__all__ = [
+    "Assembly",
+    "AssemblyPose",
+    "Attachment",
+    "Binding",
+    "BoundPose",
+    "Embedding",
+    "Frames",
+    "Glue",
+    "GluePose",
+    "Joint",
+    "JointPose",
+    "LinearBinding",
+    "Spring",
+    "Springs",
+    "assemble",
+    "bind_glue",
+    "bind_joint",
+    "bind_linear",
+    "embed",
+]

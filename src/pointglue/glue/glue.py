@@ -81,7 +81,8 @@ class Glue(Binding):
         return (
             f"the parents {names[:12]} of target {k} have collapsed{where} and determine no frame "
             f"(gap {fit.gap[tuple(bad[0])]:.2g}, least {fit.min_gap:.2g}; "
-            f"{len(bad)} of {fit.degenerate.size} such). Bind with on_degenerate='clamp' to hold the free spin and have them flagged."
+            f"{len(bad)} of {fit.degenerate.size} such). "
+            f"Bind with on_degenerate='clamp' to hold the free spin and have them flagged."
         )
 
     @cached_property
@@ -159,7 +160,7 @@ class GluePose(BoundPose):
         """d position / d parent (E, d, d), in the order of the entries of `binding.parents`."""
         if self.fit.degenerate.ndim != 1:
             raise InputError(f"x must be one pose for a matrix, got {self.fit.degenerate.shape[:-1]} of them")
-        return self.fit.jacobian(self.binding.targets[:, None])[0]
+        return np.asarray(self.fit.jacobian(self.binding.targets[:, None])[0])
 
     @cached_property
     def reach(self) -> Array:

@@ -1,0 +1,166 @@
+"""Triangles and tetrahedra: where a point lies among them, and cages made of them."""
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ..checks import Array, as_integers, as_reals, require_finite
+from ..compute import run
+from ..errors import InputError
+from . import kernels
+
+__all__ = ["barycentric", "check_cells", "lattice_cage", "locate", "tet_box", "tet_surface"]
+
+# The six tetrahedra of a cube, one per way to walk from corner 0 to corner 7 along three edges. Cubes
+# side by side cut their common face alike.
+_KUHN = np.array([[0, 1, 3, 7], [0, 3, 2, 7], [0, 2, 6, 7], [0, 6, 4, 7], [0, 4, 5, 7], [0, 5, 1, 7]])
+# Corner k of a cube is at (k & 1, (k >> 1) & 1, (k >> 2) & 1).
+_CORNERS = np.array([[k & 1, (k >> 1) & 1, (k >> 2) & 1] for k in range(8)])
+
+
+def check_cells(vertices: ArrayLike, cells: ArrayLike) -> tuple[Array, NDArray[np.int64]]:
+    """Vertices (n, d) and the triangles (m, 3) or, in space, tetrahedra (m, 4) between them, checked."""
+    points, simplices = as_reals("vertices", vertices), np.asarray(cells)
+    if points.ndim != 2 or points.shape[1] not in (2, 3):
+        raise InputError(f"vertices must have shape (n, 3) or (n, 2), got shape {points.shape}")
+    require_finite("vertices", points)
+    corners = (3, 4) if points.shape[1] == 3 else (3,)
+    if simplices.ndim != 2 or simplices.shape[1] not in corners or not simplices.size:
+        expected = "(m, 4) or (m, 3)" if points.shape[1] == 3 else "(m, 3)"
+        raise InputError(f"cells must have shape {expected}, got shape {simplices.shape}")
+    flat = as_integers("cells", simplices.ravel())
+    if flat.min() < 0 or flat.max() >= len(points):
+        raise InputError(
+            f"cells must index the {len(points)} vertices, got numbers from {flat.min()} to {flat.max()}"
+        )
+    return points.astype(np.float64), flat.reshape(simplices.shape)
+
+
+def barycentric(corners: Array) -> Array:
+    """Affine maps (m, k, d + 1) from a point (p, 1) to its barycentric coordinates in each simplex.
+
+    `corners` is (m, k, d). A triangle in space (k = d = 3) has a fourth row: the height above its plane.
+    Flat simplices have rows of nan.
+    """
+    k, d = corners.shape[1:]
+    edges = np.swapaxes(corners[:, 1:] - corners[:, :1], 1, 2)  # (m, d, k - 1)
+    surface = k == d == 3
+    if surface:
+        normal = np.cross(edges[:, :, 0], edges[:, :, 1])
+        length = np.linalg.norm(normal, axis=1, keepdims=True)
+        normal = np.divide(normal, length, out=np.zeros_like(normal), where=length > 0)
+        edges = np.concatenate([edges, normal[:, :, None]], axis=2)
+    # A simplex whose volume is this small beside the product of its edges is flat but for rounding.
+    reach = np.prod(np.linalg.norm(edges, axis=1), axis=1)
+    flat = ~(np.abs(np.linalg.det(edges)) > 1e-12 * reach)
+    edges[flat] = np.eye(d)
+    inverse = np.linalg.inv(edges)
+    inverse[flat] = np.nan
+    others = inverse[:, : k - 1]
+    rows = np.concatenate([-others.sum(1, keepdims=True), inverse], axis=1)
+    constants = -np.einsum("mij,mj->mi", rows, corners[:, 0])
+    constants[:, 0] += 1.0
+    return np.concatenate([rows, constants[:, :, None]], axis=2)
+
+
+def locate(
+    vertices: ArrayLike, cells: ArrayLike, points: ArrayLike, *, tolerance: float = 1e-9
+) -> tuple[NDArray[np.int64], Array]:
+    """The cell that holds each point (n,), -1 if none does, and the point's weights in it (n, k).
+
+    Points outside by less than `tolerance` of their cell's size count as inside, as do points at that
+    height over a triangle in space. Weights are never negative and sum to one.
+    """
+    corners_of, simplices = check_cells(vertices, cells)
+    wanted = as_reals("points", points).astype(np.float64)
+    d, k = corners_of.shape[1], simplices.shape[1]
+    if wanted.ndim != 2 or wanted.shape[1] != d:
+        raise InputError(f"points must have shape (n, {d}) like vertices, got shape {wanted.shape}")
+    require_finite("points", wanted)
+    corners = corners_of[simplices]
+    maps = barycentric(corners)
+    extent = (corners.max(1) - corners.min(1)).max(1)
+    low = corners.min(1) - tolerance * extent[:, None]
+    high = corners.max(1) + tolerance * extent[:, None]
+    # A grid of boxes about as large as the cells, each with the list of cells that touch it.
+    origin = low.min(0)
+    size = max(float(np.median(extent)), float((high.max(0) - origin).max()) / 100)
+    counts = np.ceil((high.max(0) - origin) / size).astype(np.int64) + 1
+    first = np.floor((low - origin) / size).astype(np.int64)
+    spans = np.floor((high - origin) / size).astype(np.int64) - first + 1
+    per_cell = spans.prod(1)
+    cell = np.repeat(np.arange(len(simplices)), per_cell)
+    number = np.arange(len(cell)) - np.repeat(np.cumsum(per_cell) - per_cell, per_cell)
+    box = np.zeros(len(cell), dtype=np.int64)
+    for axis in range(d):
+        number, step = np.divmod(number, spans[cell, axis])
+        box = box * counts[axis] + first[cell, axis] + step
+    order = np.argsort(box, kind="stable")
+    starts = np.concatenate([[0], np.cumsum(np.bincount(box, minlength=counts.prod()))])
+    found, weights = np.full(len(wanted), -1), np.zeros((len(wanted), k))
+    place = np.floor((wanted - origin) / size).astype(np.int64)
+    outside = ((place < 0) | (place >= counts)).any(1)
+    boxes = np.where(outside, -1, np.ravel_multi_index(tuple(np.where(outside, 0, place.T)), tuple(counts)))
+    run(
+        kernels.search,
+        len(wanted),
+        1024,
+        wanted,
+        boxes,
+        starts,
+        cell[order],
+        maps,
+        extent,
+        tolerance,
+        found,
+        weights,
+    )
+    return found, weights
+
+
+def tet_box(size: tuple[float, float, float], cells: tuple[int, int, int]) -> tuple[Array, NDArray[np.int64]]:
+    """A solid box about the origin: vertices (n, 3) and tetrahedra (m, 4), six to each of the cells."""
+    lengths, counts = as_reals("size", size), as_reals("cells", cells)
+    if lengths.shape != (3,) or not (np.isfinite(lengths) & (lengths > 0)).all():
+        raise InputError(f"size must be three positive lengths, got {size!r}")
+    if counts.shape != (3,) or not ((counts >= 1) & (counts == np.round(counts))).all():
+        raise InputError(f"cells must be three whole numbers of at least 1, got {cells!r}")
+    cubes = np.stack(np.meshgrid(*(np.arange(n) for n in cells), indexing="ij"), axis=-1).reshape(-1, 3)
+    lattice, tets = _tets_of_cubes(cubes)
+    return (lattice / np.array(cells) - 0.5) * np.array(size), tets
+
+
+def lattice_cage(points: ArrayLike, spacing: float, *, least: int = 1) -> tuple[Array, NDArray[np.int64]]:
+    """A coarse cage about points (n, 3): the cubes of a lattice that hold at least `least` of them.
+
+    Returns vertices and tetrahedra (m, 4). With ``least=1`` every point is inside; a larger number leaves
+    thin parts out, which :func:`pointglue.embed` carries all the same.
+    """
+    given = as_reals("points", points)
+    if given.ndim != 2 or given.shape[1] != 3 or not len(given):
+        raise InputError(f"points must have shape (n, 3), at least one row, got shape {given.shape}")
+    require_finite("points", given)
+    if not (np.isfinite(spacing) and spacing > 0):
+        raise InputError(f"spacing must be a positive length, got {spacing!r}")
+    origin = given.min(0) - spacing / 2
+    cubes, held = np.unique(np.floor((given - origin) / spacing).astype(np.int64), axis=0, return_counts=True)
+    if not (held >= least).any():
+        raise InputError(f"least must be at most {held.max()}, the most points in one cube, got {least!r}")
+    lattice, tets = _tets_of_cubes(cubes[held >= least])
+    return origin + spacing * lattice, tets
+
+
+def _tets_of_cubes(cubes: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Whole-number vertices, each once, and the tetrahedra of unit cubes given by their lowest corners."""
+    corners = cubes[:, None] + _CORNERS
+    lattice, index = np.unique(corners.reshape(-1, 3), axis=0, return_inverse=True)
+    return lattice, index.reshape(-1, 8)[:, _KUHN].reshape(-1, 4)
+
+
+def tet_surface(tets: ArrayLike) -> NDArray[np.int64]:
+    """The triangles (m, 3) that belong to one tetrahedron only, counter-clockwise seen from outside."""
+    cells = np.asarray(tets)
+    if cells.ndim != 2 or cells.shape[1] != 4 or cells.dtype.kind not in "iu":
+        raise InputError(f"tets must be whole numbers of shape (m, 4), got {cells.dtype} {cells.shape}")
+    faces = cells[:, [[1, 2, 3], [0, 3, 2], [0, 1, 3], [0, 2, 1]]].reshape(-1, 3)
+    _, first, count = np.unique(np.sort(faces, axis=1), axis=0, return_index=True, return_counts=True)
+    return np.asarray(faces[np.sort(first[count == 1])], dtype=np.int64)

@@ -1,0 +1,358 @@
+"""All the particles of a scene, free, bound and on rigid bodies, as functions of what is free to move."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import bsr_array, coo_array, csr_array
+
+from ..checks import Array, as_integers, as_reals, require_finite
+from ..errors import InputError
+from .binding import Binding, BoundPose, bound_rows
+
+__all__ = ["Assembly", "AssemblyPose", "Frames"]
+
+
+@dataclass(frozen=True, eq=False)
+class Frames:
+    """Where B rigid bodies are: origins (B, 3) and rotations from rest (B, 3, 3)."""
+
+    origins: Array
+    rotations: Array
+
+
+class Assembly:
+    """Particles of which some are bound to others, in chains of any length, and some ride on rigid bodies.
+
+    `rest` (N, 3) holds every particle of the scene. `bindings` are pairs (rows, binding): particle
+    ``rows[k]`` is target k of the binding, and the binding's parents are particles of the scene too,
+    free, bound themselves, or on a body. `body_of` (N,) names the rigid body that a particle is fixed
+    to, -1 for none; `origins` (B, 3) are the places about which the bodies' torques are meant, by
+    default the means of their particles.
+
+    What is free to move, the columns of Jacobians, are the 3 F coordinates of the free particles, then
+    six numbers a body: velocity of its origin and angular velocity, in world space.
+    """
+
+    def __init__(
+        self,
+        rest: ArrayLike,
+        bindings: Sequence[tuple[ArrayLike, Binding]] = (),
+        *,
+        body_of: ArrayLike | None = None,
+        origins: ArrayLike | None = None,
+    ) -> None:
+        self.rest = as_reals("rest", rest).astype(np.float64)
+        if self.rest.ndim != 2 or self.rest.shape[1] != 3 or not len(self.rest):
+            raise InputError(f"rest must have shape (n, 3), at least one row, got shape {self.rest.shape}")
+        require_finite("rest", self.rest)
+        self.body_of, self.origins = self._checked_bodies(body_of, origins)
+        self.on_body = np.flatnonzero(self.body_of >= 0)
+        self.arms = self.rest[self.on_body] - self.origins[self.body_of[self.on_body]]
+        owned = self.body_of >= 0
+        checked = [self._checked_binding(k, *pair, owned) for k, pair in enumerate(bindings)]
+        self.free: NDArray[np.int64] = np.flatnonzero(~owned)
+        """Rows of the particles that are free to move (F,)."""
+        self.layers = _ordered(checked, len(self.rest))
+        """(rows, binding), in an order in which every parent comes before what is bound to it."""
+
+    def __len__(self) -> int:
+        """Number of particles."""
+        return len(self.rest)
+
+    @property
+    def freedom(self) -> int:
+        """Number of columns of the Jacobian: 3 F + 6 B."""
+        return 3 * len(self.free) + 6 * len(self.origins)
+
+    def _checked_bodies(
+        self, body_of: ArrayLike | None, origins: ArrayLike | None
+    ) -> tuple[NDArray[np.int64], Array]:
+        count = len(self.rest)
+        if body_of is None:
+            if origins is not None:
+                raise InputError("origins are those of rigid bodies: give body_of too")
+            return np.full(count, -1), np.empty((0, 3))
+        bodies = as_integers("body_of", body_of)
+        if len(bodies) != count or bodies.min() < -1:
+            raise InputError(
+                f"body_of must hold a body or -1 for each of {count} particles, got {bodies.shape}"
+            )
+        number = int(bodies.max()) + 1
+        if origins is None:
+            sizes = np.bincount(bodies[bodies >= 0], minlength=number)
+            if (sizes == 0).any():
+                raise InputError(f"body {int(sizes.argmin())} has no particles: give the bodies' origins")
+            sums = np.zeros((number, 3))
+            np.add.at(sums, bodies[bodies >= 0], self.rest[bodies >= 0])
+            return bodies, sums / sizes[:, None]
+        places = as_reals("origins", origins).astype(np.float64)
+        require_finite("origins", places)
+        if places.ndim != 2 or places.shape[1] != 3 or len(places) < number:
+            raise InputError(f"origins must have shape ({number}, 3), one per body, got shape {places.shape}")
+        return bodies, places
+
+    def _checked_binding(
+        self, k: int, rows: ArrayLike, binding: Binding, owned: NDArray[np.bool_]
+    ) -> tuple[NDArray[np.int64], Binding]:
+        """One of the bindings; marks its particles in `owned`."""
+        numbers = as_integers(f"bindings[{k}]", rows)
+        if len(numbers) != len(binding):
+            raise InputError(f"bindings[{k}] names {len(numbers)} particles for {len(binding)} targets")
+        if binding.dimension != 3 or binding.point_count > len(self.rest):
+            raise InputError(
+                f"bindings[{k}] must have its parents among the {len(self.rest)} particles, "
+                f"got a binding to {binding.point_count} points"
+            )
+        if numbers.min() < 0 or numbers.max() >= len(self.rest):
+            raise InputError(f"bindings[{k}] must name rows of the {len(self.rest)} particles, got {numbers}")
+        twice = numbers[owned[numbers]]
+        if not len(twice):
+            places, uses = np.unique(numbers, return_counts=True)
+            twice = places[uses > 1]
+        if len(twice):
+            particle = int(twice[0])
+            how = "on a rigid body" if self.body_of[particle] >= 0 else "bound already"
+            raise InputError(
+                f"bindings[{k}] binds particle {particle}, which is {how}: "
+                f"use `assemble`, which makes springs of conflicting attachments"
+            )
+        owned[numbers] = True
+        return numbers, binding
+
+    def at(
+        self, x: ArrayLike, frames: Frames | None = None, *, previous: "AssemblyPose | None" = None
+    ) -> "AssemblyPose":
+        """Every particle, when the free ones are at their rows of x (N, 3) and the bodies at `frames`.
+
+        Rows of x that are not free are not read. `previous` is the pose of the step before: it settles
+        the spin of frames that their parents leave free.
+        """
+        given = as_reals("x", x)
+        if given.shape != self.rest.shape:
+            raise InputError(f"x must have shape {self.rest.shape}, one row per particle, got {given.shape}")
+        positions = self.rest.copy()
+        positions[self.free] = given[self.free]
+        require_finite("x", positions)
+        places, body = self._checked_frames(frames), self.body_of[self.on_body]
+        arms = np.einsum("bij,bj->bi", places.rotations[body], self.arms)
+        positions[self.on_body] = places.origins[body] + arms
+        poses = []
+        for k, (rows, binding) in enumerate(self.layers):
+            before = None if previous is None else previous.poses[k].rotations
+            pose = binding.at(positions[: binding.point_count], previous=before)
+            positions[rows] = pose.positions
+            poses.append(pose)
+        return AssemblyPose(self, positions, arms, tuple(poses))
+
+    def _checked_frames(self, frames: Frames | None) -> Frames:
+        count = len(self.origins)
+        if frames is None:
+            if count:
+                raise InputError(f"frames must say where the {count} rigid bodies are")
+            return Frames(np.empty((0, 3)), np.empty((0, 3, 3)))
+        origins = bound_rows("frames.origins", frames.origins, count, 3, "body")
+        rotations = as_reals("frames.rotations", frames.rotations)
+        if rotations.shape != (count, 3, 3):
+            raise InputError(f"frames.rotations must have shape ({count}, 3, 3), got {rotations.shape}")
+        off = np.abs(np.swapaxes(rotations, 1, 2) @ rotations - np.eye(3)).max((1, 2), initial=0)
+        bad = ~(off < 1e-6) | ~(np.linalg.det(rotations) > 0)
+        if bad.any():
+            raise InputError(f"frames.rotations[{int(bad.argmax())}] is no rotation")
+        return Frames(origins, rotations)
+
+
+def _ordered(
+    bindings: list[tuple[NDArray[np.int64], Binding]], count: int
+) -> list[tuple[NDArray[np.int64], Binding]]:
+    """The bindings cut into layers, each of which needs only what earlier ones provide."""
+    known = np.ones(count, dtype=bool)
+    for rows, _ in bindings:
+        known[rows] = False
+    layers: list[tuple[NDArray[np.int64], Binding]] = []
+    waiting = [(rows, binding, np.arange(len(rows))) for rows, binding in bindings]
+    while waiting:
+        left, found = [], []
+        for rows, binding, targets in waiting:
+            groups = binding.parents
+            ready = np.logical_and.reduceat(known[groups.indices], groups.offsets[:-1])[targets]
+            if ready.any():
+                some = targets[ready]
+                found.append((rows[some], binding if len(some) == len(rows) else binding.take(some)))
+            if not ready.all():
+                left.append((rows, binding, targets[~ready]))
+        if not found:
+            raise InputError(f"particles are bound to each other in a cycle: {_cycle(left, known)}")
+        for rows, _ in found:
+            known[rows] = True
+        layers += found
+        waiting = left
+    return layers
+
+
+def _cycle(waiting: list[tuple[NDArray[np.int64], Binding, NDArray[np.int64]]], known: Array) -> str:
+    """One cycle among the particles that wait for each other, as text."""
+    parents = {}
+    for rows, binding, targets in waiting:
+        groups = binding.parents
+        for target in targets.tolist():
+            of_target = groups.indices[groups.offsets[target] : groups.offsets[target + 1]]
+            parents[int(rows[target])] = int(of_target[~known[of_target]][0])
+    path = [next(iter(parents))]
+    while path[-1] not in path[:-1]:
+        path.append(parents[path[-1]])
+    loop = path[path.index(path[-1]) :]
+    shown = loop if len(loop) <= 8 else [*loop[:7], "...", loop[-1]]
+    return " needs ".join(map(str, shown))
+
+
+@dataclass(frozen=True, eq=False)
+class AssemblyPose:
+    """An assembly whose free particles and bodies are at given places."""
+
+    assembly: Assembly
+    positions: Array
+    """Of all particles (N, 3)."""
+    arms: Array = field(repr=False)
+    poses: tuple[BoundPose, ...] = field(repr=False)
+
+    def velocities(self, v: ArrayLike, twists: ArrayLike | None = None) -> Array:
+        """Of all particles (N, 3), given those of the free ones in their rows of v, and of the bodies.
+
+        `twists` (B, 6): velocity of the origin and angular velocity of each body.
+        """
+        rates = self._free_rows("v", v)
+        spin = self._six("twists", twists)[self._body]
+        rates[self.assembly.on_body] = spin[:, :3] + np.cross(spin[:, 3:], self.arms)
+        for (rows, binding), pose in zip(self.assembly.layers, self.poses, strict=True):
+            rates[rows] = pose.velocities(rates[: binding.point_count])
+        return rates
+
+    def accelerations(
+        self,
+        v: ArrayLike,
+        a: ArrayLike,
+        twists: ArrayLike | None = None,
+        twist_rates: ArrayLike | None = None,
+    ) -> Array:
+        """Of all particles (N, 3), given v and a of the free ones, twists and their rates of the bodies."""
+        rates = self.velocities(v, twists)
+        second = self._free_rows("a", a)
+        spin = self._six("twists", twists)[self._body][:, 3:]
+        change = self._six("twist_rates", twist_rates)[self._body]
+        turning = np.cross(change[:, 3:], self.arms) + np.cross(spin, np.cross(spin, self.arms))
+        second[self.assembly.on_body] = change[:, :3] + turning
+        for (rows, binding), pose in zip(self.assembly.layers, self.poses, strict=True):
+            count = binding.point_count
+            second[rows] = pose.accelerations(rates[:count], second[:count])
+        return second
+
+    def transfer_forces(self, f: ArrayLike) -> tuple[Array, Array]:
+        """What forces f (N, 3) on all particles do to what is free.
+
+        Returns forces (N, 3), zero but on free particles, and wrenches (B, 6): force and torque about
+        the origin of each body.
+        """
+        forces = self._on_all(f)
+        wrenches = np.zeros((len(self.assembly.origins), 6))
+        pushes = forces[self.assembly.on_body]
+        np.add.at(wrenches, self._body, np.hstack([pushes, np.cross(self.arms, pushes)]))
+        forces[self.assembly.on_body] = 0.0
+        return forces, wrenches
+
+    @cached_property
+    def jacobian(self) -> csr_array:
+        """d positions / d freedom (3 N, 3 F + 6 B); see :class:`Assembly` for the columns."""
+        assembly = self.assembly
+        count = 3 * len(assembly)
+        axis = np.arange(3)
+        rows = (3 * assembly.free[:, None] + axis).ravel()
+        D = csr_array(
+            (np.ones(len(rows)), (rows, np.arange(len(rows)))), shape=(count, assembly.freedom)
+        ) + self._body_jacobian(count)
+        for (bound, binding), pose in zip(assembly.layers, self.poses, strict=True):
+            # The rows of what is bound are empty so far; its Jacobian fills them.
+            place = (3 * bound[:, None] + axis).ravel()
+            spread = csr_array((np.ones(len(place)), (place, np.arange(len(place)))), (count, len(place)))
+            D = D + spread @ (pose.jacobian() @ D[: 3 * binding.point_count])
+        return csr_array(D)
+
+    def hessian(self, f: ArrayLike) -> csr_array:
+        """Second derivative of sum f . positions by what is free (3 F + 6 B squared), symmetric.
+
+        Bodies turn by rotation vectors from where they are: R = exp([theta]x) R_now at theta = 0.
+        """
+        D, size = self.jacobian, self.assembly.freedom
+        total = csr_array((size, size))
+        shares: list[tuple[Binding, bsr_array]] = []
+        forces = self._on_all(f, shares)
+        for binding, H in shares:
+            part = D[: 3 * binding.point_count]
+            total = total + part.T @ H @ part
+        return csr_array(total + self._body_hessian(forces))
+
+    @property
+    def _body(self) -> NDArray[np.int64]:
+        """The body of each particle that has one."""
+        return self.assembly.body_of[self.assembly.on_body]
+
+    def _on_all(self, f: ArrayLike, hessians: list[tuple[Binding, bsr_array]] | None = None) -> Array:
+        """Forces with those on bound particles handed down to their parents, last binding first.
+
+        On the way the Hessian of each binding under the force that has gathered on it is kept.
+        """
+        forces = np.array(bound_rows("f", f, len(self.assembly), 3, "particle"), dtype=np.float64)
+        for (rows, binding), pose in zip(self.assembly.layers[::-1], self.poses[::-1], strict=True):
+            load = forces[rows]
+            forces[rows] = 0.0
+            forces[: binding.point_count] += pose.transfer_forces(load)
+            if hessians is not None:
+                hessians.append((binding, pose.hessian(load)))
+        return forces
+
+    def _body_jacobian(self, count: int) -> csr_array:
+        """Rows of the particles on bodies: [I, -[r]x] in the columns of their body."""
+        r = self.arms
+        blocks = np.zeros((len(r), 3, 6))
+        blocks[:, :, :3] = np.eye(3)
+        for i, j, k in ((0, 1, 2), (1, 2, 0), (2, 0, 1)):
+            blocks[:, i, 3 + j], blocks[:, j, 3 + i] = r[:, k], -r[:, k]
+        rows = 3 * self.assembly.on_body[:, None, None] + np.arange(3)[:, None]
+        columns = 3 * len(self.assembly.free) + 6 * self._body[:, None, None] + np.arange(6)
+        return _scattered(blocks, rows, columns, (count, self.assembly.freedom))
+
+    def _body_hessian(self, forces: Array) -> csr_array:
+        """(f r^T + r f^T) / 2 - (f . r) I in the angular columns, summed over the particles of a body."""
+        f, r = forces[self.assembly.on_body], self.arms
+        outer = f[:, :, None] * r[:, None, :]
+        trace = np.einsum("bi,bi->b", f, r)
+        blocks = (outer + np.swapaxes(outer, 1, 2)) / 2 - trace[:, None, None] * np.eye(3)
+        columns = 3 * len(self.assembly.free) + 6 * self._body[:, None, None] + 3 + np.arange(3)
+        size = self.assembly.freedom
+        return _scattered(blocks, np.swapaxes(columns, 1, 2), columns, (size, size))
+
+    def _free_rows(self, name: str, value: ArrayLike) -> Array:
+        """Values of the free particles in their rows, zeros elsewhere."""
+        given = as_reals(name, value)
+        if given.shape != self.positions.shape:
+            raise InputError(
+                f"{name} must have shape {self.positions.shape}, one row per particle, got {given.shape}"
+            )
+        rates, free = np.zeros_like(self.positions), self.assembly.free
+        rates[free] = given[free]
+        require_finite(name, rates)
+        return rates
+
+    def _six(self, name: str, value: ArrayLike | None) -> Array:
+        count = len(self.assembly.origins)
+        if value is None:
+            return np.zeros((count, 6))
+        return bound_rows(name, value, count, 6, "body")
+
+
+def _scattered(blocks: Array, rows: Array, columns: Array, shape: tuple[int, int]) -> csr_array:
+    """Blocks (n, p, q) at their rows (n, p, 1) and columns (n, 1, q); where they meet they add up."""
+    rows, columns = np.broadcast_to(rows, blocks.shape), np.broadcast_to(columns, blocks.shape)
+    return csr_array(coo_array((blocks.ravel(), (rows.ravel(), columns.ravel())), shape=shape))

@@ -1,0 +1,219 @@
+"""How particles are held: hard, by springs that come and go, and what is made of conflicts."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import inf
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import bsr_array
+
+from ..checks import Array, as_integers, as_reals, require_finite
+from ..errors import InputError
+from .assembly import Assembly
+from .binding import Binding, bound_rows
+
+__all__ = ["Attachment", "Spring", "Springs", "assemble"]
+
+
+@dataclass(frozen=True)
+class Spring:
+    """How a particle is drawn to its bound point.
+
+    The spring has no length at rest. It acts from the time `attach` until the time `release` (s), and
+    breaks for good when its force exceeds `break_force` (N).
+    """
+
+    stiffness: float
+    """N/m."""
+    damping: float = 0.0
+    """N s/m, of the relative velocity."""
+    attach: float = -inf
+    release: float = inf
+    break_force: float = inf
+
+    def __post_init__(self) -> None:
+        """Check the numbers."""
+        for name in ("stiffness", "damping", "attach", "release", "break_force"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, (int, float, np.number)) or np.isnan(value):
+                raise InputError(f"{name} must be a number, got {value!r}")
+        if not 0 < self.stiffness < inf:
+            raise InputError(f"stiffness must be positive and finite, got {self.stiffness!r}")
+        if not 0 <= self.damping < inf:
+            raise InputError(f"damping must be finite and not negative, got {self.damping!r}")
+        if not self.attach < self.release:
+            raise InputError(f"release must come after attach, got {self.release!r} after {self.attach!r}")
+        if not self.break_force > 0:
+            raise InputError(f"break_force must be positive, got {self.break_force!r}")
+
+
+@dataclass(frozen=True, eq=False)
+class Attachment:
+    """Particles that are to follow bound points: ``particles[k]`` goes with target k of the binding.
+
+    Without `spring` they are bound hard: their positions are those of the bound points, exactly.
+    """
+
+    particles: ArrayLike
+    binding: Binding
+    spring: Spring | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Springs:
+    """Springs without length between pairs of particles, as arrays over the springs (S,).
+
+    Which of them act is a mask that you keep: ``active = springs.active(time) & intact``, and after a
+    step ``intact &= ~springs.overloaded(x, v, active)``.
+    """
+
+    first: NDArray[np.int64]
+    second: NDArray[np.int64]
+    stiffness: Array
+    damping: Array
+    attach: Array
+    release: Array
+    break_force: Array
+
+    def __len__(self) -> int:
+        """Number of springs."""
+        return len(self.first)
+
+    def active(self, time: float) -> NDArray[np.bool_]:
+        """Springs that are attached at `time` and not released yet (S,)."""
+        return np.asarray((self.attach <= time) & (time < self.release))
+
+    def value(self, x: ArrayLike, active: ArrayLike) -> float:
+        """Energy (J) of the active springs at particle positions x (N, 3)."""
+        return float(0.5 * np.sum(self._now(self.stiffness, active) * (self._stretch("x", x) ** 2).sum(1)))
+
+    def gradient(self, x: ArrayLike, active: ArrayLike) -> Array:
+        """Derivative of the energy by the positions (N, 3)."""
+        return -self._spread(self._pull(x, None, active), len(np.asarray(x)))
+
+    def hessian(self, x: ArrayLike, active: ArrayLike) -> bsr_array:
+        """Second derivative of the energy (3 N, 3 N); it is constant while the same springs act."""
+        count, k = len(np.asarray(x)), self._now(self.stiffness, active)
+        signed = np.concatenate([k, k, -k, -k])
+        rows = np.concatenate([self.first, self.second, self.first, self.second])
+        columns = np.concatenate([self.first, self.second, self.second, self.first])
+        place, where = np.unique(rows * count + columns, return_inverse=True)
+        sums = np.bincount(where, signed, minlength=len(place))
+        indptr = np.concatenate([[0], np.cumsum(np.bincount(place // count, minlength=count))])
+        blocks = sums[:, None, None] * np.eye(3)
+        return bsr_array((blocks, place % count, indptr), shape=(3 * count, 3 * count))
+
+    def forces(self, x: ArrayLike, v: ArrayLike, active: ArrayLike) -> Array:
+        """Forces on the particles (N, 3), damping included."""
+        return self._spread(self._pull(x, v, active), len(np.asarray(x)))
+
+    def overloaded(self, x: ArrayLike, v: ArrayLike, active: ArrayLike) -> NDArray[np.bool_]:
+        """Springs whose force exceeds what they bear (S,)."""
+        return np.asarray(np.linalg.norm(self._pull(x, v, active), axis=1) > self.break_force)
+
+    def _pull(self, x: ArrayLike, v: ArrayLike | None, active: ArrayLike) -> Array:
+        """Force on the first particle of each spring (S, 3)."""
+        pull = -self._now(self.stiffness, active)[:, None] * self._stretch("x", x)
+        if v is not None:
+            pull -= self._now(self.damping, active)[:, None] * self._stretch("v", v)
+        return np.asarray(pull)
+
+    def _stretch(self, name: str, rows: ArrayLike) -> Array:
+        given = bound_rows(name, rows, len(np.asarray(rows)), 3, "particle")
+        if len(self) and len(given) <= max(self.first.max(), self.second.max()):
+            raise InputError(f"{name} must hold every particle of the assembly, got {len(given)} rows")
+        return np.asarray(given[self.first] - given[self.second])
+
+    def _spread(self, pull: Array, count: int) -> Array:
+        forces = np.zeros((count, 3))
+        np.add.at(forces, self.first, pull)
+        np.subtract.at(forces, self.second, pull)
+        return forces
+
+    def _now(self, values: Array, active: ArrayLike) -> Array:
+        mask = np.asarray(active)
+        if mask.shape != (len(self),) or mask.dtype != bool:
+            raise InputError(f"active must be {len(self)} booleans, got {mask.dtype} of shape {mask.shape}")
+        return np.where(mask, values, 0.0)
+
+
+def assemble(
+    rest: ArrayLike,
+    attachments: Sequence[Attachment],
+    *,
+    body_of: ArrayLike | None = None,
+    origins: ArrayLike | None = None,
+    conflict_spring: Spring | None = None,
+) -> tuple[Assembly, Springs]:
+    """Make an assembly and its springs of particles `rest` (N, 3) and what is attached to what.
+
+    A hard attachment of a particle that has no other becomes a binding. Where a spring is asked for,
+    and where a particle has several attachments or sits on a rigid body, a new particle is bound
+    instead, at row N or later of the assembly, and a spring draws the two together: the one asked for,
+    or for a hard attachment `conflict_spring`, by default of 1e4 N/m with damping 10 N s/m.
+    """
+    particles = as_reals("rest", rest).astype(np.float64)
+    if particles.ndim != 2 or particles.shape[1] != 3:
+        raise InputError(f"rest must have shape (n, 3), got shape {particles.shape}")
+    require_finite("rest", particles)
+    count = len(particles)
+    fallback = conflict_spring or Spring(1e4, damping=10.0)
+    rows_of = [_checked_particles(k, attachment, count) for k, attachment in enumerate(attachments)]
+    uses = np.bincount(np.concatenate([*rows_of, np.empty(0, np.int64)]), minlength=count)
+    bodies = None if body_of is None else as_integers("body_of", body_of)
+    if bodies is not None:
+        if len(bodies) != count:
+            raise InputError(
+                f"body_of must hold a body or -1 for each of {count} particles, got {bodies.shape}"
+            )
+        uses = uses + (bodies >= 0)
+    bindings: list[tuple[NDArray[np.int64], Binding]] = []
+    ghosts: list[Array] = []
+    pairs: list[tuple[NDArray[np.int64], NDArray[np.int64], Spring]] = []
+    total = count
+    for attachment, rows in zip(attachments, rows_of, strict=True):
+        hard = (uses[rows] == 1) & (attachment.spring is None)
+        if hard.any():
+            bindings.append((rows[hard], attachment.binding.take(np.flatnonzero(hard))))
+        if not hard.all():
+            soft = attachment.binding.take(np.flatnonzero(~hard))
+            fresh = np.arange(total, total + len(soft))
+            total += len(soft)
+            bindings.append((fresh, soft))
+            ghosts.append(soft.targets)
+            pairs.append((rows[~hard], fresh, attachment.spring or fallback))
+    if bodies is not None:
+        bodies = np.concatenate([bodies, np.full(total - count, -1)])
+    every = np.concatenate([particles, *ghosts])
+    return Assembly(every, bindings, body_of=bodies, origins=origins), _springs(pairs)
+
+
+def _checked_particles(k: int, attachment: Attachment, count: int) -> NDArray[np.int64]:
+    if not isinstance(attachment, Attachment):
+        raise InputError(f"attachments[{k}] must be an Attachment, got {type(attachment).__name__}")
+    rows = as_integers(f"attachments[{k}].particles", attachment.particles)
+    if len(rows) != len(attachment.binding):
+        raise InputError(
+            f"attachments[{k}] names {len(rows)} particles for {len(attachment.binding)} bound points"
+        )
+    if rows.min() < 0 or rows.max() >= count:
+        wrong = rows.min() if rows.min() < 0 else rows.max()
+        raise InputError(f"attachments[{k}] must name rows of the {count} particles, got {wrong}")
+    return rows
+
+
+def _springs(pairs: Sequence[tuple[NDArray[np.int64], NDArray[np.int64], Spring]]) -> Springs:
+    def per_spring(name: str) -> Array:
+        return np.concatenate([np.empty(0), *(np.full(len(a), getattr(s, name), float) for a, _, s in pairs)])
+
+    nobody = np.empty(0, np.int64)
+    return Springs(
+        np.concatenate([nobody, *(first for first, _, _ in pairs)]),
+        np.concatenate([nobody, *(second for _, second, _ in pairs)]),
+        per_spring("stiffness"),
+        per_spring("damping"),
+        per_spring("attach"),
+        per_spring("release"),
+        per_spring("break_force"),
+    )

@@ -1,0 +1,173 @@
+"""Points at fixed weights of their parents: what glue replaces, and what serves inside a cage."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import bsr_array, csr_array
+
+from ..checks import Array, as_integers, as_reals, require_finite
+from ..errors import InputError
+from ..geometry.simplices import barycentric, check_cells
+from ..procrustes import Groups, RestShape
+from .binding import Binding, BoundPose, bound_rows
+
+__all__ = ["LinearBinding", "LinearPose", "bind_linear"]
+
+
+@dataclass(frozen=True, eq=False)
+class LinearBinding(Binding):
+    """T points that are weighted sums of their parents, x_b = sum w_i x_i. Made by :func:`bind_linear`.
+
+    Weights that are negative, those of points outside their simplex, push parents apart when the point
+    is pushed: use :func:`bind_glue` for those.
+    """
+
+    rest: Array
+    targets: Array
+    groups: Groups
+    weights: Array
+    """Weight of each entry of `parents` (E,); those of a target sum to one."""
+
+    @property
+    def parents(self) -> Groups:
+        """The parents of each target, rows of x."""
+        return self.groups
+
+    @property
+    def point_count(self) -> int:  # type: ignore[override]
+        """N, the number of points among which the parents are."""
+        return len(self.rest)
+
+    @cached_property
+    def matrix(self) -> csr_array:
+        """The weights as a matrix (T, N)."""
+        entries = (self.weights, self.groups.indices, self.groups.offsets)
+        return csr_array(entries, shape=(len(self.groups), self.point_count))
+
+    def at(self, x: ArrayLike, *, previous: ArrayLike | None = None) -> "LinearPose":
+        """The binding with its parents at x; it needs no `previous` rotations."""
+        return LinearPose(self, bound_rows("x", x, self.point_count, self.dimension, "parent"))
+
+    def take(self, rows: ArrayLike) -> "LinearBinding":
+        """The binding of some of the targets alone, by their numbers."""
+        chosen = as_integers("rows", rows)
+        groups, entries = self.parents.take(chosen)
+        return LinearBinding(self.rest, self.targets[chosen], groups, self.weights[entries])
+
+
+@dataclass(frozen=True, eq=False)
+class LinearPose(BoundPose):
+    """A linear binding with its parents at given positions; see :class:`Binding` for what each name means."""
+
+    binding: LinearBinding
+    x: Array
+
+    @cached_property
+    def positions(self) -> Array:
+        """(T, d)."""
+        return _product(self.binding.matrix, self.x)
+
+    @cached_property
+    def rotations(self) -> Array:
+        """Best rotation of the parents from rest (T, d, d); where they determine none, near the identity."""
+        shape = RestShape(self.binding.rest, groups=self.binding.parents)
+        return shape.fit(self.x, on_degenerate="clamp").rotation
+
+    @property
+    def degenerate(self) -> Array:
+        """(T,) bool: none, a weighted sum is always determined."""
+        return np.zeros((*self.x.shape[:-2], len(self.binding)), dtype=bool)
+
+    @cached_property
+    def blocks(self) -> Array:
+        """w I (E, d, d)."""
+        return np.asarray(self.binding.weights[:, None, None] * np.eye(self.binding.dimension))
+
+    @property
+    def reach(self) -> Array:
+        """|w| (E,)."""
+        return np.abs(self.binding.weights)
+
+    def velocities(self, v: ArrayLike) -> Array:
+        """J v (T, d)."""
+        return _product(self.binding.matrix, self._per_parent("v", v))
+
+    def accelerations(self, v: ArrayLike, a: ArrayLike) -> Array:
+        """J a (T, d): weighted sums have no second derivative."""
+        self._per_parent("v", v)
+        return _product(self.binding.matrix, self._per_parent("a", a))
+
+    def transfer_forces(self, f: ArrayLike) -> Array:
+        """J^T f (N, d)."""
+        binding = self.binding
+        return _product(binding.matrix.T, bound_rows("f", f, len(binding), binding.dimension, "target"))
+
+    def hessian(self, f: ArrayLike) -> bsr_array:
+        """Zero (d N, d N)."""
+        bound_rows("f", f, len(self.binding), self.binding.dimension, "target")
+        d, size = self.binding.dimension, self.binding.dimension * self.binding.point_count
+        return bsr_array((size, size), blocksize=(d, d))
+
+    def _per_parent(self, name: str, value: ArrayLike) -> Array:
+        return bound_rows(name, value, self.binding.point_count, self.binding.dimension, "parent")
+
+
+def _product(matrix: csr_array, rows: Array) -> Array:
+    """matrix @ rows for rows (..., n, d)."""
+    if rows.ndim == 2:
+        return np.asarray(matrix @ rows)
+    flat = np.moveaxis(rows, -2, 0).reshape(rows.shape[-2], -1)
+    tail = (*rows.shape[:-2], rows.shape[-1])
+    return np.ascontiguousarray(np.moveaxis((matrix @ flat).reshape(-1, *tail), 0, -2))
+
+
+def bind_linear(
+    rest_points: ArrayLike, targets: ArrayLike, indices: ArrayLike, *, weights: ArrayLike | None = None
+) -> LinearBinding:
+    """Bind targets (T, d) to weighted sums of the parents `indices` (T, k) of each.
+
+    Without `weights` (T, k), those are the barycentric coordinates in the parents' simplex: a
+    tetrahedron (k = 4) in space, or a triangle (k = 3), where a point off its plane is dropped onto it.
+    Outside the simplex some are negative. This is the classical binding, here to compare with.
+    """
+    rest, bound = as_reals("rest_points", rest_points), as_reals("targets", targets)
+    if bound.ndim != 2 or not len(bound):
+        raise InputError(f"targets must have shape (n, d), at least one row, got shape {bound.shape}")
+    require_finite("targets", bound)
+    count = len(bound)
+    if weights is None:
+        rest, cells = check_cells(rest, indices)
+        if len(cells) != count or bound.shape[1] != rest.shape[1]:
+            raise InputError(
+                f"targets and indices must go together, one row of {rest.shape[1]} coordinates for each "
+                f"row of parents, got {bound.shape} and {cells.shape}"
+            )
+        maps = barycentric(rest[cells])[:, : cells.shape[1]]
+        values = np.einsum("tij,tj->ti", maps[:, :, :-1], bound) + maps[:, :, -1]
+        if np.isnan(values).any():
+            k = int(np.flatnonzero(np.isnan(values).any(1))[0])
+            raise InputError(f"target {k} has no coordinates: its parents {cells[k].tolist()} are flat")
+        return linear_from_rows(rest, bound, cells, values)
+    cells, values = np.asarray(indices), as_reals("weights", weights)
+    require_finite("weights", values)
+    if cells.ndim != 2 or len(cells) != count or values.shape != cells.shape:
+        raise InputError(
+            f"indices and weights must have shape ({count}, k), got {cells.shape} and {values.shape}"
+        )
+    require_finite("rest_points", rest)
+    if rest.ndim != 2 or rest.shape[1] != bound.shape[1]:
+        raise InputError(f"rest_points must have shape (n, {bound.shape[1]}), got shape {rest.shape}")
+    if as_integers("indices", cells.ravel()).max(initial=0) >= len(rest):
+        raise InputError(f"indices must name rows of the {len(rest)} rest_points, got {cells.max()}")
+    total = values.sum(1, keepdims=True)
+    if not (np.abs(total - 1) < 1e-6).all():
+        raise InputError(f"weights must sum to one in each row, got sums from {total.min()} to {total.max()}")
+    return linear_from_rows(rest, bound, cells, values)
+
+
+def linear_from_rows(rest: Array, targets: Array, cells: NDArray[np.int64], weights: Array) -> LinearBinding:
+    """A linear binding of checked rows of parents (T, k) and their weights."""
+    groups = Groups(np.arange(len(cells) + 1) * cells.shape[1], cells.ravel())
+    return LinearBinding(rest, targets, groups, weights.ravel())
