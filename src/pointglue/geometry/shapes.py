@@ -14,11 +14,7 @@ def box(size: tuple[float, float, float], cells: tuple[int, int, int]) -> tuple[
     Returns vertices (n, 3) and faces (m, 3), counter-clockwise seen from outside. Vertices on edges
     and corners are shared, so that the surface is watertight.
     """
-    lengths, counts = as_reals("size", size), as_reals("cells", cells)
-    if lengths.shape != (3,) or not (np.isfinite(lengths) & (lengths > 0)).all():
-        raise InputError(f"size must be three positive lengths, got {size!r}")
-    if counts.shape != (3,) or not ((counts >= 1) & (counts == np.round(counts))).all():
-        raise InputError(f"cells must be three whole numbers of at least 1, got {cells!r}")
+    check_box(size, cells)
     corners = []
     for axis in range(3):
         u, v = (axis + 1) % 3, (axis + 2) % 3
@@ -33,3 +29,12 @@ def box(size: tuple[float, float, float], cells: tuple[int, int, int]) -> tuple[
     quads = index.reshape(-1, 4)
     faces = np.concatenate([quads[:, [0, 1, 2]], quads[:, [0, 2, 3]]])
     return (lattice / np.array(cells) - 0.5) * np.array(size), faces
+
+
+def check_box(size: tuple[float, float, float], cells: tuple[int, int, int]) -> None:
+    """Raise unless `size` is three lengths and `cells` three counts."""
+    lengths, counts = as_reals("size", size), as_reals("cells", cells)
+    if lengths.shape != (3,) or not (np.isfinite(lengths) & (lengths > 0)).all():
+        raise InputError(f"size must be three positive lengths, got {size!r}")
+    if counts.shape != (3,) or not ((counts >= 1) & (counts == np.round(counts))).all():
+        raise InputError(f"cells must be three whole numbers of at least 1, got {cells!r}")

@@ -7,6 +7,7 @@ from ..checks import Array, as_integers, as_reals, require_finite
 from ..compute import run
 from ..errors import InputError
 from . import kernels
+from .shapes import check_box
 
 __all__ = ["barycentric", "check_cells", "lattice_cage", "locate", "tet_box", "tet_surface"]
 
@@ -119,11 +120,7 @@ def locate(
 
 def tet_box(size: tuple[float, float, float], cells: tuple[int, int, int]) -> tuple[Array, NDArray[np.int64]]:
     """A solid box about the origin: vertices (n, 3) and tetrahedra (m, 4), six to each of the cells."""
-    lengths, counts = as_reals("size", size), as_reals("cells", cells)
-    if lengths.shape != (3,) or not (np.isfinite(lengths) & (lengths > 0)).all():
-        raise InputError(f"size must be three positive lengths, got {size!r}")
-    if counts.shape != (3,) or not ((counts >= 1) & (counts == np.round(counts))).all():
-        raise InputError(f"cells must be three whole numbers of at least 1, got {cells!r}")
+    check_box(size, cells)
     cubes = np.stack(np.meshgrid(*(np.arange(n) for n in cells), indexing="ij"), axis=-1).reshape(-1, 3)
     lattice, tets = _tets_of_cubes(cubes)
     return (lattice / np.array(cells) - 0.5) * np.array(size), tets

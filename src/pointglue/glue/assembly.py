@@ -77,9 +77,8 @@ class Assembly:
             return np.full(count, -1), np.empty((0, 3))
         bodies = as_integers("body_of", body_of)
         if len(bodies) != count or bodies.min() < -1:
-            raise InputError(
-                f"body_of must hold a body or -1 for each of {count} particles, got {bodies.shape}"
-            )
+            wrong = f"{len(bodies)} numbers" if len(bodies) != count else bodies.min()
+            raise InputError(f"body_of must hold a body or -1 for each of {count} particles, got {wrong}")
         number = int(bodies.max()) + 1
         if origins is None:
             sizes = np.bincount(bodies[bodies >= 0], minlength=number)

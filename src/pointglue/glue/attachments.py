@@ -165,7 +165,7 @@ def assemble(
     if bodies is not None:
         if len(bodies) != count:
             raise InputError(
-                f"body_of must hold a body or -1 for each of {count} particles, got {bodies.shape}"
+                f"body_of must hold a body or -1 for each of {count} particles, got {len(bodies)}"
             )
         uses = uses + (bodies >= 0)
     bindings: list[tuple[NDArray[np.int64], Binding]] = []

@@ -229,7 +229,7 @@ def bind_glue(
     other. `among` names the points that may be parents at all. Nearest points that lie close to a
     line make no frame: ``on_collinear="widen"`` takes more of them until they do, "raise" says which.
 
-    `weights` are one per parent, shaped as `indices` or flat over the entries of the parents; or they
+    `weights` are one per parent, shaped as `indices`, else in the order of the result's `parents`; or they
     follow from the distance by `falloff`: "uniform", "smooth", which fades towards the farthest
     parent, or "inverse", which favours the nearest.
 
@@ -262,19 +262,24 @@ def bind_glue(
             groups = choose_parents(pool, bound, int(parents), on_collinear, edges)
         if allowed is not None:
             groups = Groups(groups.offsets, allowed[groups.indices])
+    # In ascending order, as scipy likes its columns: it sorts others in place, and `out` would be lost.
+    order = np.lexsort((groups.indices, groups.group_of))
+    groups = Groups(groups.offsets, groups.indices[order])
     if indices is not None or radius is not None:
         every = np.arange(len(bound))
         refuse_lines(rest, groups, every, LINE_GAP, "Choose some off that line.")
     if weights is None:
         per_entry = falloff_weights(rest, bound, groups, falloff)
     else:
-        per_entry = as_reals("weights", weights)
-        if per_entry.size != len(groups.indices):
+        per_entry = as_reals("weights", weights).reshape(-1)
+        if len(per_entry) != len(groups.indices):
             raise InputError(
                 f"weights must hold one number per parent, {len(groups.indices)} in all, "
-                f"got shape {per_entry.shape}"
+                f"got shape {np.shape(weights)}"
             )
-    shape = RestShape(rest, per_entry.reshape(-1), groups=groups)
+        if indices is not None:
+            per_entry = per_entry[order]
+    shape = RestShape(rest, per_entry, groups=groups)
     if weights is not None and (shape.fit(rest, on_degenerate="clamp").gap < LINE_GAP).any():
         k = int(shape.fit(rest, on_degenerate="clamp").gap.argmin())
         raise DegenerateFitError(f"the weights of target {k} leave only parents on a line: it has no frame")
@@ -319,10 +324,11 @@ def _named_parents(indices: ArrayLike | Groups, targets: int, points: int, least
             f"indices must name rows of the {points} rest_points, "
             f"got {groups.indices[entry]} for target {groups.group_of[entry]}"
         )
-    # Distinct ones: a point named twice is one point.
-    pairs = np.unique(groups.group_of * points + groups.indices) // points
-    distinct = np.bincount(pairs, minlength=targets)
-    if distinct.min() < least:
-        k = int(distinct.argmin())
-        raise InputError(f"indices: target {k} has {distinct[k]} parents, and a frame needs {least}")
+    places, uses = np.unique(groups.group_of * points + groups.indices, return_counts=True)
+    if (uses > 1).any():
+        k, parent = divmod(int(places[uses > 1][0]), points)
+        raise InputError(f"indices: target {k} names parent {parent} twice; give it a larger weight instead")
+    if groups.sizes.min() < least:
+        k = int(groups.sizes.argmin())
+        raise InputError(f"indices: target {k} has {groups.sizes[k]} parents, and a frame needs {least}")
     return groups

@@ -161,6 +161,8 @@ def bind_linear(
         raise InputError(f"rest_points must have shape (n, {bound.shape[1]}), got shape {rest.shape}")
     if as_integers("indices", cells.ravel()).max(initial=0) >= len(rest):
         raise InputError(f"indices must name rows of the {len(rest)} rest_points, got {cells.max()}")
+    if (np.diff(np.sort(cells, axis=1), axis=1) == 0).any():
+        raise InputError("indices must not name a parent twice for one target")
     total = values.sum(1, keepdims=True)
     if not (np.abs(total - 1) < 1e-6).all():
         raise InputError(f"weights must sum to one in each row, got sums from {total.min()} to {total.max()}")
@@ -168,6 +170,8 @@ def bind_linear(
 
 
 def linear_from_rows(rest: Array, targets: Array, cells: NDArray[np.int64], weights: Array) -> LinearBinding:
-    """A linear binding of checked rows of parents (T, k) and their weights."""
+    """A linear binding of checked rows of parents (T, k) and their weights; each in ascending order."""
+    order = np.argsort(cells, axis=1)
+    cells, weights = np.take_along_axis(cells, order, 1), np.take_along_axis(weights, order, 1)
     groups = Groups(np.arange(len(cells) + 1) * cells.shape[1], cells.ravel())
     return LinearBinding(rest, targets, groups, weights.ravel())
