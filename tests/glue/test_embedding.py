@@ -45,8 +45,26 @@ def test_inside_points_are_linear_and_outside_points_rigid(cage, rng):
     np.testing.assert_allclose(
         moved[inside], points[inside] @ np.array([[1.2, 0.1, 0], [0, 0.9, 0.2], [0.1, 0, 1.1]]).T, atol=1e-13
     )
-    outside = pg.bind_glue(cage[0], points[~inside])
-    np.testing.assert_allclose(moved[~inside], outside.positions(sheared), atol=1e-13)
+    # Farther than the size of a cell from the cage, it is plain glue.
+    far = (np.abs(points) - [1, 0.5, 0.5]).max(1) > 0.6
+    plain = pg.bind_glue(cage[0], points[far], parents=24, falloff="smooth")
+    assert far.sum() > 50
+    np.testing.assert_allclose(moved[far], plain.positions(sheared), atol=1e-13)
+
+
+def test_there_is_no_gap_at_the_surface_of_the_cage(cage, rng):
+    """Points an epsilon inside and outside move alike, and those in between cells of the frame too."""
+    inner = rng.uniform(-1, 1, (300, 3)) * [1, 0.5, 0.5]
+    side = rng.integers(0, 3, 300)
+    sign = rng.choice([-1.0, 1.0], 300)
+    face = np.array([1, 0.5, 0.5])
+    inner[np.arange(300), side] = sign * face[side] * (1 - 1e-7)
+    outer = inner.copy()
+    outer[np.arange(300), side] = sign * face[side] * (1 + 1e-7)
+    embedding = pg.embed(cage, np.concatenate([inner, outer]))
+    assert embedding.inside.tolist() == [True] * 300 + [False] * 300
+    moved = embedding.positions(bent(cage[0], 0.8))
+    np.testing.assert_allclose(moved[:300], moved[300:], atol=1e-5)
 
 
 def test_points_on_faces_edges_and_corners_are_inside(cage):
@@ -101,6 +119,25 @@ def test_some_points_alone_and_many_poses(cage, rng):
     np.testing.assert_array_equal(embedding.velocities(x, x)[0], embedding.velocities(x[0], x[0]))
     previous = embedding.at(x[0]).rotations
     np.testing.assert_array_equal(embedding.at(x[1], previous=previous).positions, embedding.positions(x[1]))
+
+
+def test_bindings_do_not_move_with_the_arrays_they_were_made_of(cage, rng):
+    """An engine hands out views of its own state."""
+    rest, targets = cage[0].copy(), rng.uniform(-1.3, 1.3, (20, 3))
+    tets = cage[1][:20]
+    bindings = [
+        pg.bind_glue(rest, targets),
+        pg.embed((rest, cage[1]), targets),
+        pg.bind_linear(rest, targets, tets),
+        pg.bind_linear(rest, targets, tets, weights=np.full((20, 4), 0.25)),
+    ]
+    x = bent(cage[0], 0.5)
+    before = [(binding.positions(x), binding.at(x).rotations) for binding in bindings]
+    rest += 1.0
+    targets *= 2.0
+    for binding, (positions, rotations) in zip(bindings, before, strict=True):
+        np.testing.assert_array_equal(binding.positions(x), positions)
+        np.testing.assert_array_equal(binding.at(x).rotations, rotations)
 
 
 def test_triangles_in_the_plane(rng):
@@ -179,8 +216,9 @@ def test_horse_in_a_cage_that_does_not_contain_it():
     cage = simplices.lattice_cage(horse, 0.08 * size, least=60)
     embedding = pg.embed(cage, horse)
     assert 0.9 < embedding.inside.mean() < 0.99
-    for _, part in embedding.parts:
-        assert part.weights.min() >= 0
+    (_, inner), (_, outer) = embedding.parts
+    for weights in (inner.weights, outer.weights, outer.anchor):
+        assert weights.min() >= 0
     np.testing.assert_allclose(embedding.positions(cage[0]), horse, atol=1e-12 * size)
     # The classical way, weights in the nearest cell, has negative ones there.
     outside = horse[~embedding.inside]

@@ -76,7 +76,7 @@ def test_chosen_parents_in_a_line_are_refused(how):
 
 
 def test_weights_that_leave_a_line_are_refused():
-    with pytest.raises(DegenerateFitError, match="weights of target 0 leave only parents on a line"):
+    with pytest.raises(DegenerateFitError, match=r"target 0 has no frame.*or weigh, some off that line"):
         pg.bind_glue(rope_with_a_board(), [[2, 0, 0]], indices=[[0, 50, 200, 201]], weights=[[1, 1, 1, 0]])
 
 
@@ -129,7 +129,7 @@ def test_falloff_favours_near_parents(rng, falloff):
         order = np.argsort(distance[span])
         weights = glue.weights[span][order]
         assert (np.diff(weights) <= 1e-15).all()
-        assert weights[-1] > 0
+        assert 0 < weights[-1] < 0.05
         assert weights.sum() == pytest.approx(1)
     assert glue.weights.max() > 1.5 / 16
 

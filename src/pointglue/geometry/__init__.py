@@ -1,5 +1,5 @@
 """Shapes and what can be measured on them."""
 
-from . import shapes, simplices
+from . import shapes, simplices, trees
 
-__all__ = ["shapes", "simplices"]
+__all__ = ["shapes", "simplices", "trees"]

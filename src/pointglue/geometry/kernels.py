@@ -4,7 +4,7 @@ import numpy as np
 
 from ..compute import kernel
 
-__all__ = ["search"]
+__all__ = ["closest", "search"]
 
 
 @kernel
@@ -40,3 +40,88 @@ def search(start, stop, points, boxes, starts, cells, maps, extent, tolerance, f
             total += weights[i, row]
         for row in range(k):
             weights[i, row] /= total
+
+
+@kernel
+def closest(start, stop, points, bounds, corners, low, high, face, weights, distance):
+    """The triangle nearest to each point; boxes farther away than the best so far are passed over."""
+    leaves = bounds.shape[0] - 1
+    inner = leaves - 1  # nodes above the leaves
+    stack = np.empty(64, np.int64)
+    for i in range(start, stop):
+        x, y, z = points[i, 0], points[i, 1], points[i, 2]
+        best = np.inf
+        stack[0] = 0
+        size = 1
+        while size > 0:
+            size -= 1
+            node = stack[size]
+            if _box_distance(low, high, node, x, y, z) >= best:
+                continue
+            if node < inner:
+                # The nearer child last, so that it is looked at first.
+                left, right = 2 * node + 1, 2 * node + 2
+                if _box_distance(low, high, left, x, y, z) < _box_distance(low, high, right, x, y, z):
+                    left, right = right, left
+                stack[size], stack[size + 1] = left, right
+                size += 2
+                continue
+            leaf = node - inner
+            for k in range(bounds[leaf], bounds[leaf + 1]):
+                u, v, w, square = _on_triangle(corners, k, x, y, z)
+                if square < best:
+                    best, face[i] = square, k
+                    weights[i, 0], weights[i, 1], weights[i, 2] = u, v, w
+        distance[i] = np.sqrt(best)
+
+
+@kernel
+def _box_distance(low, high, node, x, y, z):
+    """Squared distance of a point from a box, 0 inside."""
+    dx = max(low[node, 0] - x, x - high[node, 0], 0.0)
+    dy = max(low[node, 1] - y, y - high[node, 1], 0.0)
+    dz = max(low[node, 2] - z, z - high[node, 2], 0.0)
+    return dx * dx + dy * dy + dz * dz
+
+
+@kernel
+def _on_segment(ax, ay, az, bx, by, bz, x, y, z):
+    """Share of b in the point of the segment ab nearest to (x, y, z), and the squared distance."""
+    ux, uy, uz = bx - ax, by - ay, bz - az
+    length = ux * ux + uy * uy + uz * uz
+    t = 0.0
+    if length > 0.0:
+        t = min(max(((x - ax) * ux + (y - ay) * uy + (z - az) * uz) / length, 0.0), 1.0)
+    dx, dy, dz = ax + t * ux - x, ay + t * uy - y, az + t * uz - z
+    return t, dx * dx + dy * dy + dz * dz
+
+
+@kernel
+def _on_triangle(corners, k, x, y, z):
+    """Weights of the corners in the point of a triangle nearest to (x, y, z), and the squared distance.
+
+    The foot of the perpendicular where it falls inside, else the nearest point of the three edges.
+    """
+    ax, ay, az = corners[k, 0], corners[k, 1], corners[k, 2]
+    bx, by, bz = corners[k, 3], corners[k, 4], corners[k, 5]
+    cx, cy, cz = corners[k, 6], corners[k, 7], corners[k, 8]
+    ux, uy, uz = bx - ax, by - ay, bz - az
+    vx, vy, vz = cx - ax, cy - ay, cz - az
+    px, py, pz = x - ax, y - ay, z - az
+    uu, uv, vv = ux * ux + uy * uy + uz * uz, ux * vx + uy * vy + uz * vz, vx * vx + vy * vy + vz * vz
+    pu, pv = px * ux + py * uy + pz * uz, px * vx + py * vy + pz * vz
+    det = uu * vv - uv * uv
+    if det > 1e-14 * uu * vv:
+        s, t = (vv * pu - uv * pv) / det, (uu * pv - uv * pu) / det
+        if s >= 0.0 and t >= 0.0 and s + t <= 1.0:
+            dx, dy, dz = s * ux + t * vx - px, s * uy + t * vy - py, s * uz + t * vz - pz
+            return 1.0 - s - t, s, t, dx * dx + dy * dy + dz * dz
+    r, best = _on_segment(ax, ay, az, bx, by, bz, x, y, z)
+    wa, wb, wc = 1.0 - r, r, 0.0
+    r, square = _on_segment(bx, by, bz, cx, cy, cz, x, y, z)
+    if square < best:
+        best, wa, wb, wc = square, 0.0, 1.0 - r, r
+    r, square = _on_segment(cx, cy, cz, ax, ay, az, x, y, z)
+    if square < best:
+        best, wa, wb, wc = square, r, 0.0, 1.0 - r
+    return wa, wb, wc, best

@@ -7,14 +7,14 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.sparse import bsr_array
+from scipy.sparse import bsr_array, csr_array
 
 from ..checks import Array, as_reals, require_finite
 from ..errors import InputError
 from ..procrustes import Groups
 from ..procrustes.groups import runs
 
-__all__ = ["Binding", "BoundPose", "bound_rows", "merged_groups"]
+__all__ = ["Binding", "BoundPose", "bound_rows", "merged_groups", "rows_product"]
 
 
 class Binding(ABC):
@@ -195,3 +195,12 @@ def merged_groups(parts: Sequence[tuple[NDArray[np.int64], Groups]]) -> Groups:
     order = np.argsort(place)
     starts, sizes = (np.cumsum(sizes) - sizes)[order], sizes[order]
     return Groups(np.concatenate([[0], np.cumsum(sizes)]), indices[runs(starts, sizes)])
+
+
+def rows_product(matrix: csr_array, rows: Array) -> Array:
+    """matrix @ rows for rows (..., n, d)."""
+    if rows.ndim == 2:
+        return np.asarray(matrix @ rows)
+    flat = np.moveaxis(rows, -2, 0).reshape(rows.shape[-2], -1)
+    tail = (*rows.shape[:-2], rows.shape[-1])
+    return np.ascontiguousarray(np.moveaxis((matrix @ flat).reshape(-1, *tail), 0, -2))

@@ -1,6 +1,6 @@
 """A detailed mesh carried by a coarse cage: barycentric inside, glue outside, never a negative weight."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -9,11 +9,12 @@ from scipy.sparse import bsr_array
 
 from ..checks import Array, as_integers
 from ..errors import InputError
-from ..geometry.simplices import check_cells, locate
+from ..geometry.simplices import check_cells, locate, tet_surface
+from ..geometry.trees import TriangleTree
 from ..procrustes import Groups
 from ..procrustes.matrices import OnDegenerate
 from .binding import Binding, BoundPose, bound_rows, merged_groups
-from .glue import bind_glue
+from .glue import Glue, bind_glue
 from .linear import linear_from_rows
 
 __all__ = ["Embedding", "EmbeddingPose", "embed"]
@@ -138,7 +139,7 @@ def embed(
     cage: tuple[ArrayLike, ArrayLike],
     points: ArrayLike,
     *,
-    parents: int = 8,
+    parents: int = 24,
     tolerance: float = 1e-9,
     on_degenerate: OnDegenerate = "raise",
     min_gap: float | None = None,
@@ -146,7 +147,9 @@ def embed(
     """Let points (T, d) follow a cage, its vertices (N, d) and cells: tetrahedra (m, 4) or triangles (m, 3).
 
     A point inside a cell moves with its barycentric weights, none of them negative; a point outside
-    (for triangles in space: off the surface) is glued to the `parents` nearest vertices of the cage.
+    (for triangles in space: off the surface) is glued to the `parents` nearest vertices, whose weights
+    fall off smoothly, and close to the cage it hangs on the nearest point of it: so a mesh that goes
+    through the surface of its cage has no gap there.
     `tolerance` is how far outside, in sizes of the cell, still counts as inside: for rounding.
     """
     try:
@@ -155,7 +158,7 @@ def embed(
         raise InputError("cage must be a pair (vertices, cells)") from None
     rest, simplices = check_cells(vertices, cells)
     found, weights = locate(rest, simplices, points, tolerance=tolerance)
-    targets = np.asarray(points, dtype=np.float64)
+    targets = np.array(points, dtype=np.float64)
     if not len(targets):
         raise InputError("points must hold at least one point")
     inside = found >= 0
@@ -165,10 +168,34 @@ def embed(
         parts.append((rows, linear_from_rows(rest, targets[rows], simplices[found[rows]], weights[rows])))
     rows = np.flatnonzero(~inside)
     if len(rows):
-        # Vertices of no cell are not simulated with the cage.
-        corners = np.unique(simplices)
-        glue = bind_glue(
-            rest, targets[rows], parents=parents, among=corners, on_degenerate=on_degenerate, min_gap=min_gap
-        )
-        parts.append((rows, glue))
+        glue = _hung(rest, simplices, targets[rows], parents)
+        parts.append((rows, replace(glue, on_degenerate=on_degenerate, min_gap=min_gap)))
     return Embedding(len(rest), targets, tuple(parts), inside)
+
+
+def _hung(rest: Array, simplices: NDArray[np.int64], targets: Array, parents: int) -> Glue:
+    """Glue that hangs targets near the cage on its nearest point, so that they join on to what is inside.
+
+    Farther away, by up to the size of the cells, that fades into ordinary glue: nearest points jump from
+    one side of a notch to the other, and the mesh must not tear there.
+    """
+    faces = tet_surface(simplices) if simplices.shape[1] == 4 else simplices
+    face, share, distance = TriangleTree(rest, faces).closest(targets)
+    corners = rest[faces[face]]
+    size = np.linalg.norm(corners - np.roll(corners, 1, axis=1), axis=2).max(1)
+    fade = np.maximum(1 - (distance / size) ** 2, 0.0) ** 2
+    near = bind_glue(rest, targets, parents=parents, among=np.unique(simplices), falloff="smooth")
+    # The corners of the nearest face are parents too, if only to hang on.
+    row, column = near.parents.group_of, near.parents.indices
+    corner_row, corner = np.repeat(np.arange(len(targets)), 3), faces[face].ravel()
+    count = len(rest)
+    place, where = np.unique(
+        np.concatenate([row * count + column, corner_row * count + corner]), return_inverse=True
+    )
+    weights, anchor = np.zeros(len(place)), np.zeros(len(place))
+    weights[where[: len(row)]] = near.weights
+    anchor[where[len(row) :]] = share.ravel()
+    anchor = weights + fade[place // count] * (anchor - weights)
+    sizes = np.bincount(place // count, minlength=len(targets))
+    groups = Groups(np.concatenate([[0], np.cumsum(sizes)]), place % count)
+    return replace(bind_glue(rest, targets, indices=groups, weights=weights), anchor=anchor)

@@ -5,14 +5,14 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.sparse import bsr_array
+from scipy.sparse import bsr_array, csr_array
 
 from ..checks import Array, as_integers, as_reals, require_finite
 from ..errors import DegenerateFitError, InputError
 from ..procrustes import Groups, RestShape, RigidFit
 from ..procrustes.groups import runs
 from ..procrustes.matrices import OnDegenerate, singular_values
-from .binding import Binding, BoundPose, bound_rows
+from .binding import Binding, BoundPose, bound_rows, rows_product
 from .parents import (
     LINE_GAP,
     Falloff,
@@ -39,6 +39,8 @@ class Glue(Binding):
     targets: Array
     on_degenerate: OnDegenerate
     min_gap: float | None
+    anchor: Array | None = None
+    """Weight of each entry (E,) in the place that a target hangs on; by default that of the fit."""
 
     @property
     def point_count(self) -> int:  # type: ignore[override]
@@ -61,7 +63,7 @@ class Glue(Binding):
         fit = self.shape.fit(given, on_degenerate="clamp", previous=previous, min_gap=self.min_gap)
         if self.on_degenerate == "raise" and fit.degenerate.any():
             raise DegenerateFitError(self._describe(fit))
-        return GluePose(self, fit)
+        return GluePose(self, given, fit)
 
     def gap(self, x: ArrayLike) -> Array:
         """How well the parents determine each frame (T,): 0 free spin, 2 best. Raises for no pose."""
@@ -71,7 +73,28 @@ class Glue(Binding):
     def take(self, rows: ArrayLike) -> "Glue":
         """The glue of some of the targets alone, by their numbers."""
         chosen = as_integers("rows", rows)
-        return Glue(self.shape.take(chosen), self.targets[chosen], self.on_degenerate, self.min_gap)
+        anchor = None if self.anchor is None else self.anchor[self.parents.take(chosen)[1]]
+        shape = self.shape.take(chosen)
+        return Glue(shape, self.targets[chosen], self.on_degenerate, self.min_gap, anchor)
+
+    @cached_property
+    def _shift(self) -> csr_array | None:
+        """C (T, N): a bound point is where the fit carries its target, plus C x, with rows that sum to 0.
+
+        Hung on a place q = sum a x of its own, a point is at q + R (target - q at rest); hung on the
+        mean of the fit, sum w x, it is where the fit carries it. They differ by the sum of (a - w) x.
+        """
+        if self.anchor is None:
+            return None
+        entries = (self.anchor - self.weights, self.parents.indices, self.parents.offsets)
+        return csr_array(entries, shape=(len(self), self.point_count))
+
+    @cached_property
+    def _fitted(self) -> Array:
+        """What the fit is to carry (T, d): the targets, less C times the rest positions."""
+        if self._shift is None:
+            return self.targets
+        return np.asarray(self.targets - self._shift @ self.shape.rest)
 
     def _describe(self, fit: RigidFit) -> str:
         bad = np.argwhere(fit.degenerate)
@@ -111,6 +134,7 @@ class GluePose(BoundPose):
     """Glue with its parents at given positions; see :class:`Binding` for what each name means."""
 
     binding: Glue
+    x: Array
     fit: RigidFit
 
     @property
@@ -126,12 +150,13 @@ class GluePose(BoundPose):
     @cached_property
     def positions(self) -> Array:
         """(T, d)."""
-        return self.fit.apply(self.binding.targets[:, None])[..., 0, :]
+        return self._with_shift(self.fit.apply(self.binding._fitted[:, None])[..., 0, :], self.x)
 
     def velocities(self, v: ArrayLike) -> Array:
         """J v (T, d)."""
-        dR, dt = self.fit.jvp(self._per_parent("v", v))
-        return np.asarray(self._turned(dR) + dt)
+        rates = self._per_parent("v", v)
+        dR, dt = self.fit.jvp(rates)
+        return self._with_shift(self._turned(dR) + dt, rates)
 
     def angular_velocities(self, v: ArrayLike) -> Array:
         """World-space angular velocities of the frames (T, 3), or (T,) in the plane."""
@@ -150,17 +175,24 @@ class GluePose(BoundPose):
     def transfer_forces(self, f: ArrayLike, torques: ArrayLike | None = None) -> Array:
         """Forces on the parents (N, d) of forces f (T, d), and torques (T, 3), or (T,) in the plane."""
         forces = self._per_target("f", f)
-        g_rotation = forces[..., :, None] * self.binding.targets[:, None, :]
+        g_rotation = forces[..., :, None] * self.binding._fitted[:, None, :]
         if torques is not None:
             g_rotation = g_rotation + self._spin_covector(torques)
-        return self.fit.vjp(g_rotation, forces)
+        on_parents = self.fit.vjp(g_rotation, forces)
+        if self.binding._shift is not None:
+            on_parents += rows_product(self.binding._shift.T, forces)
+        return on_parents
 
     @cached_property
     def blocks(self) -> Array:
         """d position / d parent (E, d, d), in the order of the entries of `binding.parents`."""
         if self.fit.degenerate.ndim != 1:
             raise InputError(f"x must be one pose for a matrix, got {self.fit.degenerate.shape[:-1]} of them")
-        return np.asarray(self.fit.jacobian(self.binding.targets[:, None])[0])
+        blocks = self.fit.jacobian(self.binding._fitted[:, None])[0]
+        if self.binding._shift is not None:
+            axis = np.arange(self.binding.dimension)
+            blocks[:, axis, axis] += self.binding._shift.data[:, None]
+        return np.asarray(blocks)
 
     @cached_property
     def reach(self) -> Array:
@@ -176,13 +208,17 @@ class GluePose(BoundPose):
             raise InputError(f"x must be one pose for a matrix, got {self.fit.degenerate.shape[:-1]} of them")
         d, count = self.binding.dimension, self.binding.point_count
         forces = self._per_target("f", f)
-        blocks = self.fit.hessian(self.binding.targets[:, None], forces[:, None])
+        blocks = self.fit.hessian(self.binding._fitted[:, None], forces[:, None])
         order, starts, columns, indptr = self.binding._hessian_pattern
         summed = np.add.reduceat(blocks[order], starts, axis=0)
         return bsr_array((summed, columns, indptr), shape=(d * count, d * count))
 
     def _turned(self, dR: Array) -> Array:
-        return np.asarray(np.einsum("...tij,tj->...ti", dR, self.binding.targets))
+        return np.asarray(np.einsum("...tij,tj->...ti", dR, self.binding._fitted))
+
+    def _with_shift(self, carried: Array, rows: Array) -> Array:
+        shift = self.binding._shift
+        return carried if shift is None else carried + rows_product(shift, rows)
 
     def _spin_covector(self, torques: ArrayLike) -> Array:
         """The covector of R whose power with dR = [w]x R is that of the torques with w."""
@@ -230,8 +266,9 @@ def bind_glue(
     line make no frame: ``on_collinear="widen"`` takes more of them until they do, "raise" says which.
 
     `weights` are one per parent, shaped as `indices`, else in the order of the result's `parents`; or they
-    follow from the distance by `falloff`: "uniform", "smooth", which fades towards the farthest
-    parent, or "inverse", which favours the nearest.
+    follow from the distance by `falloff`: "uniform"; "smooth", which fades out at the farthest
+    parent, so that targets side by side move alike though their parents differ; or "inverse", which
+    favours the nearest.
 
     `on_degenerate` and `min_gap` say what happens when parents collapse later on, as in `fit_rigid`.
     """
@@ -259,15 +296,12 @@ def bind_glue(
             if isinstance(parents, bool) or not isinstance(parents, (int, np.integer)) or parents < d:
                 raise InputError(f"parents must be a whole number of at least {d}, got {parents!r}")
             edges = None if faces is None else adjacency(faces, len(rest))
-            groups = choose_parents(pool, bound, int(parents), on_collinear, edges)
+            groups = choose_parents(pool, bound, int(parents), falloff, on_collinear, edges)
         if allowed is not None:
             groups = Groups(groups.offsets, allowed[groups.indices])
     # In ascending order, as scipy likes its columns: it sorts others in place, and `out` would be lost.
     order = np.lexsort((groups.indices, groups.group_of))
     groups = Groups(groups.offsets, groups.indices[order])
-    if indices is not None or radius is not None:
-        every = np.arange(len(bound))
-        refuse_lines(rest, groups, every, LINE_GAP, "Choose some off that line.")
     if weights is None:
         per_entry = falloff_weights(rest, bound, groups, falloff)
     else:
@@ -280,9 +314,9 @@ def bind_glue(
         if indices is not None:
             per_entry = per_entry[order]
     shape = RestShape(rest, per_entry, groups=groups)
-    if weights is not None and (shape.fit(rest, on_degenerate="clamp").gap < LINE_GAP).any():
-        k = int(shape.fit(rest, on_degenerate="clamp").gap.argmin())
-        raise DegenerateFitError(f"the weights of target {k} leave only parents on a line: it has no frame")
+    if indices is not None or radius is not None or weights is not None:  # others are chosen to make one
+        gap = shape.fit(rest, on_degenerate="clamp").gap
+        refuse_lines(gap, groups, np.arange(len(bound)), LINE_GAP, "Choose, or weigh, some off that line.")
     return Glue(shape, bound, _checked_policy(on_degenerate), min_gap)
 
 
@@ -293,7 +327,8 @@ def _checked_policy(on_degenerate: OnDegenerate) -> OnDegenerate:
 
 
 def _rows(name: str, value: ArrayLike) -> Array:
-    given = as_reals(name, value)
+    """Checked points, copied: an engine's own array would move under the binding."""
+    given = np.array(as_reals(name, value))
     if given.ndim != 2 or given.shape[1] not in (2, 3) or len(given) == 0:
         raise InputError(f"{name} must have shape (n, 3) or (n, 2), at least one row, got {given.shape}")
     require_finite(name, given)

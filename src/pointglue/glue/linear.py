@@ -11,7 +11,7 @@ from ..checks import Array, as_integers, as_reals, require_finite
 from ..errors import InputError
 from ..geometry.simplices import barycentric, check_cells
 from ..procrustes import Groups, RestShape
-from .binding import Binding, BoundPose, bound_rows
+from .binding import Binding, BoundPose, bound_rows, rows_product
 
 __all__ = ["LinearBinding", "LinearPose", "bind_linear"]
 
@@ -67,7 +67,7 @@ class LinearPose(BoundPose):
     @cached_property
     def positions(self) -> Array:
         """(T, d)."""
-        return _product(self.binding.matrix, self.x)
+        return rows_product(self.binding.matrix, self.x)
 
     @cached_property
     def rotations(self) -> Array:
@@ -92,17 +92,17 @@ class LinearPose(BoundPose):
 
     def velocities(self, v: ArrayLike) -> Array:
         """J v (T, d)."""
-        return _product(self.binding.matrix, self._per_parent("v", v))
+        return rows_product(self.binding.matrix, self._per_parent("v", v))
 
     def accelerations(self, v: ArrayLike, a: ArrayLike) -> Array:
         """J a (T, d): weighted sums have no second derivative."""
         self._per_parent("v", v)
-        return _product(self.binding.matrix, self._per_parent("a", a))
+        return rows_product(self.binding.matrix, self._per_parent("a", a))
 
     def transfer_forces(self, f: ArrayLike) -> Array:
         """J^T f (N, d)."""
         binding = self.binding
-        return _product(binding.matrix.T, bound_rows("f", f, len(binding), binding.dimension, "target"))
+        return rows_product(binding.matrix.T, bound_rows("f", f, len(binding), binding.dimension, "target"))
 
     def hessian(self, f: ArrayLike) -> bsr_array:
         """Zero (d N, d N)."""
@@ -114,15 +114,6 @@ class LinearPose(BoundPose):
         return bound_rows(name, value, self.binding.point_count, self.binding.dimension, "parent")
 
 
-def _product(matrix: csr_array, rows: Array) -> Array:
-    """matrix @ rows for rows (..., n, d)."""
-    if rows.ndim == 2:
-        return np.asarray(matrix @ rows)
-    flat = np.moveaxis(rows, -2, 0).reshape(rows.shape[-2], -1)
-    tail = (*rows.shape[:-2], rows.shape[-1])
-    return np.ascontiguousarray(np.moveaxis((matrix @ flat).reshape(-1, *tail), 0, -2))
-
-
 def bind_linear(
     rest_points: ArrayLike, targets: ArrayLike, indices: ArrayLike, *, weights: ArrayLike | None = None
 ) -> LinearBinding:
@@ -132,7 +123,7 @@ def bind_linear(
     tetrahedron (k = 4) in space, or a triangle (k = 3), where a point off its plane is dropped onto it.
     Outside the simplex some are negative. This is the classical binding, here to compare with.
     """
-    rest, bound = as_reals("rest_points", rest_points), as_reals("targets", targets)
+    rest, bound = np.array(as_reals("rest_points", rest_points)), np.array(as_reals("targets", targets))
     if bound.ndim != 2 or not len(bound):
         raise InputError(f"targets must have shape (n, d), at least one row, got shape {bound.shape}")
     require_finite("targets", bound)

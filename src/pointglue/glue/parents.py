@@ -26,14 +26,13 @@ LINE_GAP = 1e-6
 MOST_PARENTS = 128
 
 
-def rest_gap(rest: Array, groups: Groups) -> Array:
+def rest_gap(rest: Array, groups: Groups, weights: Array) -> Array:
     """gap of each group's own rest shape (K,)."""
-    return RestShape(rest, groups=groups).fit(rest, on_degenerate="clamp").gap
+    return RestShape(rest, weights, groups=groups).fit(rest, on_degenerate="clamp").gap
 
 
-def refuse_lines(rest: Array, groups: Groups, rows: NDArray[np.int64], least: float, advice: str) -> None:
+def refuse_lines(gap: Array, groups: Groups, rows: NDArray[np.int64], least: float, advice: str) -> None:
     """Raise for the first group that makes no frame; `rows` are the targets the groups belong to."""
-    gap = rest_gap(rest, groups)
     if (gap >= least).all():
         return
     k = int(np.flatnonzero(gap < least)[0])
@@ -46,7 +45,12 @@ def refuse_lines(rest: Array, groups: Groups, rows: NDArray[np.int64], least: fl
 
 
 def choose_parents(
-    rest: Array, targets: Array, count: int, on_collinear: OnCollinear, edges: csr_array | None
+    rest: Array,
+    targets: Array,
+    count: int,
+    falloff: Falloff,
+    on_collinear: OnCollinear,
+    edges: csr_array | None,
 ) -> Groups:
     """The `count` nearest points of each target, and more of them where those are close to a line."""
     tree = cKDTree(rest) if edges is None else None
@@ -59,13 +63,14 @@ def choose_parents(
             groups = Groups(np.arange(len(waiting) + 1) * wanted, near.ravel())
         else:
             groups = _along_surface(rest, targets[waiting], wanted, edges)
+        gap = rest_gap(rest, groups, falloff_weights(rest, targets[waiting], groups, falloff))
         if on_collinear == "raise":
             advice = "Give more parents, name them by indices=, or pass on_collinear='widen'."
-            refuse_lines(rest, groups, waiting, SAFE_GAP, advice)
+            refuse_lines(gap, groups, waiting, SAFE_GAP, advice)
             return groups
-        safe = rest_gap(rest, groups) >= SAFE_GAP
+        safe = gap >= SAFE_GAP
         if wanted == most:  # less than safe will do in the end, if it is a frame at all
-            refuse_lines(rest, groups, waiting, LINE_GAP, "There are no points off the line nearby.")
+            refuse_lines(gap, groups, waiting, LINE_GAP, "There are no points off the line nearby.")
             safe[:] = True
         rows = np.flatnonzero(safe)
         if len(rows):
@@ -145,8 +150,9 @@ def falloff_weights(rest: Array, targets: Array, groups: Groups, kind: Falloff) 
     farthest = np.maximum.reduceat(distance, groups.offsets[:-1])[groups.group_of]
     ratio = np.divide(distance, farthest, out=np.zeros_like(distance), where=farthest > 0)
     if kind == "smooth":
-        # Reaches zero a quarter beyond the farthest parent, so that every parent counts.
-        return np.asarray((1 - (0.8 * ratio) ** 2) ** 2)
+        # Next to nothing at the farthest parent, so that it makes no difference when another takes its
+        # place; not nothing, since the others alone may make no frame.
+        return np.asarray((1 - ratio**2) ** 2 + 1e-3)
     if kind == "inverse":
         # The nearest weighs at most a hundred times the farthest: a frame needs more than one point.
         return np.asarray(1 / (ratio**2 + 0.01))

@@ -71,6 +71,7 @@ class RestShape:
                 )
         self.groups = groups
         self.point_count = len(points)
+        self.rest = points.copy()
         weight = self._normalised(raw.astype(np.float64))[:, None]
         gathered = lift(points[groups.indices].astype(np.float64))
         # Measured from each group's heaviest point: exact for shapes far from the origin, and not
@@ -125,7 +126,7 @@ class RestShape:
         fewer.dtype, fewer.dimension, fewer.ragged = self.dtype, self.dimension, True
         fewer.groups, entries = self.groups.take(rows)
         fewer.batch_shape = (len(fewer.groups),)
-        fewer.point_count = self.point_count
+        fewer.point_count, fewer.rest = self.point_count, self.rest
         fewer._q, fewer._heads, fewer._centroid = self._q[entries], self._heads[rows], self._centroid[rows]
         return fewer
 
@@ -148,6 +149,7 @@ class RestShape:
             full: Array = np.broadcast_to(values.reshape(*self.batch_shape, *tail), (*shape, *tail))
             return full.reshape(-1, *tail[1:])
 
+        larger.rest = repeat(self.rest, count, self.dimension)
         larger._q = repeat(self._q, count, 4)
         larger._heads = repeat(self._heads - self.groups.offsets[:-1]) + larger.groups.offsets[:-1]
         larger._centroid = repeat(self._centroid[:, None], 1, 3)

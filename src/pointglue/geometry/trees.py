@@ -1,0 +1,76 @@
+"""Closest points of triangle meshes, through a tree of boxes."""
+
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ..checks import Array, as_reals, require_finite
+from ..compute import run
+from ..errors import InputError
+from . import kernels
+from .simplices import check_cells
+
+__all__ = ["TriangleTree"]
+
+# Triangles in a box that is not divided further: testing a handful costs less than another level.
+LEAF = 4
+
+
+class TriangleTree:
+    """The triangles (m, 3) between vertices (n, 3), sorted for questions about the closest point."""
+
+    def __init__(self, vertices: ArrayLike, faces: ArrayLike) -> None:
+        points, self.faces = check_cells(vertices, faces)
+        if self.faces.shape[1] != 3:
+            raise InputError(f"faces must have shape (m, 3), got shape {self.faces.shape}")
+        self.vertices = np.zeros((len(points), 3))
+        self.vertices[:, : points.shape[1]] = points  # a mesh of the plane lies at z = 0
+
+    @cached_property
+    def _tree(self) -> tuple[NDArray[np.int64], Array, Array, Array]:
+        """Triangles in the order of the leaves, their corners (m, 9), and low and high corners of the boxes.
+
+        The tree is balanced and has no pointers: node k has children 2k + 1 and 2k + 2, and node k of a
+        level with 2^d nodes covers the k-th part of the order.
+        """
+        count = len(self.faces)
+        depth = max(0, int(np.ceil(np.log2(count / LEAF))))
+        corners = self.vertices[self.faces]
+        middle = corners.mean(1)
+        order = np.arange(count)
+        for level in range(depth):
+            bounds = _bounds(count, level)
+            part = np.repeat(np.arange(len(bounds) - 1), np.diff(bounds))
+            low = np.minimum.reduceat(middle[order], bounds[:-1], axis=0)
+            high = np.maximum.reduceat(middle[order], bounds[:-1], axis=0)
+            axis = (high - low).argmax(1)[part]
+            order = order[np.lexsort((middle[order, axis], part))]
+        lows, highs = [], []
+        for level in range(depth + 1):
+            starts = _bounds(count, level)[:-1]
+            lows.append(np.minimum.reduceat(corners[order].min(1), starts, axis=0))
+            highs.append(np.maximum.reduceat(corners[order].max(1), starts, axis=0))
+        flat = np.ascontiguousarray(corners[order].reshape(-1, 9))
+        return order, flat, np.concatenate(lows), np.concatenate(highs)
+
+    def closest(self, points: ArrayLike) -> tuple[NDArray[np.int64], Array, Array]:
+        """The closest triangle to each point (k,), weights of its corners (k, 3) and the distance (k,)."""
+        given = as_reals("points", points).astype(np.float64)
+        if given.ndim != 2 or given.shape[1] not in (2, 3):
+            raise InputError(f"points must have shape (k, 3), got shape {given.shape}")
+        require_finite("points", given)
+        wanted = np.zeros((len(given), 3))
+        wanted[:, : given.shape[1]] = given
+        order, corners, low, high = self._tree
+        face, weights = np.empty(len(wanted), np.int64), np.empty((len(wanted), 3))
+        distance = np.empty(len(wanted))
+        depth = (len(low) + 1).bit_length() - 2
+        bounds = _bounds(len(order), depth)
+        run(kernels.closest, len(wanted), 256, wanted, bounds, corners, low, high, face, weights, distance)
+        return order[face], weights, distance
+
+
+def _bounds(count: int, level: int) -> NDArray[np.int64]:
+    """Where the 2^level parts of `count` items begin and end."""
+    return np.asarray(np.arange(2**level + 1) * count // 2**level)
