@@ -7,55 +7,20 @@ between the two, after a warm-up that compiles whatever compiles.
 """
 
 import os
-import platform
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable
-from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import roma
 import torch
 import warp as wp
-from rich.console import Console
-from rich.table import Table
+from _racing import Row, race, report
 from scipy.spatial.transform import Rotation
 from threadpoolctl import threadpool_limits
 
 import pointglue as pg
 from pointglue.procrustes.torch import special_procrustes
-
-
-@dataclass(frozen=True)
-class Row:
-    """One comparison; times in seconds per item."""
-
-    work: str
-    ours: float
-    peer: str
-    theirs: float
-
-    @property
-    def ratio(self) -> float:
-        return self.theirs / self.ours
-
-
-def race(
-    work: str, peer: str, count: int, ours: Callable, theirs: Callable, their_count: int | None = None
-) -> Row:
-    """Best times per item of both, alternating; the slower one may be given fewer items."""
-    times: tuple[list[float], list[float]] = ([], [])
-    for function in (ours, theirs):
-        function()
-    for _ in range(5):
-        for function, record in zip((ours, theirs), times, strict=True):
-            start = time.perf_counter()
-            function()
-            record.append(time.perf_counter() - start)
-    return Row(work, min(times[0]) / count, peer, min(times[1]) / (their_count or count))
 
 
 @wp.kernel
@@ -239,18 +204,6 @@ def start_up() -> list[str]:
     ]
 
 
-def machine() -> str:
-    model = platform.processor() or platform.machine()
-    info = Path("/proc/cpuinfo")
-    if info.is_file():
-        names = [
-            line.split(":", 1)[1].strip() for line in info.read_text().splitlines() if "model name" in line
-        ]
-        model = names[0] if names else model
-    versions = f"Python {platform.python_version()}, NumPy {np.__version__}, torch {torch.__version__}"
-    return f"{model}, one core; {versions}, roma {roma.__version__}, warp {wp.__version__}"
-
-
 def main(markdown: bool = False, quick: bool = False) -> None:
     rng = np.random.default_rng(0)
     torch.set_num_threads(1)
@@ -264,23 +217,8 @@ def main(markdown: bool = False, quick: bool = False) -> None:
             *automatic_differentiation(1_000_000 // scale, rng),
         ]
     notes = start_up()
-    headings = ["work", "pointglue", "peer", "peer's time", "ratio"]
-    cells = [
-        [row.work, f"{row.ours * 1e9:.0f} ns", row.peer, f"{row.theirs * 1e9:,.0f} ns", f"{row.ratio:.3g}x"]
-        for row in rows
-    ]
-    if markdown:
-        for line in [headings, ["---", "---:", "---", "---:", "---:"], *cells]:
-            print("| " + " | ".join(line) + " |")
-        print("\n" + ". ".join([machine(), *notes]) + ".")
-        return
-    table = Table(*headings, title="pointglue core, time per item", caption=machine())
-    for line in cells:
-        table.add_row(*line)
-    console = Console()
-    console.print(table)
-    for note in notes:
-        console.print(note)
+    peers = f"torch {torch.__version__}, roma {roma.__version__}, warp {wp.__version__}"
+    report("core", rows, notes, peers, markdown)
 
 
 if __name__ == "__main__":

@@ -49,7 +49,7 @@ def _benchmarks() -> Path:
 
 @app.command()
 def bench(
-    name: Annotated[str, typer.Argument(help="Which benchmark: core.")],
+    name: Annotated[str, typer.Argument(help="Which benchmark: core, glue.")],
     markdown: Annotated[bool, typer.Option(help="Print the table as in the README.")] = False,
     quick: Annotated[bool, typer.Option(help="A tenth of the size, for a first look.")] = False,
 ) -> None:
@@ -58,6 +58,7 @@ def bench(
     names = sorted(path.stem for path in folder.glob("[a-z]*.py"))
     if name not in names:
         raise typer.BadParameter(f"{name!r} is not one of {', '.join(names)}", param_hint="NAME")
+    sys.path.insert(0, str(folder))  # they share how they measure
     try:
         benchmark = runpy.run_path(str(folder / f"{name}.py"))
     except ModuleNotFoundError as error:

@@ -142,16 +142,19 @@ class BoundPose(ABC):
 
     def jacobian(self, *, out: bsr_array | None = None) -> bsr_array:
         """J (d T, d N)."""
-        binding, blocks = self.binding, self.blocks
-        d = binding.dimension
+        binding, d = self.binding, self.binding.dimension
         shape = (d * len(binding), d * binding.point_count)
         if out is None:
-            indices, indptr = binding.block_pattern
-            return bsr_array((blocks, indices, indptr), shape=shape)
-        if not isinstance(out, bsr_array) or out.shape != shape or out.data.shape != blocks.shape:
+            return bsr_array((self.blocks, *binding.block_pattern), shape=shape)
+        expected = (len(binding.parents.indices), d, d)
+        if not isinstance(out, bsr_array) or out.shape != shape or out.data.shape != expected:
             raise InputError("out must be a Jacobian that this binding returned before")
-        out.data[...] = blocks
+        self._fill_blocks(out.data)
         return out
+
+    def _fill_blocks(self, out: Array) -> None:
+        """Write the blocks into `out`."""
+        out[...] = self.blocks
 
     def effective_mass(self, mass: ArrayLike) -> Array:
         """1 / sum reach^2 / m over the parents (T,)."""

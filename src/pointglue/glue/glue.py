@@ -186,13 +186,16 @@ class GluePose(BoundPose):
     @cached_property
     def blocks(self) -> Array:
         """d position / d parent (E, d, d), in the order of the entries of `binding.parents`."""
-        if self.fit.degenerate.ndim != 1:
-            raise InputError(f"x must be one pose for a matrix, got {self.fit.degenerate.shape[:-1]} of them")
-        blocks = self.fit.jacobian(self.binding._fitted[:, None])[0]
+        blocks = np.empty((len(self.binding.weights), *self.binding.targets.shape[1:] * 2), self.fit.dtype)
+        self._fill_blocks(blocks)
+        return blocks
+
+    def _fill_blocks(self, out: Array) -> None:
+        self._require_one_pose()
+        self.fit.jacobian(self.binding._fitted[:, None], out=out[None])
         if self.binding._shift is not None:
             axis = np.arange(self.binding.dimension)
-            blocks[:, axis, axis] += self.binding._shift.data[:, None]
-        return np.asarray(blocks)
+            out[:, axis, axis] += self.binding._shift.data[:, None]
 
     @cached_property
     def reach(self) -> Array:
@@ -204,14 +207,17 @@ class GluePose(BoundPose):
 
     def hessian(self, f: ArrayLike) -> bsr_array:
         """(d N, d N)."""
-        if self.fit.degenerate.ndim != 1:
-            raise InputError(f"x must be one pose for a matrix, got {self.fit.degenerate.shape[:-1]} of them")
+        self._require_one_pose()
         d, count = self.binding.dimension, self.binding.point_count
         forces = self._per_target("f", f)
         blocks = self.fit.hessian(self.binding._fitted[:, None], forces[:, None])
         order, starts, columns, indptr = self.binding._hessian_pattern
         summed = np.add.reduceat(blocks[order], starts, axis=0)
         return bsr_array((summed, columns, indptr), shape=(d * count, d * count))
+
+    def _require_one_pose(self) -> None:
+        if self.fit.degenerate.ndim != 1:
+            raise InputError(f"x must be one pose for a matrix, got {self.fit.degenerate.shape[:-1]} of them")
 
     def _turned(self, dR: Array) -> Array:
         return np.asarray(np.einsum("...tij,tj->...ti", dR, self.binding._fitted))

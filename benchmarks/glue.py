@@ -1,0 +1,156 @@
+"""Glue against plain NumPy and against automatic differentiation, on one core, in one run.
+
+pointglue bench glue [--markdown] [--quick]
+"""
+
+import sys
+import time
+
+import numpy as np
+import roma
+import torch
+from _racing import Row, race, report
+from scipy.sparse import bsr_array
+from threadpoolctl import threadpool_limits
+
+import pointglue as pg
+
+
+def cross(v):
+    """[v]x of the last axis."""
+    o = np.zeros(v.shape[:-1])
+    x, y, z = np.moveaxis(v, -1, 0)
+    return np.stack([o, -z, y, z, o, -x, -y, x, o], -1).reshape(*v.shape, 3)
+
+
+class NumpyGlue:
+    """The paper's method as one writes it in NumPy: batched svd, closed-form Jacobian, einsum."""
+
+    def __init__(self, glue, rest):
+        self.indices = glue.parents.indices.reshape(len(glue), -1)
+        gathered = rest[self.indices]
+        self.centre = gathered.mean(1, keepdims=True)
+        self.v, self.arm = gathered - self.centre, glue.targets - self.centre[:, 0]
+        self.n = self.indices.shape[1]
+
+    def positions_and_jacobian(self, x):
+        gathered = x[self.indices]
+        t = gathered.mean(1, keepdims=True)
+        A = np.einsum("tni,tnj->tij", gathered - t, self.v) / self.n
+        U, _, Vt = np.linalg.svd(A)
+        U[..., 2] *= np.sign(np.linalg.det(U @ Vt))[:, None]
+        R = U @ Vt
+        S = np.swapaxes(R, 1, 2) @ A
+        G = np.linalg.inv(np.trace(S, axis1=1, axis2=2)[:, None, None] * np.eye(3) - S)
+        L = R @ cross(self.arm) @ G
+        J = (np.eye(3) - L[:, None] @ cross(self.v) @ np.swapaxes(R, 1, 2)[:, None]) / self.n
+        return np.einsum("tij,tj->ti", R, self.arm) + t[:, 0], J
+
+
+def best(function, repeats=30):
+    times = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        function()
+        times.append(time.perf_counter() - start)
+    return min(times)
+
+
+def bound(count: int, rng: np.random.Generator) -> tuple[list[Row], list[str]]:
+    rest = rng.random((count // 2, 3))
+    targets = rng.random((count, 3)) * 1.2 - 0.1
+    glue = pg.bind_glue(rest, targets, parents=8, on_collinear="raise")
+    x = rest + 0.05 * rng.standard_normal(rest.shape) * count ** (-1 / 3)
+    plain = NumpyGlue(glue, rest)
+    J = glue.jacobian(x)
+
+    def ours():
+        pose = glue.at(x)
+        return pose.positions, pose.jacobian(out=J)
+
+    theirs = plain.positions_and_jacobian(x)
+    np.testing.assert_allclose(ours()[0], theirs[0], atol=1e-9)
+    np.testing.assert_allclose(J.data.reshape(theirs[1].shape), theirs[1], atol=1e-9)
+
+    tensors = [torch.from_numpy(a) for a in (rest[plain.indices], x[plain.indices], glue.targets[:, None])]
+
+    def position(p, q, target):
+        R, t = roma.rigid_points_registration(p, q)
+        return (R @ target[0] + t).sum(0)
+
+    autodiff = torch.func.vmap(torch.func.jacrev(position, argnums=1))
+    few = max(count // 10, 1)
+    work = f"positions + Jacobian, {count:,} bound points with 8 parents"
+    f, v = rng.standard_normal((count, 3)), rng.standard_normal(x.shape)
+    pose = glue.at(x)
+    rows = [
+        race(work, "NumPy (svd and einsum)", count, ours, lambda: plain.positions_and_jacobian(x)),
+        race(
+            work,
+            "roma and torch.func.jacrev",
+            count,
+            ours,
+            lambda: autodiff(*[tensor[:few] for tensor in tensors]),
+            few,
+        ),
+        race(
+            f"J^T f of {count:,} forces, no matrix",
+            "NumPy Jacobian, scipy product",
+            count,
+            lambda: glue.transfer_forces(x, f),
+            lambda: numpy_forces(plain, glue, x, f),
+        ),
+    ]
+    whole = best(ours)
+    fit, jacobian = best(lambda: glue.at(x)), best(lambda: fresh(pose).jacobian(out=J))
+    rotation = rotations_alone(pose)
+    notes = [
+        f"all {count:,} positions and Jacobians: {whole * 1e3:.2f} ms, of which {rotation / whole:.0%} is the "
+        f"rotations (the paper's SVD), {jacobian / whole:.0%} the derivatives, "
+        f"{(whole - rotation - jacobian) / whole:.0%} sums over parents, positions and checks",
+        f"velocities {best(lambda: fresh(pose).velocities(v)) * 1e3:.2f} ms, "
+        f"forces {best(lambda: fresh(pose).transfer_forces(f)) * 1e3:.2f} ms, "
+        f"Hessian {best(lambda: pose.hessian(f), 5) * 1e3:.0f} ms, fit {fit * 1e3:.2f} ms",
+    ]
+    return rows, notes
+
+
+def fresh(pose):
+    """The pose without what its fit has worked out so far, so that it counts."""
+    pose.fit.__dict__.pop("_compliance", None)
+    pose.__dict__.pop("blocks", None)
+    return pose
+
+
+def rotations_alone(pose):
+    A, R = pose.fit._A.reshape(-1, 3, 3), np.empty((len(pose.fit._A), 3, 3))
+    return best(lambda: pg.special_procrustes(A, on_degenerate="clamp", out=R))
+
+
+def numpy_forces(plain, glue, x, f):
+    blocks = plain.positions_and_jacobian(x)[1].reshape(-1, 3, 3)
+    J = bsr_array((blocks, *glue.block_pattern), shape=(3 * len(glue), 3 * glue.point_count))
+    return J.T @ f.ravel()
+
+
+def binding(count: int, rng: np.random.Generator) -> list[str]:
+    rest, targets = rng.random((10 * count, 3)), rng.random((count, 3))
+    start = time.perf_counter()
+    pg.bind_glue(rest, targets)
+    return [
+        f"binding {count:,} targets to {10 * count:,} points: {time.perf_counter() - start:.1f} s, all cores"
+    ]
+
+
+def main(markdown: bool = False, quick: bool = False) -> None:
+    rng = np.random.default_rng(0)
+    torch.set_num_threads(1)
+    scale = 10 if quick else 1
+    with pg.threads(1), threadpool_limits(1):
+        rows, notes = bound(10_000 // scale, rng)
+    notes += binding(100_000 // scale, rng)
+    report("glue", rows, notes, f"torch {torch.__version__}, roma {roma.__version__}", markdown)
+
+
+if __name__ == "__main__":
+    main(markdown="--markdown" in sys.argv, quick="--quick" in sys.argv)
