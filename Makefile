@@ -6,6 +6,8 @@ BIN := .venv/bin
 
 demo: .venv/demo
 	$(BIN)/python examples/moving_frame.py
+	$(BIN)/python examples/linear_against_glue.py
+	$(BIN)/python examples/embedded_mesh.py
 
 test: .venv/test
 	$(BIN)/python -m pytest
@@ -21,6 +23,7 @@ docs: .venv/test
 
 bench: .venv/test
 	$(BIN)/pointglue bench core
+	$(BIN)/pointglue bench glue
 
 # The stamps are rebuilt when the dependencies change; the package itself is installed in place.
 .venv/demo: pyproject.toml

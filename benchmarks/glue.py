@@ -24,7 +24,7 @@ def cross(v):
 
 
 class NumpyGlue:
-    """The paper's method as one writes it in NumPy: batched svd, closed-form Jacobian, einsum."""
+    """Glue as one writes it in NumPy: batched svd and einsum."""
 
     def __init__(self, glue, rest):
         self.indices = glue.parents.indices.reshape(len(glue), -1)
@@ -33,18 +33,34 @@ class NumpyGlue:
         self.v, self.arm = gathered - self.centre, glue.targets - self.centre[:, 0]
         self.n = self.indices.shape[1]
 
-    def positions_and_jacobian(self, x):
+    def fitted(self, x):
         gathered = x[self.indices]
         t = gathered.mean(1, keepdims=True)
         A = np.einsum("tni,tnj->tij", gathered - t, self.v) / self.n
-        U, _, Vt = np.linalg.svd(A)
-        U[..., 2] *= np.sign(np.linalg.det(U @ Vt))[:, None]
+        U, s, Vt = np.linalg.svd(A)
+        sign = np.sign(np.linalg.det(U @ Vt))
+        U[..., 2] *= sign[:, None]
+        s[:, 2] *= sign
         R = U @ Vt
+        return R, np.einsum("tij,tj->ti", R, self.arm) + t[:, 0], A, U, s, Vt
+
+    def by_the_paper(self, x):
+        """Derivatives of the decomposition for each coordinate of each parent: equations 15 to 17."""
+        _, positions, _, U, s, Vt = self.fitted(x)
+        moved = np.einsum("tli,tkj,tnj->tnlik", U, Vt, self.v) / self.n  # U^T dA V
+        sums = s[:, :, None] + s[:, None, :]
+        omega = (moved - np.swapaxes(moved, -1, -2)) / sums[:, None, None]
+        arm = np.einsum("tkj,tj->tk", Vt, self.arm)
+        J = np.einsum("tij,tnljk,tk->tnil", U, omega, arm, optimize=True)
+        return positions, J + np.eye(3) / self.n
+
+    def by_our_formula(self, x):
+        """J_i = w (I - R [v_b]x (tr(S) I - S)^-1 [v_i]x R^T), of docs/derivations.md."""
+        R, positions, A, *_ = self.fitted(x)
         S = np.swapaxes(R, 1, 2) @ A
         G = np.linalg.inv(np.trace(S, axis1=1, axis2=2)[:, None, None] * np.eye(3) - S)
         L = R @ cross(self.arm) @ G
-        J = (np.eye(3) - L[:, None] @ cross(self.v) @ np.swapaxes(R, 1, 2)[:, None]) / self.n
-        return np.einsum("tij,tj->ti", R, self.arm) + t[:, 0], J
+        return positions, (np.eye(3) - L[:, None] @ cross(self.v) @ np.swapaxes(R, 1, 2)[:, None]) / self.n
 
 
 def best(function, repeats=30):
@@ -68,9 +84,9 @@ def bound(count: int, rng: np.random.Generator) -> tuple[list[Row], list[str]]:
         pose = glue.at(x)
         return pose.positions, pose.jacobian(out=J)
 
-    theirs = plain.positions_and_jacobian(x)
-    np.testing.assert_allclose(ours()[0], theirs[0], atol=1e-9)
-    np.testing.assert_allclose(J.data.reshape(theirs[1].shape), theirs[1], atol=1e-9)
+    for theirs in (plain.by_the_paper(x), plain.by_our_formula(x)):
+        np.testing.assert_allclose(ours()[0], theirs[0], atol=1e-9)
+        np.testing.assert_allclose(J.data.reshape(theirs[1].shape), theirs[1], atol=1e-9)
 
     tensors = [torch.from_numpy(a) for a in (rest[plain.indices], x[plain.indices], glue.targets[:, None])]
 
@@ -84,7 +100,8 @@ def bound(count: int, rng: np.random.Generator) -> tuple[list[Row], list[str]]:
     f, v = rng.standard_normal((count, 3)), rng.standard_normal(x.shape)
     pose = glue.at(x)
     rows = [
-        race(work, "NumPy (svd and einsum)", count, ours, lambda: plain.positions_and_jacobian(x)),
+        race(work, "NumPy, the paper's equations", count, ours, lambda: plain.by_the_paper(x)),
+        race(work, "NumPy, our closed form", count, ours, lambda: plain.by_our_formula(x)),
         race(
             work,
             "roma and torch.func.jacrev",
@@ -105,7 +122,7 @@ def bound(count: int, rng: np.random.Generator) -> tuple[list[Row], list[str]]:
     fit, jacobian = best(lambda: glue.at(x)), best(lambda: fresh(pose).jacobian(out=J))
     rotation = rotations_alone(pose)
     notes = [
-        f"all {count:,} positions and Jacobians: {whole * 1e3:.2f} ms, of which {rotation / whole:.0%} is the "
+        f"all {count:,} positions and Jacobians: {whole * 1e3:.2f} ms, of which {rotation / whole:.0%} is "
         f"rotations (the paper's SVD), {jacobian / whole:.0%} the derivatives, "
         f"{(whole - rotation - jacobian) / whole:.0%} sums over parents, positions and checks",
         f"velocities {best(lambda: fresh(pose).velocities(v)) * 1e3:.2f} ms, "
@@ -128,7 +145,7 @@ def rotations_alone(pose):
 
 
 def numpy_forces(plain, glue, x, f):
-    blocks = plain.positions_and_jacobian(x)[1].reshape(-1, 3, 3)
+    blocks = plain.by_our_formula(x)[1].reshape(-1, 3, 3)
     J = bsr_array((blocks, *glue.block_pattern), shape=(3 * len(glue), 3 * glue.point_count))
     return J.T @ f.ravel()
 

@@ -58,9 +58,8 @@ def main(picture):
         front = np.array(place) + [0, 0, 0.1]
         scene.arrows(BOUND + front, ARROW * PUSH, color="coral", radius=0.02)
         scene.arrows(TRIANGLE + front, ARROW * forces, color="teal", radius=0.016)
-        print(
-            f"{name:>6}: forces on the corners {np.round(forces[:, 1], 2)} N, size afterwards x{grown[name]:.2f}"
-        )
+        upwards = np.round(forces[:, 1], 2)
+        print(f"{name:>6}: upward forces on the corners {upwards} N, size afterwards x{grown[name]:.2f}")
     assert linear.weights.min() < -0.5
     assert grown["linear"] > 1.3
     assert abs(grown["glue"] - 1) < 0.05

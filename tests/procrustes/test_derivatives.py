@@ -71,6 +71,21 @@ def test_jacobian_is_the_jvp_of_apply(case, rng):
     np.testing.assert_array_equal(fit.jacobian(p[2]), fit.jacobian(p)[2])
 
 
+def test_apply_vjp_is_the_transposed_jacobian(case, rng):
+    _, points, _, fit = case
+    d = points.shape[1]
+    p, g = rng.standard_normal((4, d)), rng.standard_normal((4, d))
+    expected = np.einsum("mnij,mi->nj", fit.jacobian(p), g)
+    np.testing.assert_allclose(fit.apply_vjp(p, g), expected, atol=1e-12 * np.abs(expected).max())
+    # One force for several points, and one point with several forces.
+    shared = np.einsum("mnij,i->nj", fit.jacobian(p), g[0])
+    np.testing.assert_allclose(fit.apply_vjp(p, g[0]), shared, atol=1e-12 * np.abs(shared).max())
+    several = np.einsum("nij,mi->nj", fit.jacobian(p[0]), g)
+    np.testing.assert_allclose(fit.apply_vjp(p[0], g), several, atol=1e-12 * np.abs(several).max())
+    with pytest.raises(pg.errors.InputError, match="g must have as many rows as p, 4, got 3"):
+        fit.apply_vjp(p, g[:3])
+
+
 def test_second_derivative_is_symmetric(case, rng):
     _, points, _, fit = case
     d1, d2 = rng.standard_normal(points.shape), rng.standard_normal(points.shape)

@@ -8,10 +8,12 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import bsr_array, csr_array
 
 from ..checks import Array, as_integers, as_reals, require_finite
+from ..compute import run
 from ..errors import DegenerateFitError, InputError
 from ..procrustes import Groups, RestShape, RigidFit
 from ..procrustes.groups import runs
 from ..procrustes.matrices import OnDegenerate, singular_values
+from . import kernels
 from .binding import Binding, BoundPose, bound_rows, rows_product
 from .parents import (
     LINE_GAP,
@@ -112,7 +114,7 @@ class Glue(Binding):
     def _hessian_pattern(self) -> tuple[NDArray[np.int64], NDArray[np.int64], Array, Array]:
         """How the blocks of every two parents of one target are summed up in rows and columns.
 
-        `order` sorts them, `starts` are the first of each place, then columns and row pointers.
+        `order` sorts them, `starts` are where each place begins, then columns and row pointers.
         """
         groups = self.parents
         sizes = groups.sizes[groups.group_of]  # of the group of each entry
@@ -126,7 +128,8 @@ class Glue(Binding):
         # In the type of whole number that scipy prefers, or it would copy them on every use.
         small = len(places) < np.iinfo(np.int32).max
         dtype = np.int32 if small else np.int64
-        return order, starts, columns.astype(dtype), indptr.astype(dtype)
+        ends = np.append(starts, len(order))
+        return order, ends, columns.astype(dtype), indptr.astype(dtype)
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,10 +178,9 @@ class GluePose(BoundPose):
     def transfer_forces(self, f: ArrayLike, torques: ArrayLike | None = None) -> Array:
         """Forces on the parents (N, d) of forces f (T, d), and torques (T, 3), or (T,) in the plane."""
         forces = self._per_target("f", f)
-        g_rotation = forces[..., :, None] * self.binding._fitted[:, None, :]
+        on_parents = self.fit.apply_vjp(self.binding._fitted[:, None], forces[..., None, :])
         if torques is not None:
-            g_rotation = g_rotation + self._spin_covector(torques)
-        on_parents = self.fit.vjp(g_rotation, forces)
+            on_parents += self.fit.vjp(self._spin_covector(torques))
         if self.binding._shift is not None:
             on_parents += rows_product(self.binding._shift.T, forces)
         return on_parents
@@ -212,8 +214,17 @@ class GluePose(BoundPose):
         forces = self._per_target("f", f)
         blocks = self.fit.hessian(self.binding._fitted[:, None], forces[:, None])
         order, starts, columns, indptr = self.binding._hessian_pattern
-        summed = np.add.reduceat(blocks[order], starts, axis=0)
-        return bsr_array((summed, columns, indptr), shape=(d * count, d * count))
+        sums = np.empty((len(columns), d, d), blocks.dtype)
+        run(
+            kernels.sum_blocks,
+            len(sums),
+            2048,
+            blocks.reshape(-1, d * d),
+            order,
+            starts,
+            sums.reshape(-1, d * d),
+        )
+        return bsr_array((sums, columns, indptr), shape=(d * count, d * count))
 
     def _require_one_pose(self) -> None:
         if self.fit.degenerate.ndim != 1:
@@ -245,7 +256,12 @@ class GluePose(BoundPose):
         return bound_rows(name, value, self.binding.point_count, self.binding.dimension, "parent")
 
     def _per_target(self, name: str, value: ArrayLike) -> Array:
-        return bound_rows(name, value, len(self.binding), self.binding.dimension, "target")
+        rows = bound_rows(name, value, len(self.binding), self.binding.dimension, "target")
+        if rows.ndim > 2 and rows.shape[:-1] != self.fit.batch_shape:
+            raise InputError(
+                f"{name} must be of as many poses as x, {self.fit.batch_shape[:-1]}, got {rows.shape}"
+            )
+        return rows
 
 
 def bind_glue(

@@ -130,6 +130,18 @@ class RigidFit:
         run(kernels.turns, len(gA), 4096, self._R, self._compliance, self._g_rotation(g_rotation, gt), gA)
         return self._spread(gA, gt)
 
+    def apply_vjp(self, p: ArrayLike, g: ArrayLike) -> Array:
+        """Gradient of ``sum_j g_j . apply(p_j)`` by the points: :meth:`jacobian` transposed, times g.
+
+        p and g are (..., m, d), or (d,) each. No matrix is formed.
+        """
+        forces = self._rows("g", g)[0]
+        m = max(forces.shape[1], self._rows("p", p)[0].shape[1])
+        total = forces.sum(1) if forces.shape[1] == m else m * forces[:, 0]
+        gA = np.empty_like(self._R)
+        run(kernels.turns, len(gA), 4096, self._R, self._compliance, self._moment_of_forces(p, g), gA)
+        return self._spread(gA, np.broadcast_to(total, self._t.shape))
+
     def jacobian(self, p: ArrayLike, *, out: Array | None = None) -> Array:
         """d apply(p) / d points: blocks (..., m, n, d, d), or (..., n, d, d) for one point p (d,).
 
@@ -262,11 +274,8 @@ class RigidFit:
             poses * rest.point_count,
             16384,
             *rest.entries_of_points,
-            rest.groups.group_of,
             len(rest.groups),
-            rest._q,
-            B,
-            b,
+            np.hstack([B, b]),
             out,
         )
         return out[..., : rest.dimension].reshape(self._points_shape)

@@ -172,23 +172,22 @@ def turns(start, stop, R, G, dA, out):
 
 
 @kernel
-def spread(start, stop, point_offsets, point_entries, group_of, groups, q, B, b, out):
-    """out[f, i] = sum over the entries of point i of [B | b] q: the transpose of the moments.
+def spread(start, stop, starts, groups_of, q, groups, B, out):
+    """out[f, i] = sum over the entries of point i of B q, B a matrix (9 numbers) and a vector.
 
-    Gathered point by point instead of scattered group by group, so that no two threads write to one
-    place and the order of the sum is fixed.
+    The transpose of the moments, gathered point by point instead of scattered group by group, so that
+    no two threads write to one place and the order of the sum is fixed.
     """
-    N = len(point_offsets) - 1
+    N = len(starts) - 1
     for n in range(start, stop):
         f, i = divmod(n, N)
         x = y = z = 0.0
-        for at in range(point_offsets[i], point_offsets[i + 1]):
-            e = point_entries[at]
-            k = f * groups + group_of[e]
+        for e in range(starts[i], starts[i + 1]):
+            k = f * groups + groups_of[e]
             q0, q1, q2, q3 = q[e, 0], q[e, 1], q[e, 2], q[e, 3]
-            x += B[k, 0] * q0 + B[k, 1] * q1 + B[k, 2] * q2 + b[k, 0] * q3
-            y += B[k, 3] * q0 + B[k, 4] * q1 + B[k, 5] * q2 + b[k, 1] * q3
-            z += B[k, 6] * q0 + B[k, 7] * q1 + B[k, 8] * q2 + b[k, 2] * q3
+            x += B[k, 0] * q0 + B[k, 1] * q1 + B[k, 2] * q2 + B[k, 9] * q3
+            y += B[k, 3] * q0 + B[k, 4] * q1 + B[k, 5] * q2 + B[k, 10] * q3
+            z += B[k, 6] * q0 + B[k, 7] * q1 + B[k, 8] * q2 + B[k, 11] * q3
         out[f, i, 0], out[f, i, 1], out[f, i, 2] = x, y, z
 
 

@@ -131,9 +131,13 @@ class RestShape:
         return fewer
 
     @cached_property
-    def entries_of_points(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """See :meth:`Groups.entries_of_points`; needed to bring gradients back to points."""
-        return self.groups.entries_of_points(self.point_count)
+    def entries_of_points(self) -> tuple[NDArray[np.int64], NDArray[np.int64], Array]:
+        """The entries sorted by point, to bring gradients back to points.
+
+        Those of point i are ``starts[i]`` to ``starts[i + 1]``; then the group of each, and its q.
+        """
+        starts, entries = self.groups.entries_of_points(self.point_count)
+        return starts, self.groups.group_of[entries], self._q[entries]
 
     def _expanded(self, shape: tuple[int, ...]) -> "RestShape":
         """This shape repeated to a larger batch shape, for poses that broadcast against it."""
