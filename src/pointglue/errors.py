@@ -1,6 +1,13 @@
 """The exceptions of pointglue, a small family by cause."""
 
-__all__ = ["ConvergenceError", "DegenerateFitError", "InputError", "MissingDependencyError", "PointglueError"]
+__all__ = [
+    "ConvergenceError",
+    "DegenerateFitError",
+    "InputError",
+    "MissingDependencyError",
+    "PointglueError",
+    "PointglueWarning",
+]
 
 
 class PointglueError(Exception):
@@ -21,3 +28,7 @@ class ConvergenceError(PointglueError, ArithmeticError):
 
 class MissingDependencyError(PointglueError, ImportError):
     """An optional package is not installed; the message says how to install it."""
+
+
+class PointglueWarning(UserWarning):
+    """Something was not as expected and has been dealt with; the message says how."""

@@ -4,7 +4,7 @@ import numpy as np
 
 from ..compute import kernel
 
-__all__ = ["closest", "search"]
+__all__ = ["blocked", "closest", "search"]
 
 
 @kernel
@@ -125,3 +125,75 @@ def _on_triangle(corners, k, x, y, z):
     if square < best:
         best, wa, wb, wc = square, r, 0.0, 1.0 - r
     return wa, wb, wc, best
+
+
+# How near to its ends, in lengths of the segment, a hit does not count; and how far outside a triangle
+# it still does, so that nothing is seen through the seam of two triangles.
+END, SEAM = 1e-9, 1e-12
+
+
+@kernel
+def blocked(start, stop, eye, vertices, targets, faces, bounds, corners, low, high, hidden):
+    """Whether a triangle that does not belong to the target stands between the eye and it."""
+    inner = bounds.shape[0] - 2
+    stack = np.empty(64, np.int64)
+    ox, oy, oz = eye[0], eye[1], eye[2]
+    for i in range(start, stop):
+        target = targets[i]
+        dx, dy, dz = vertices[target, 0] - ox, vertices[target, 1] - oy, vertices[target, 2] - oz
+        hidden[i] = False
+        stack[0] = 0
+        size = 1
+        while size > 0 and not hidden[i]:
+            size -= 1
+            node = stack[size]
+            if not _meets_box(low, high, node, ox, oy, oz, dx, dy, dz):
+                continue
+            if node < inner:
+                stack[size], stack[size + 1] = 2 * node + 1, 2 * node + 2
+                size += 2
+                continue
+            for k in range(bounds[node - inner], bounds[node - inner + 1]):
+                own = faces[k, 0] == target or faces[k, 1] == target or faces[k, 2] == target
+                if not own and _meets_triangle(corners, k, ox, oy, oz, dx, dy, dz):
+                    hidden[i] = True
+                    break
+
+
+@kernel
+def _overlap(low, high, o, d, first, last):
+    """The part of a ray's [first, last] that is within a slab."""
+    if d == 0.0:
+        return (first, last) if low <= o <= high else (1.0, 0.0)
+    a, b = (low - o) / d, (high - o) / d
+    return max(first, min(a, b)), min(last, max(a, b))
+
+
+@kernel
+def _meets_box(low, high, node, ox, oy, oz, dx, dy, dz):
+    """Whether the segment from o to o + d meets a box, with a little to spare for rounding."""
+    first, last = _overlap(low[node, 0], high[node, 0], ox, dx, 0.0, 1.0)
+    first, last = _overlap(low[node, 1], high[node, 1], oy, dy, first, last)
+    first, last = _overlap(low[node, 2], high[node, 2], oz, dz, first, last)
+    return first <= last + 1e-12
+
+
+@kernel
+def _meets_triangle(corners, k, ox, oy, oz, dx, dy, dz):
+    """Whether the segment from o to o + d goes through triangle k, not counting its ends."""
+    ax, ay, az = corners[k, 0], corners[k, 1], corners[k, 2]
+    ux, uy, uz = corners[k, 3] - ax, corners[k, 4] - ay, corners[k, 5] - az
+    vx, vy, vz = corners[k, 6] - ax, corners[k, 7] - ay, corners[k, 8] - az
+    nx, ny, nz = uy * vz - uz * vy, uz * vx - ux * vz, ux * vy - uy * vx
+    slope = nx * dx + ny * dy + nz * dz
+    if slope == 0.0:
+        return False  # along the triangle's own plane: it has no thickness
+    sx, sy, sz = ox - ax, oy - ay, oz - az
+    t = -(nx * sx + ny * sy + nz * sz) / slope
+    if not END < t < 1.0 - END:
+        return False
+    # Coordinates of the hit in the triangle, by determinants with the direction.
+    cx, cy, cz = sy * dz - sz * dy, sz * dx - sx * dz, sx * dy - sy * dx
+    a = (vx * cx + vy * cy + vz * cz) / slope
+    b = -(ux * cx + uy * cy + uz * cz) / slope
+    return a >= -SEAM and b >= -SEAM and a + b <= 1.0 + SEAM

@@ -5,7 +5,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..checks import Array, as_reals, require_finite
+from ..checks import Array, as_integers, as_reals, require_finite
 from ..compute import run
 from ..errors import InputError
 from . import kernels
@@ -46,13 +46,14 @@ class TriangleTree:
             high = np.maximum.reduceat(middle[order], bounds[:-1], axis=0)
             axis = (high - low).argmax(1)[part]
             order = order[np.lexsort((middle[order, axis], part))]
-        lows, highs = [], []
-        for level in range(depth + 1):
-            starts = _bounds(count, level)[:-1]
-            lows.append(np.minimum.reduceat(corners[order].min(1), starts, axis=0))
-            highs.append(np.maximum.reduceat(corners[order].max(1), starts, axis=0))
+        starts = _bounds(count, depth)[:-1]
+        lows = [np.minimum.reduceat(corners.min(1)[order], starts, axis=0)]
+        highs = [np.maximum.reduceat(corners.max(1)[order], starts, axis=0)]
+        while len(lows[-1]) > 1:
+            lows.append(np.minimum(lows[-1][::2], lows[-1][1::2]))
+            highs.append(np.maximum(highs[-1][::2], highs[-1][1::2]))
         flat = np.ascontiguousarray(corners[order].reshape(-1, 9))
-        return order, flat, np.concatenate(lows), np.concatenate(highs)
+        return order, flat, np.concatenate(lows[::-1]), np.concatenate(highs[::-1])
 
     def closest(self, points: ArrayLike) -> tuple[NDArray[np.int64], Array, Array]:
         """The closest triangle to each point (k,), weights of its corners (k, 3) and the distance (k,)."""
@@ -69,6 +70,34 @@ class TriangleTree:
         bounds = _bounds(len(order), depth)
         run(kernels.closest, len(wanted), 256, wanted, bounds, corners, low, high, face, weights, distance)
         return order[face], weights, distance
+
+    def blocked(self, origin: ArrayLike, targets: ArrayLike) -> NDArray[np.bool_]:
+        """Whether a triangle stands between a point (3,) and each of the vertices `targets` (k,).
+
+        The triangles that the vertex itself belongs to are not counted, nor one that the point lies on.
+        """
+        eye, vertices = as_reals("origin", origin).astype(np.float64), as_integers("targets", targets)
+        if eye.shape != (3,):
+            raise InputError(f"origin must have shape (3,), got shape {eye.shape}")
+        require_finite("origin", eye)
+        order, corners, low, high = self._tree
+        hidden = np.empty(len(vertices), np.bool_)
+        bounds = _bounds(len(order), (len(low) + 1).bit_length() - 2)
+        run(
+            kernels.blocked,
+            len(vertices),
+            256,
+            eye,
+            self.vertices,
+            vertices,
+            self.faces[order],
+            bounds,
+            corners,
+            low,
+            high,
+            hidden,
+        )
+        return hidden
 
 
 def _bounds(count: int, level: int) -> NDArray[np.int64]:
