@@ -7,14 +7,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from .errors import InputError
 
-__all__ = ["Array", "as_integers", "as_reals", "require_finite"]
+__all__ = ["Array", "as_array", "as_integers", "as_reals", "require_finite"]
 
 Array = NDArray[Any]
 
 
 def as_reals(name: str, value: ArrayLike) -> Array:
     """`value` as an array of float32 (if it is one) or float64; its numbers are not looked at."""
-    array = _as_array(name, value)
+    array = as_array(name, value)
     array = array.astype(array.dtype.newbyteorder("="), copy=False)
     if array.dtype == np.float32 or array.dtype == np.float64:
         return array
@@ -25,7 +25,7 @@ def as_reals(name: str, value: ArrayLike) -> Array:
 
 def as_integers(name: str, value: ArrayLike) -> NDArray[np.int64]:
     """`value` as a one-dimensional array of whole numbers."""
-    array = _as_array(name, value)
+    array = as_array(name, value)
     if array.ndim != 1:
         raise InputError(f"{name} must be a flat list of whole numbers, got shape {array.shape}")
     if array.size and array.dtype.kind not in "iu":
@@ -35,7 +35,8 @@ def as_integers(name: str, value: ArrayLike) -> NDArray[np.int64]:
     return array.astype(np.int64)
 
 
-def _as_array(name: str, value: ArrayLike) -> Array:
+def as_array(name: str, value: ArrayLike) -> Array:
+    """`value` as an array of whatever it holds."""
     if isinstance(value, np.ma.MaskedArray):
         raise InputError(f"{name} must not be a masked array: fill it or leave the masked rows out")
     try:

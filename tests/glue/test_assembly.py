@@ -84,10 +84,10 @@ def test_derivatives_of_a_chain(chain, rng):
     velocities = pose.velocities(path.v, path.twists)
     difference = (path.at(h).positions - path.at(-h).positions) / (2 * h)
     np.testing.assert_allclose(velocities, difference, atol=1e-8 * np.abs(velocities).max())
-    np.testing.assert_allclose(pose.jacobian @ path.direction, velocities.ravel(), atol=1e-12)
+    np.testing.assert_allclose(pose.jacobian() @ path.direction, velocities.ravel(), atol=1e-12)
     forces, wrenches = pose.transfer_forces(f)
     free = np.concatenate([forces[chain.free].ravel(), wrenches.ravel()])
-    np.testing.assert_allclose(pose.jacobian.T @ f.ravel(), free, atol=1e-12)
+    np.testing.assert_allclose(pose.jacobian().T @ f.ravel(), free, atol=1e-12)
     assert not forces[np.setdiff1d(np.arange(COUNT), chain.free)].any()
     # Second derivatives, along the path: fourth order differences, rounding 2e-8
     h = 1e-3
@@ -173,6 +173,7 @@ def test_cycles_are_refused_by_name(rest):
 def test_bad_assemblies_are_named(rest):
     glue = pg.bind_glue(rest, rest[40:42], among=np.arange(40))
     small = pg.bind_glue(np.concatenate([rest, rest]), rest[:1], among=np.arange(80))
+    flat = pg.bind_glue(rest[:, :2], rest[:1, :2])
     cases = [
         (lambda: pg.Assembly(np.empty((0, 3))), r"rest must have shape \(n, 3\)"),
         (lambda: pg.Assembly(rest, [([40], glue)]), r"bindings\[0\] names 1 particles for 2 targets"),
@@ -186,6 +187,8 @@ def test_bad_assemblies_are_named(rest):
             "particle 0, which is on a rigid body",
         ),
         (lambda: pg.Assembly(rest, [([0], small)]), "got a binding to 120 points"),
+        (lambda: pg.Assembly(rest, [glue]), r"bindings\[0\] must be a pair \(rows, binding\), got Glue"),
+        (lambda: pg.Assembly(rest, [([0], flat)]), "must be a binding in space, got one in the plane"),
         (lambda: pg.Assembly(rest, body_of=BODIES[:9]), "body_of must hold a body or -1"),
         (lambda: pg.Assembly(rest, body_of=np.where(BODIES == 1, 2, BODIES)), "body 1 has no particles"),
         (lambda: pg.Assembly(rest, body_of=2 * BODIES), "got -2"),
@@ -206,6 +209,7 @@ def test_bad_poses_are_named(chain):
     broken[chain.free[0]] = np.nan
     pose = chain.at(chain.rest, frames)
     cases = [
+        (lambda: chain.at(chain.rest, (chain.origins, None)), r"frames must be Frames\(origins, rotations\)"),
         (lambda: chain.at(chain.rest), "frames must say where the 2 rigid bodies are"),
         (lambda: chain.at(chain.rest[1:], frames), r"x must have shape \(60, 3\)"),
         (lambda: chain.at(broken, frames), "x must be finite"),
@@ -297,6 +301,15 @@ def test_spring_energy_and_its_derivatives(rest, rng):
     np.testing.assert_allclose((H @ d.ravel()).reshape(d.shape), change, atol=1e-11)
 
 
+def test_hard_attachments_must_be_where_they_are_bound(rest):
+    glue = pg.bind_glue(rest, rest[[51]], among=np.arange(20))
+    with pytest.raises(InputError, match=r"particle 50 is .* away from the bound point that it is to be"):
+        pg.assemble(rest, [pg.Attachment([50], glue)])
+    assert (
+        len(pg.assemble(rest, [pg.Attachment([50], glue, pg.Spring(1.0))])[1]) == 1
+    )  # a spring may pull it there
+
+
 def test_keys_and_breaking(rest):
     spring = pg.Spring(100.0, attach=1.0, release=2.0, break_force=5.0)
     assembly, springs = pg.assemble(rest, [pg.Attachment([50], glue_to(rest, [50], np.arange(20)), spring)])
@@ -322,6 +335,11 @@ def test_bad_attachments_are_named(rest):
         (lambda: pg.assemble(rest, [pg.Attachment([1, 2], glue)]), "names 2 particles for 1 bound points"),
         (lambda: pg.assemble(rest, [pg.Attachment([99], glue)]), "rows of the 60 particles, got 99"),
         (lambda: pg.assemble(rest[0], []), r"rest must have shape \(n, 3\)"),
+        (lambda: pg.assemble(rest, pg.Attachment([50], glue)), "must be a list of them"),
+        (lambda: pg.assemble(rest, [], conflict_spring=5.0), "conflict_spring must be a Spring, got float"),
+        (lambda: pg.assemble(rest, [pg.Attachment([50], None)]), "needs a binding, got NoneType"),
+        (lambda: pg.assemble(rest, [pg.Attachment([50], glue, 5.0)]), "spring must be a Spring, got 5.0"),
+        (lambda: pg.assemble(rest[:55], [pg.Attachment([50], glue)]), "got a binding to 60 points"),
         (lambda: pg.assemble(rest, [pg.Attachment([50], glue)], body_of=[0]), "body_of must hold"),
     ]
     for make, message in cases:
@@ -330,8 +348,14 @@ def test_bad_attachments_are_named(rest):
     _, springs = pg.assemble(rest, [pg.Attachment([50], glue, pg.Spring(1.0))])
     with pytest.raises(InputError, match="active must be 1 booleans"):
         springs.value(np.zeros((61, 3)), [1.0])
-    with pytest.raises(InputError, match="x must hold every particle of the assembly, got 60 rows"):
-        springs.value(rest, [True])
+    for call in (springs.value, springs.gradient, springs.hessian):
+        with pytest.raises(InputError, match="x must hold every particle of the assembly, got 60 rows"):
+            call(rest, [True])
+        with pytest.raises(InputError, match="x must be finite"):
+            call(np.full((61, 3), np.nan), [True])
+    for time in ("a", float("nan")):
+        with pytest.raises(InputError, match="time must be a number of seconds"):
+            springs.active(time)
 
 
 # Joints
@@ -428,8 +452,30 @@ def test_joints_within_one_array_and_through_an_assembly(rest, rng):
         return joint.at(x, x, rotations=rotations).residual
 
     Jx, Jy = joint.at(pose.positions, pose.positions).jacobians()
-    slope = (Jx + Jy) @ (pose.jacobian @ path.direction)
+    slope = (Jx + Jy) @ (pose.jacobian() @ path.direction)
     np.testing.assert_allclose(slope, (residual(h) - residual(-h)) / (2 * h), atol=1e-8)
+
+
+def test_joints_of_one_object_with_itself_are_refused(rest):
+    with pytest.raises(InputError, match=r"both sides of joint 0 take point \d+ as a parent: say by among="):
+        pg.bind_joint(rest, rest, [0, 0, 0])
+
+
+def test_a_turned_over_weld_shows_in_its_gaps(sides):
+    """Half a turn about an axis of the joint closes the equations, not the joint; documented."""
+    joint = pg.bind_joint(*sides, PLACES[0], kind="weld", axis=[0, 0, 1])
+    pose = joint.at(sides[0], (sides[1] - PLACES[0]) @ np.diag([1.0, -1, -1]) + PLACES[0])
+    assert np.abs(pose.gaps).max() > 0.1
+
+
+def test_a_joint_keeps_its_spin(rng):
+    rest = rng.standard_normal((8, 3))
+    joint = pg.bind_joint(rest, rest + 0.1, [0.2, 0.3, 0.4], kind="weld", on_degenerate="clamp")
+    line = rest * [1.0, 0.0, 0.0]
+    before = joint.at(rest @ np.diag([1.0, -1, -1]), rest + 0.1)
+    held, fresh = joint.at(line, rest + 0.1, previous=before), joint.at(line, rest + 0.1)
+    turned = before.first.rotations[0]
+    assert np.trace(held.first.rotations[0] @ turned.T) > np.trace(fresh.first.rotations[0] @ turned.T)
 
 
 def test_bad_joints_are_named(sides):
@@ -441,6 +487,11 @@ def test_bad_joints_are_named(sides):
         (lambda: pg.bind_joint(*sides, np.zeros((2, 2))), r"at must have shape \(Q, 3\)"),
         (lambda: pg.bind_joint(*sides, [np.nan, 0, 0]), "at must be finite"),
         (lambda: pg.bind_joint(*sides, PLACES, axis=[0, 0, 0]), "axis must not be zero"),
+        (lambda: pg.bind_joint(*sides, PLACES, among=None), "among must be a pair"),
+        (
+            lambda: pg.bind_joint(*sides, PLACES).at(*sides, rotations=np.zeros((2, 3, 3))),
+            "rotations must hold rotations",
+        ),
         (
             lambda: pg.bind_joint(*sides, PLACES, axis=np.ones((3, 3))),
             r"axis must have shape \(3,\) or \(2, 3\)",

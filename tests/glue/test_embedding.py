@@ -45,7 +45,7 @@ def test_inside_points_are_linear_and_outside_points_rigid(cage, rng):
     np.testing.assert_allclose(
         moved[inside], points[inside] @ np.array([[1.2, 0.1, 0], [0, 0.9, 0.2], [0.1, 0, 1.1]]).T, atol=1e-13
     )
-    # Farther than the size of a cell from the cage, it is plain glue.
+    # Farther than the size of a cell (its longest edge is 0.58) from the cage, it is plain glue.
     far = (np.abs(points) - [1, 0.5, 0.5]).max(1) > 0.6
     plain = pg.bind_glue(cage[0], points[far], parents=24, falloff="smooth")
     assert far.sum() > 50
@@ -65,6 +65,69 @@ def test_there_is_no_gap_at_the_surface_of_the_cage(cage, rng):
     assert embedding.inside.tolist() == [True] * 300 + [False] * 300
     moved = embedding.positions(bent(cage[0], 0.8))
     np.testing.assert_allclose(moved[:300], moved[300:], atol=1e-5)
+
+
+def test_there_is_no_tear_in_a_notch(rng):
+    """An L of three cubes: points on both sides of the plane through its notch move alike."""
+    cage = simplices.lattice_cage([[0.5, 0.5, 0.5], [1.5, 0.5, 0.5], [0.5, 1.5, 0.5]], 1.0)
+    now = cage[0] + 0.2 * np.sin(2 * cage[0][:, [1, 2, 0]])
+    for depth in (0.05, 0.3, 0.5, 0.9):
+        middle = cage[0].min(0) + [1 + depth, 1 + depth, 0.5]
+        moved = pg.embed(cage, [middle + [1e-9, 0, 0], middle + [0, 1e-9, 0]]).positions(now)
+        assert np.linalg.norm(moved[0] - moved[1]) < 1e-7
+
+
+def test_neighbours_outside_move_alike(cage, rng):
+    """Along lines that pass by, and through the edges of, the cage."""
+    for _ in range(5):
+        start, end = rng.uniform(-1.6, 1.6, (2, 3))
+        line = start + np.linspace(0, 1, 20001)[:, None] * (end - start)
+        moved = pg.embed(cage, line).positions(bent(cage[0], 0.8))
+        step = np.linalg.norm(np.diff(moved, axis=0), axis=1) / np.linalg.norm(np.diff(line, axis=0), axis=1)
+        assert step.max() < 10  # a jump of a hundredth would be some hundreds
+
+
+def test_doubled_cells_make_no_hole(cage):
+    top = np.flatnonzero(cage[0][cage[1]][:, :, 1].mean(1) > 0.4)
+    doubled = np.concatenate([cage[1], cage[1][top]])
+    points = [[0.31, 0.5 - 3e-9, 0.07], [0.31, 0.5 + 3e-9, 0.07]]
+    moved = pg.embed((cage[0], doubled), points).positions(bent(cage[0], 0.5))
+    assert np.linalg.norm(moved[0] - moved[1]) < 1e-7
+    assert len(simplices.tet_surface(doubled)) == len(simplices.tet_surface(cage[1]))
+
+
+def test_a_face_of_no_size(cage):
+    vertices = np.array([[0.0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1]])
+    embedding = pg.embed((vertices, [[0, 1, 2], [3, 3, 3]]), [[0, 0, 1.0], [0.1, 0.1, 0.9]], parents=4)
+    np.testing.assert_allclose(embedding.positions(vertices), embedding.targets, atol=1e-12)
+
+
+def test_poses_do_not_follow_the_array_they_were_made_of(cage, rng):
+    targets, x = rng.uniform(-1.3, 1.3, (20, 3)), bent(cage[0], 0.5)
+    for binding in (pg.embed(cage, targets), pg.bind_linear(cage[0], targets, cage[1][:20])):
+        stepped = x.copy()
+        pose = binding.at(stepped)
+        stepped += 1.0
+        np.testing.assert_array_equal(pose.positions, binding.positions(x))
+
+
+@pytest.mark.parametrize("inside_only", [True, False])
+def test_many_poses_of_embeddings_and_linear_bindings(cage, rng, inside_only):
+    targets = rng.uniform(-1, 1, (30, 3)) * ([1, 0.5, 0.5] if inside_only else 1.4)
+    x = np.stack([bent(cage[0], 0.3), bent(cage[0], 0.6)])
+    v, f = rng.standard_normal(cage[0].shape), rng.standard_normal((30, 3))
+    for binding in (pg.embed(cage, targets), pg.bind_linear(cage[0], targets, cage[1][:30])):
+        pose = binding.at(x)
+        for k in range(2):
+            np.testing.assert_array_equal(pose.velocities(v)[k], binding.velocities(x[k], v))
+            np.testing.assert_array_equal(pose.accelerations(v, v)[k], binding.accelerations(x[k], v, v))
+            np.testing.assert_array_equal(pose.transfer_forces(f)[k], binding.transfer_forces(x[k], f))
+        with pytest.raises(InputError, match="x must be one pose for a matrix"):
+            pose.jacobian()
+        with pytest.raises(InputError, match="x must be one pose for a matrix"):
+            pose.hessian(f)
+        with pytest.raises(InputError, match=r"f must be for the poses \(2,\) of x"):
+            pose.transfer_forces(np.zeros((5, 30, 3)))
 
 
 def test_points_on_faces_edges_and_corners_are_inside(cage):
@@ -231,11 +294,30 @@ BAD_CAGES = [
     (np.eye(3), "cage must be a pair"),
     (None, "cage must be a pair"),
     ((np.eye(3), [[0, 1, 5]]), "cells must index the 3 vertices, got numbers from 0 to 5"),
+    ((np.zeros((4, 3)), [[0, 1, 2, 3]]), "cells must have a size"),
+    ((np.eye(3), [[0, 1], [2]]), "cells must be an array of numbers"),
     ((np.eye(3), [[0, 1]]), r"cells must have shape \(m, 4\) or \(m, 3\)"),
     ((np.eye(3), [[0.5, 1, 2]]), "cells must hold whole numbers"),
     ((np.full((3, 3), np.nan), [[0, 1, 2]]), "vertices must be finite"),
     ((np.zeros((3, 4)), [[0, 1, 2]]), r"vertices must have shape \(n, 3\) or \(n, 2\)"),
 ]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"tolerance": -1}, "tolerance must be a number from 0 to 0.1, got -1"),
+        ({"tolerance": float("nan")}, "tolerance must be a number"),
+        ({"tolerance": None}, "tolerance must be a number"),
+        ({"tolerance": 1e3}, "tolerance must be a number from 0 to 0.1"),
+        ({"on_degenerate": "foo"}, "on_degenerate must be 'raise' or 'clamp', got 'foo'"),
+        ({"min_gap": -1}, "min_gap must be"),
+        ({"parents": "x"}, "parents must be a whole number of at least 3, got 'x'"),
+    ],
+)
+def test_bad_options_are_named(cage, options, message):
+    with pytest.raises(InputError, match=message):
+        pg.embed(cage, [[0.0, 0, 0]], **options)
 
 
 @pytest.mark.parametrize(("cage", "message"), BAD_CAGES)
@@ -260,6 +342,9 @@ def test_bad_points_are_named(cage):
         (lambda: simplices.tet_box((1, 1), (1, 1, 1)), "size must be three positive lengths"),
         (lambda: simplices.tet_box((1, 1, 1), (1, 0, 1)), "cells must be three whole numbers"),
         (lambda: simplices.lattice_cage(np.eye(3), 0.0), "spacing must be a positive length"),
+        (lambda: simplices.lattice_cage(np.eye(3), None), "spacing must be a positive length"),
+        (lambda: simplices.lattice_cage(np.eye(3), 1e-300), "less than a millionth of the points' size"),
+        (lambda: simplices.lattice_cage(np.eye(3), 1.0, least=None), "least must be a whole number"),
         (lambda: simplices.lattice_cage(np.eye(3), 1.0, least=9), "least must be at most"),
         (lambda: simplices.lattice_cage(np.empty((0, 3)), 1.0), r"points must have shape \(n, 3\)"),
         (lambda: simplices.tet_surface([[0, 1, 2]]), r"tets must be whole numbers of shape \(m, 4\)"),

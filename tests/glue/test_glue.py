@@ -170,6 +170,13 @@ def test_many_poses_at_once_are_the_single_ones(rng):
     np.testing.assert_array_equal(glue.accelerations(x, v, a)[one], expected)
     np.testing.assert_array_equal(glue.transfer_forces(x, f)[one], glue.transfer_forces(x[one], f[one]))
     assert glue.gap(x).shape == (2, 3, 40)
+    np.testing.assert_array_equal(glue.at(x).velocities(v[one])[one], glue.velocities(x[one], v[one]))
+    with pytest.raises(
+        pg.errors.InputError, match=r"v must be for the one pose of x, got shape \(2, 3, 200, 3\)"
+    ):
+        glue.at(x[one]).velocities(v)
+    with pytest.raises(pg.errors.InputError, match=r"f must be for the poses \(2, 3\) of x"):
+        glue.at(x).transfer_forces(f[:1, :2])
     with pytest.raises(pg.errors.InputError, match="x must be one pose"):
         glue.jacobian(x)
     with pytest.raises(pg.errors.InputError, match="x must be one pose"):
@@ -200,12 +207,59 @@ def test_jacobian_values_are_updated_in_place(rng):
     assert J.data is data
     assert J.indices is pattern
     np.testing.assert_array_equal(J.toarray(), glue.jacobian(y).toarray())
-    assert glue.jacobian(x).indices is glue.jacobian(y).indices or np.shares_memory(
-        glue.jacobian(x).indices, glue.jacobian(y).indices
-    )
     other = glue.take([1, 2])
     with pytest.raises(pg.errors.InputError, match="out must be a Jacobian"):
         other.jacobian(x, out=J)
+
+
+def test_results_are_the_caller_s_own(rng):
+    """What scipy does to a matrix in place, and what the caller does, reaches neither glue nor pose."""
+    rest, glue = bound_cloud(rng)
+    x, f = deformed(rest, rng), rng.standard_normal((40, 3))
+    some = f * (np.arange(40)[:, None] > 3)
+    J, H = glue.jacobian(x).toarray(), glue.hessian(x, f).toarray()
+    pose = glue.at(x)
+    mass = pose.effective_mass(np.ones(200))
+    first = pose.jacobian()
+    first *= 2
+    glue.hessian(x, some).eliminate_zeros()
+    first.eliminate_zeros()
+    np.testing.assert_array_equal(glue.jacobian(x).toarray(), J)
+    np.testing.assert_array_equal(pose.jacobian().toarray(), J)
+    np.testing.assert_array_equal(glue.hessian(x, f).toarray(), H)
+    np.testing.assert_array_equal(glue.at(x).effective_mass(np.ones(200)), mass)
+    with pytest.raises(ValueError, match="read-only"):
+        pose.blocks[0] = 0
+    with pytest.raises(ValueError, match="read-only"):
+        glue.targets[0] = 0
+
+
+def test_a_jacobian_of_another_glue_is_not_taken_for_out(rng):
+    rest = rng.standard_normal((50, 3))
+    one, other = (pg.bind_glue(rest, rng.standard_normal((3, 3))) for _ in range(2))
+    with pytest.raises(
+        pg.errors.InputError, match="out must be a Jacobian that this binding returned before"
+    ):
+        other.jacobian(rest, out=one.jacobian(rest))
+
+
+@pytest.mark.parametrize("where", [0.0, 1e3, 1e6])
+def test_velocities_far_from_the_origin(rng, where):
+    """A float32 object of 20 cm: its arms are short, wherever it is."""
+    small = (0.1 * rng.standard_normal((30, 3)) + where).astype(np.float32)
+    glue = pg.bind_glue(small, (np.array([[0.05, -0.06, 0.0]]) + where).astype(np.float32))
+    v = rng.standard_normal(small.shape).astype(np.float32)
+    pose = glue.at(small)
+    expected = pose.jacobian().astype(np.float64) @ v.astype(np.float64).ravel()
+    np.testing.assert_allclose(pose.velocities(v).ravel(), expected, rtol=1e-5, atol=1e-6)
+
+
+def test_a_large_hessian_goes_in_parts(rng, monkeypatch):
+    rest, glue = bound_cloud(rng)
+    x, f = deformed(rest, rng), rng.standard_normal((40, 3))
+    whole = glue.hessian(x, f).toarray()
+    monkeypatch.setattr("pointglue.glue.glue.MOST_PAIRS", 700)  # seven targets of 100 pairs each
+    np.testing.assert_allclose(glue.hessian(x, f).toarray(), whole, atol=1e-13 * np.abs(whole).max())
 
 
 def test_some_of_the_targets_alone(rng):
@@ -216,6 +270,9 @@ def test_some_of_the_targets_alone(rng):
     dense = glue.jacobian(x).toarray().reshape(40, 3, -1)
     np.testing.assert_array_equal(few.jacobian(x).toarray().reshape(4, 3, -1), dense[rows])
     assert few.weights.sum() == pytest.approx(4)
+    for rows in ([40], [-1], []):
+        with pytest.raises(pg.errors.InputError, match="rows must name some of the 40 targets"):
+            glue.take(rows)
 
 
 def test_effective_mass_is_a_lower_bound(rng):
@@ -228,7 +285,22 @@ def test_effective_mass_is_a_lower_bound(rng):
     np.testing.assert_allclose(bound, by_hand, rtol=1e-12)
     assert (bound <= np.array(exact) * (1 + 1e-12)).all()
     assert (bound > 0.2 * np.array(exact)).all()  # and not a useless one
-    np.testing.assert_allclose(glue.time_step(x, mass, 7.0), 2 * np.sqrt(bound / 7.0))
+
+
+def test_the_time_step_is_safe_for_all_springs_at_once(rng):
+    rest, glue = bound_cloud(rng)
+    x, mass = deformed(rest, rng), 0.1 + rng.random(200)
+    k = 1 + rng.random(40)
+    J = glue.jacobian(x).toarray()
+    stiffness = (
+        J.T @ (np.repeat(k, 3)[:, None] * J) / np.sqrt(np.outer(np.repeat(mass, 3), np.repeat(mass, 3)))
+    )
+    longest = 2 / np.sqrt(np.linalg.eigvalsh(stiffness)[-1])
+    step = glue.time_step(x, mass, k).min()
+    assert 0.3 * longest < step <= longest * (1 + 1e-12)
+    alone = glue.take([7])
+    expected = 2 * np.sqrt(alone.effective_mass(x, mass) / 7.0)
+    np.testing.assert_allclose(alone.time_step(x, mass, 7.0), expected)
 
 
 def test_float32_in_float32_out(rng):

@@ -57,6 +57,12 @@ def test_the_search_widens_where_nearest_points_are_in_a_line():
     np.testing.assert_allclose(glue.positions(turned), [[1.9, 0.0, 0.05]], atol=1e-12)
 
 
+def test_the_search_widens_past_many_points_in_a_line():
+    rope = np.stack([np.linspace(0, 1, 1000), np.zeros(1000), np.zeros(1000)], axis=1)
+    glue = pg.bind_glue(np.concatenate([rope, rope + [0, 1, 0]]), [[0.5, 0.1, 0]])
+    assert glue.gap(glue.shape.rest)[0] > 0.02
+
+
 def test_or_names_the_line_as_the_user_chose():
     with pytest.raises(DegenerateFitError, match=r"target 1 has no frame: its parents \[.*190.*\] lie on"):
         pg.bind_glue(
@@ -65,7 +71,10 @@ def test_or_names_the_line_as_the_user_chose():
 
 
 def test_a_line_with_nothing_beside_it_is_refused():
-    with pytest.raises(DegenerateFitError, match=r"target 0 has no frame.*There are no points off the line"):
+    with pytest.raises(
+        DegenerateFitError,
+        match=r"target 0 has no frame.*There are no points off the line among the nearest 201",
+    ):
         pg.bind_glue(rope_with_a_board()[:201], [[1.0, 0.5, 0.0]])
 
 
@@ -161,6 +170,14 @@ BAD = {
     "two ways": ({"radius": 1.0, "indices": [[0, 1, 2]]}, "give one of them"),
     "small radius": ({"radius": 1e-3}, "holds 0 points around target 0"),
     "no radius": ({"radius": -1.0}, "radius must be a positive length"),
+    "turned weights": (
+        {"indices": [[0, 1, 2, 3]], "weights": [[1], [2], [3], [4]]},
+        r"4 in all, shaped as indices, got shape \(4, 1\)",
+    ),
+    "ragged": ({"indices": [[0, 1, 2], [0, 1]]}, "indices must be an array of numbers"),
+    "ragged faces": ({"faces": [[0, 1, 2], [0, 1]]}, "faces must be an array of numbers"),
+    "min_gap": ({"min_gap": -1}, "min_gap must be"),
+    "radius=True": ({"radius": True}, "radius must be a positive length"),
     "weights": ({"weights": [1, 2, 3]}, r"one number per parent, 8 in all, got shape \(3,\)"),
     "negative weights": ({"weights": [1, 1, 1, 1, 1, 1, 1, -1]}, "weights must not be negative"),
     "nan weights": ({"weights": [1, 1, 1, 1, 1, 1, 1, np.nan]}, "weights must be finite"),

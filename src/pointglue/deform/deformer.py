@@ -502,7 +502,7 @@ def _handles(handles: ArrayLike, points: Array) -> Array:
     if away.max() > FAR * size:
         k = int(away.argmax())
         raise InputError(
-            f"handle {k} at {given[k].tolist()} is {away[k] / size:.0f} times the size of the shape away from it"
+            f"handle {k} at {given[k].tolist()} is {away[k] / size:.0f} times the shape's size away from it"
         )
     order = np.lexsort(given.T)
     same = (np.diff(given[order], axis=0) == 0).all(1)

@@ -4,7 +4,7 @@ import numpy as np
 
 from ..compute import kernel
 
-__all__ = ["blocked", "closest", "search"]
+__all__ = ["blocked", "closest", "nearest_on", "search"]
 
 
 @kernel
@@ -73,6 +73,16 @@ def closest(start, stop, points, bounds, corners, low, high, face, weights, dist
                     best, face[i] = square, k
                     weights[i, 0], weights[i, 1], weights[i, 2] = u, v, w
         distance[i] = np.sqrt(best)
+
+
+@kernel
+def nearest_on(start, stop, points, which, corners, faces, weights, distance):
+    """The point of triangle faces[i] nearest to points[which[i]], by weights of its corners."""
+    for i in range(start, stop):
+        k = which[i]
+        u, v, w, square = _on_triangle(corners, faces[i], points[k, 0], points[k, 1], points[k, 2])
+        weights[i, 0], weights[i, 1], weights[i, 2] = u, v, w
+        distance[i] = np.sqrt(square)
 
 
 @kernel
@@ -147,11 +157,19 @@ def blocked(start, stop, eye, vertices, targets, faces, bounds, corners, low, hi
         while size > 0 and not hidden[i]:
             size -= 1
             node = stack[size]
-            if not _meets_box(low, high, node, ox, oy, oz, dx, dy, dz):
-                continue
             if node < inner:
-                stack[size], stack[size + 1] = 2 * node + 1, 2 * node + 2
-                size += 2
+                # The one that is entered first is looked at first: it is more likely to end the search.
+                left, right = 2 * node + 1, 2 * node + 2
+                near = _enters_box(low, high, left, ox, oy, oz, dx, dy, dz)
+                far = _enters_box(low, high, right, ox, oy, oz, dx, dy, dz)
+                if near > far:
+                    left, right, near, far = right, left, far, near
+                if far <= 1.0:
+                    stack[size] = right
+                    size += 1
+                if near <= 1.0:
+                    stack[size] = left
+                    size += 1
                 continue
             for k in range(bounds[node - inner], bounds[node - inner + 1]):
                 own = faces[k, 0] == target or faces[k, 1] == target or faces[k, 2] == target
@@ -170,12 +188,12 @@ def _overlap(low, high, o, d, first, last):
 
 
 @kernel
-def _meets_box(low, high, node, ox, oy, oz, dx, dy, dz):
-    """Whether the segment from o to o + d meets a box, with a little to spare for rounding."""
+def _enters_box(low, high, node, ox, oy, oz, dx, dy, dz):
+    """Where the segment from o to o + d enters a box, 0 to 1, with a little to spare; 2 if it does not."""
     first, last = _overlap(low[node, 0], high[node, 0], ox, dx, 0.0, 1.0)
     first, last = _overlap(low[node, 1], high[node, 1], oy, dy, first, last)
     first, last = _overlap(low[node, 2], high[node, 2], oz, dz, first, last)
-    return first <= last + 1e-12
+    return first if first <= last + 1e-12 else 2.0
 
 
 @kernel

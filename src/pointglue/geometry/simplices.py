@@ -1,9 +1,11 @@
 """Triangles and tetrahedra: where a point lies among them, and cages made of them."""
 
+from numbers import Real
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..checks import Array, as_integers, as_reals, require_finite
+from ..checks import Array, as_array, as_integers, as_reals, require_finite
 from ..compute import run
 from ..errors import InputError
 from . import kernels
@@ -20,7 +22,7 @@ _CORNERS = np.array([[k & 1, (k >> 1) & 1, (k >> 2) & 1] for k in range(8)])
 
 def check_cells(vertices: ArrayLike, cells: ArrayLike) -> tuple[Array, NDArray[np.int64]]:
     """Vertices (n, d) and the triangles (m, 3) or, in space, tetrahedra (m, 4) between them, checked."""
-    points, simplices = as_reals("vertices", vertices), np.asarray(cells)
+    points, simplices = as_reals("vertices", vertices), as_array("cells", cells)
     if points.ndim != 2 or points.shape[1] not in (2, 3):
         raise InputError(f"vertices must have shape (n, 3) or (n, 2), got shape {points.shape}")
     require_finite("vertices", points)
@@ -72,6 +74,8 @@ def locate(
     height over a triangle in space. Weights are never negative and sum to one.
     """
     corners_of, simplices = check_cells(vertices, cells)
+    if isinstance(tolerance, bool) or not isinstance(tolerance, Real) or not 0 <= tolerance <= 0.1:
+        raise InputError(f"tolerance must be a number from 0 to 0.1, got {tolerance!r}")
     wanted = as_reals("points", points).astype(np.float64)
     d, k = corners_of.shape[1], simplices.shape[1]
     if wanted.ndim != 2 or wanted.shape[1] != d:
@@ -80,11 +84,13 @@ def locate(
     corners = corners_of[simplices]
     maps = barycentric(corners)
     extent = (corners.max(1) - corners.min(1)).max(1)
+    if not extent.max() > 0:
+        raise InputError("cells must have a size: the corners of each one coincide")
     low = corners.min(1) - tolerance * extent[:, None]
     high = corners.max(1) + tolerance * extent[:, None]
     # A grid of boxes about as large as the cells, each with the list of cells that touch it.
     origin = low.min(0)
-    size = max(float(np.median(extent)), float((high.max(0) - origin).max()) / 100)
+    size = max(float(np.median(extent[extent > 0])), float((high.max(0) - origin).max()) / 100)
     counts = np.ceil((high.max(0) - origin) / size).astype(np.int64) + 1
     first = np.floor((low - origin) / size).astype(np.int64)
     spans = np.floor((high - origin) / size).astype(np.int64) - first + 1
@@ -136,8 +142,12 @@ def lattice_cage(points: ArrayLike, spacing: float, *, least: int = 1) -> tuple[
     if given.ndim != 2 or given.shape[1] != 3 or not len(given):
         raise InputError(f"points must have shape (n, 3), at least one row, got shape {given.shape}")
     require_finite("points", given)
-    if not (np.isfinite(spacing) and spacing > 0):
+    if not isinstance(spacing, Real) or not 0 < spacing < np.inf:
         raise InputError(f"spacing must be a positive length, got {spacing!r}")
+    if np.ptp(given, axis=0).max() / spacing > 1e6:
+        raise InputError(f"spacing {spacing!r} is less than a millionth of the points' size")
+    if isinstance(least, bool) or not isinstance(least, (int, np.integer)):
+        raise InputError(f"least must be a whole number, got {least!r}")
     origin = given.min(0) - spacing / 2
     cubes, held = np.unique(np.floor((given - origin) / spacing).astype(np.int64), axis=0, return_counts=True)
     if not (held >= least).any():
@@ -155,9 +165,11 @@ def _tets_of_cubes(cubes: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray
 
 def tet_surface(tets: ArrayLike) -> NDArray[np.int64]:
     """The triangles (m, 3) that belong to one tetrahedron only, counter-clockwise seen from outside."""
-    cells = np.asarray(tets)
+    cells = as_array("tets", tets)
     if cells.ndim != 2 or cells.shape[1] != 4 or cells.dtype.kind not in "iu":
         raise InputError(f"tets must be whole numbers of shape (m, 4), got {cells.dtype} {cells.shape}")
+    # One of each: a face between a tetrahedron and its own copy is still on the surface.
+    cells = cells[np.sort(np.unique(np.sort(cells, axis=1), axis=0, return_index=True)[1])]
     faces = cells[:, [[1, 2, 3], [0, 3, 2], [0, 1, 3], [0, 2, 1]]].reshape(-1, 3)
     _, first, count = np.unique(np.sort(faces, axis=1), axis=0, return_index=True, return_counts=True)
     return np.asarray(faces[np.sort(first[count == 1])], dtype=np.int64)

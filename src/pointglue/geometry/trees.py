@@ -4,6 +4,7 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.spatial import cKDTree
 
 from ..checks import Array, as_integers, as_reals, require_finite
 from ..compute import run
@@ -70,6 +71,38 @@ class TriangleTree:
         bounds = _bounds(len(order), depth)
         run(kernels.closest, len(wanted), 256, wanted, bounds, corners, low, high, face, weights, distance)
         return order[face], weights, distance
+
+    def within(
+        self, points: ArrayLike, reach: float
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], Array, Array]:
+        """Every triangle closer than `reach` to a point: point, triangle, weights (n, 3), distance (n,).
+
+        The weights are of the triangle's corners in its point nearest to the point asked for.
+        """
+        given = as_reals("points", points).astype(np.float64)
+        corners = self.vertices[self.faces]
+        middle = corners.mean(1)
+        size = np.linalg.norm(corners - middle[:, None], axis=2).max(1)
+        wanted = np.zeros((len(given), 3))
+        wanted[:, : given.shape[1]] = given
+        # Triangles of like size together, or one large one would make all lists long.
+        parts: list[tuple[Array, Array]] = []
+        rank = np.argsort(size)
+        for chosen in np.array_split(rank, min(8, len(rank))):
+            tree = cKDTree(middle[chosen])
+            lists = tree.query_ball_point(wanted, reach + size[chosen].max(), workers=-1, return_sorted=True)
+            counts = np.array([len(part) for part in lists])
+            if counts.sum():
+                found = chosen[np.concatenate([part for part in lists if part]).astype(np.int64)]
+                parts.append((np.repeat(np.arange(len(wanted)), counts), found))
+        if not parts:
+            return np.empty(0, np.int64), np.empty(0, np.int64), np.empty((0, 3)), np.empty(0)
+        point, face = (np.concatenate(column) for column in zip(*parts, strict=True))
+        weights, distance = np.empty((len(point), 3)), np.empty(len(point))
+        flat = np.ascontiguousarray(corners.reshape(-1, 9))
+        run(kernels.nearest_on, len(point), 4096, wanted, point, flat, face, weights, distance)
+        close = distance < reach
+        return point[close], face[close], weights[close], distance[close]
 
     def blocked(self, origin: ArrayLike, targets: ArrayLike) -> NDArray[np.bool_]:
         """Whether a triangle stands between a point (3,) and each of the vertices `targets` (k,).

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -10,6 +11,7 @@ from scipy.sparse import bsr_array, coo_array, csr_array
 
 from ..checks import Array, as_integers, as_reals, require_finite
 from ..errors import InputError
+from ..procrustes import special_procrustes
 from .binding import Binding, BoundPose, bound_rows
 
 __all__ = ["Assembly", "AssemblyPose", "Frames"]
@@ -52,7 +54,7 @@ class Assembly:
         self.on_body = np.flatnonzero(self.body_of >= 0)
         self.arms = self.rest[self.on_body] - self.origins[self.body_of[self.on_body]]
         owned = self.body_of >= 0
-        checked = [self._checked_binding(k, *pair, owned) for k, pair in enumerate(bindings)]
+        checked = [self._checked_binding(k, pair, owned) for k, pair in enumerate(bindings)]
         self.free: NDArray[np.int64] = np.flatnonzero(~owned)
         """Rows of the particles that are free to move (F,)."""
         self.layers = _ordered(checked, len(self.rest))
@@ -94,13 +96,18 @@ class Assembly:
         return bodies, places
 
     def _checked_binding(
-        self, k: int, rows: ArrayLike, binding: Binding, owned: NDArray[np.bool_]
+        self, k: int, pair: Any, owned: NDArray[np.bool_]
     ) -> tuple[NDArray[np.int64], Binding]:
         """One of the bindings; marks its particles in `owned`."""
+        if not isinstance(pair, tuple | list) or len(pair) != 2 or not isinstance(pair[1], Binding):
+            raise InputError(f"bindings[{k}] must be a pair (rows, binding), got {type(pair).__name__}")
+        rows, binding = pair
         numbers = as_integers(f"bindings[{k}]", rows)
         if len(numbers) != len(binding):
             raise InputError(f"bindings[{k}] names {len(numbers)} particles for {len(binding)} targets")
-        if binding.dimension != 3 or binding.point_count > len(self.rest):
+        if binding.dimension != 3:
+            raise InputError(f"bindings[{k}] must be a binding in space, got one in the plane")
+        if binding.point_count > len(self.rest):
             raise InputError(
                 f"bindings[{k}] must have its parents among the {len(self.rest)} particles, "
                 f"got a binding to {binding.point_count} points"
@@ -152,6 +159,8 @@ class Assembly:
             if count:
                 raise InputError(f"frames must say where the {count} rigid bodies are")
             return Frames(np.empty((0, 3)), np.empty((0, 3, 3)))
+        if not isinstance(frames, Frames):
+            raise InputError(f"frames must be Frames(origins, rotations), got {type(frames).__name__}")
         origins = bound_rows("frames.origins", frames.origins, count, 3, "body")
         rotations = as_reals("frames.rotations", frames.rotations)
         if rotations.shape != (count, 3, 3):
@@ -160,7 +169,8 @@ class Assembly:
         bad = ~(off < 1e-6) | ~(np.linalg.det(rotations) > 0)
         if bad.any():
             raise InputError(f"frames.rotations[{int(bad.argmax())}] is no rotation")
-        return Frames(origins, rotations)
+        # To the last digit, or bodies would stretch by what is missing.
+        return Frames(origins, special_procrustes(rotations) if count else rotations)
 
 
 def _ordered(
@@ -199,8 +209,9 @@ def _cycle(waiting: list[tuple[NDArray[np.int64], Binding, NDArray[np.int64]]], 
         for target in targets.tolist():
             of_target = groups.indices[groups.offsets[target] : groups.offsets[target + 1]]
             parents[int(rows[target])] = int(of_target[~known[of_target]][0])
-    path = [next(iter(parents))]
-    while path[-1] not in path[:-1]:
+    path, seen = [next(iter(parents))], set()
+    while path[-1] not in seen:
+        seen.add(path[-1])
         path.append(parents[path[-1]])
     loop = path[path.index(path[-1]) :]
     shown = loop if len(loop) <= 8 else [*loop[:7], "...", loop[-1]]
@@ -261,9 +272,12 @@ class AssemblyPose:
         forces[self.assembly.on_body] = 0.0
         return forces, wrenches
 
-    @cached_property
     def jacobian(self) -> csr_array:
         """d positions / d freedom (3 N, 3 F + 6 B); see :class:`Assembly` for the columns."""
+        return self._jacobian.copy()
+
+    @cached_property
+    def _jacobian(self) -> csr_array:
         assembly = self.assembly
         count = 3 * len(assembly)
         axis = np.arange(3)
@@ -283,7 +297,7 @@ class AssemblyPose:
 
         Bodies turn by rotation vectors from where they are: R = exp([theta]x) R_now at theta = 0.
         """
-        D, size = self.jacobian, self.assembly.freedom
+        D, size = self._jacobian, self.assembly.freedom
         total = csr_array((size, size))
         shares: list[tuple[Binding, bsr_array]] = []
         forces = self._on_all(f, shares)

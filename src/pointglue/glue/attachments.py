@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf
+from numbers import Real
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -11,7 +12,7 @@ from scipy.sparse import bsr_array
 from ..checks import Array, as_integers, as_reals, require_finite
 from ..errors import InputError
 from .assembly import Assembly
-from .binding import Binding, bound_rows
+from .binding import Binding
 
 __all__ = ["Attachment", "Spring", "Springs", "assemble"]
 
@@ -20,8 +21,8 @@ __all__ = ["Attachment", "Spring", "Springs", "assemble"]
 class Spring:
     """How a particle is drawn to its bound point.
 
-    The spring has no length at rest. It acts from the time `attach` until the time `release` (s), and
-    breaks for good when its force exceeds `break_force` (N).
+    The spring has no length at rest. It acts from the time `attach` until the time `release` (s). Whoever
+    steps it takes it out once its force exceeds `break_force` (N), see :meth:`Springs.overloaded`.
     """
 
     stiffness: float
@@ -82,19 +83,23 @@ class Springs:
 
     def active(self, time: float) -> NDArray[np.bool_]:
         """Springs that are attached at `time` and not released yet (S,)."""
+        if isinstance(time, bool) or not isinstance(time, Real) or np.isnan(time):
+            raise InputError(f"time must be a number of seconds, got {time!r}")
         return np.asarray((self.attach <= time) & (time < self.release))
 
     def value(self, x: ArrayLike, active: ArrayLike) -> float:
         """Energy (J) of the active springs at particle positions x (N, 3)."""
-        return float(0.5 * np.sum(self._now(self.stiffness, active) * (self._stretch("x", x) ** 2).sum(1)))
+        return float(
+            0.5 * np.sum(self._now(self.stiffness, active) * (self._stretched("x", x)[1] ** 2).sum(1))
+        )
 
     def gradient(self, x: ArrayLike, active: ArrayLike) -> Array:
         """Derivative of the energy by the positions (N, 3)."""
-        return -self._spread(self._pull(x, None, active), len(np.asarray(x)))
+        return -self._spread(self._pull(x, None, active), len(self._stretched("x", x)[0]))
 
     def hessian(self, x: ArrayLike, active: ArrayLike) -> bsr_array:
         """Second derivative of the energy (3 N, 3 N); it is constant while the same springs act."""
-        count, k = len(np.asarray(x)), self._now(self.stiffness, active)
+        count, k = len(self._stretched("x", x)[0]), self._now(self.stiffness, active)
         signed = np.concatenate([k, k, -k, -k])
         rows = np.concatenate([self.first, self.second, self.first, self.second])
         columns = np.concatenate([self.first, self.second, self.second, self.first])
@@ -106,7 +111,7 @@ class Springs:
 
     def forces(self, x: ArrayLike, v: ArrayLike, active: ArrayLike) -> Array:
         """Forces on the particles (N, 3), damping included."""
-        return self._spread(self._pull(x, v, active), len(np.asarray(x)))
+        return self._spread(self._pull(x, v, active), len(self._stretched("x", x)[0]))
 
     def overloaded(self, x: ArrayLike, v: ArrayLike, active: ArrayLike) -> NDArray[np.bool_]:
         """Springs whose force exceeds what they bear (S,)."""
@@ -114,16 +119,20 @@ class Springs:
 
     def _pull(self, x: ArrayLike, v: ArrayLike | None, active: ArrayLike) -> Array:
         """Force on the first particle of each spring (S, 3)."""
-        pull = -self._now(self.stiffness, active)[:, None] * self._stretch("x", x)
+        pull = -self._now(self.stiffness, active)[:, None] * self._stretched("x", x)[1]
         if v is not None:
-            pull -= self._now(self.damping, active)[:, None] * self._stretch("v", v)
+            pull -= self._now(self.damping, active)[:, None] * self._stretched("v", v)[1]
         return np.asarray(pull)
 
-    def _stretch(self, name: str, rows: ArrayLike) -> Array:
-        given = bound_rows(name, rows, len(np.asarray(rows)), 3, "particle")
+    def _stretched(self, name: str, rows: ArrayLike) -> tuple[Array, Array]:
+        """Checked rows of all particles (N, 3), and the difference of each spring's two (S, 3)."""
+        given = as_reals(name, rows)
+        if given.ndim != 2 or given.shape[1] != 3:
+            raise InputError(f"{name} must have shape (n, 3), one row per particle, got shape {given.shape}")
+        require_finite(name, given)
         if len(self) and len(given) <= max(self.first.max(), self.second.max()):
             raise InputError(f"{name} must hold every particle of the assembly, got {len(given)} rows")
-        return np.asarray(given[self.first] - given[self.second])
+        return given, np.asarray(given[self.first] - given[self.second])
 
     def _spread(self, pull: Array, count: int) -> Array:
         forces = np.zeros((count, 3))
@@ -158,6 +167,10 @@ def assemble(
         raise InputError(f"rest must have shape (n, 3), got shape {particles.shape}")
     require_finite("rest", particles)
     count = len(particles)
+    if conflict_spring is not None and not isinstance(conflict_spring, Spring):
+        raise InputError(f"conflict_spring must be a Spring, got {type(conflict_spring).__name__}")
+    if isinstance(attachments, Attachment):
+        raise InputError("attachments must be a list of them, got a single Attachment")
     fallback = conflict_spring or Spring(1e4, damping=10.0)
     rows_of = [_checked_particles(k, attachment, count) for k, attachment in enumerate(attachments)]
     uses = np.bincount(np.concatenate([*rows_of, np.empty(0, np.int64)]), minlength=count)
@@ -175,7 +188,9 @@ def assemble(
     for attachment, rows in zip(attachments, rows_of, strict=True):
         hard = (uses[rows] == 1) & (attachment.spring is None)
         if hard.any():
-            bindings.append((rows[hard], attachment.binding.take(np.flatnonzero(hard))))
+            binding = attachment.binding.take(np.flatnonzero(hard))
+            _check_places(rows[hard], particles, binding)
+            bindings.append((rows[hard], binding))
         if not hard.all():
             soft = attachment.binding.take(np.flatnonzero(~hard))
             fresh = np.arange(total, total + len(soft))
@@ -192,6 +207,15 @@ def assemble(
 def _checked_particles(k: int, attachment: Attachment, count: int) -> NDArray[np.int64]:
     if not isinstance(attachment, Attachment):
         raise InputError(f"attachments[{k}] must be an Attachment, got {type(attachment).__name__}")
+    if not isinstance(attachment.binding, Binding):
+        raise InputError(f"attachments[{k}] needs a binding, got {type(attachment.binding).__name__}")
+    if attachment.spring is not None and not isinstance(attachment.spring, Spring):
+        raise InputError(f"attachments[{k}].spring must be a Spring, got {attachment.spring!r}")
+    if attachment.binding.dimension != 3 or attachment.binding.point_count > count:
+        raise InputError(
+            f"attachments[{k}] must have its parents among the {count} particles in space, got a binding to "
+            f"{attachment.binding.point_count} points of {attachment.binding.dimension} coordinates"
+        )
     rows = as_integers(f"attachments[{k}].particles", attachment.particles)
     if len(rows) != len(attachment.binding):
         raise InputError(
@@ -201,6 +225,17 @@ def _checked_particles(k: int, attachment: Attachment, count: int) -> NDArray[np
         wrong = rows.min() if rows.min() < 0 else rows.max()
         raise InputError(f"attachments[{k}] must name rows of the {count} particles, got {wrong}")
     return rows
+
+
+def _check_places(rows: NDArray[np.int64], particles: Array, binding: Binding) -> None:
+    """Raise where a particle that is bound hard would jump to its bound point."""
+    away = np.linalg.norm(particles[rows] - binding.targets, axis=1)
+    if (away > 1e-6 * np.ptp(particles, axis=0).max()).any():
+        k = int(away.argmax())
+        raise InputError(
+            f"particle {rows[k]} is {away[k]:.3g} away from the bound point that it is to be: bind that "
+            f"point where the particle is at rest, or attach it by a spring"
+        )
 
 
 def _springs(pairs: Sequence[tuple[NDArray[np.int64], NDArray[np.int64], Spring]]) -> Springs:

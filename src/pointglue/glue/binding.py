@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import bsr_array, csr_array
 
-from ..checks import Array, as_reals, require_finite
+from ..checks import Array, as_integers, as_reals, require_finite
 from ..errors import InputError
 from ..procrustes import Groups
 from ..procrustes.groups import runs
 
-__all__ = ["Binding", "BoundPose", "bound_rows", "merged_groups", "rows_product"]
+__all__ = ["Binding", "BoundPose", "bound_rows", "checked_rows", "merged_groups", "rows_product"]
 
 
 class Binding(ABC):
@@ -81,7 +81,7 @@ class Binding(ABC):
         return self.at(x).effective_mass(mass)
 
     def time_step(self, x: ArrayLike, mass: ArrayLike, stiffness: ArrayLike) -> Array:
-        """The longest step (T,) at which an explicit integrator keeps a spring at a bound point stable."""
+        """Steps (T,), the least of which keeps springs at all bound points stable; see the pose's method."""
         return self.at(x).time_step(mass, stiffness)
 
     @cached_property
@@ -98,6 +98,11 @@ class BoundPose(ABC):
     """A binding with its parents at given positions; see :class:`Binding` for what each name means."""
 
     binding: Binding
+
+    @property
+    @abstractmethod
+    def leading(self) -> tuple[int, ...]:
+        """Shape of the poses, () for a single one."""
 
     @property
     @abstractmethod
@@ -142,12 +147,17 @@ class BoundPose(ABC):
 
     def jacobian(self, *, out: bsr_array | None = None) -> bsr_array:
         """J (d T, d N)."""
+        self._require_one_pose()
         binding, d = self.binding, self.binding.dimension
         shape = (d * len(binding), d * binding.point_count)
+        indices, indptr = binding.block_pattern
         if out is None:
-            return bsr_array((self.blocks, *binding.block_pattern), shape=shape)
-        expected = (len(binding.parents.indices), d, d)
-        if not isinstance(out, bsr_array) or out.shape != shape or out.data.shape != expected:
+            blocks = np.empty((len(indices), d, d), self.positions.dtype)
+            self._fill_blocks(blocks)
+            # Copies: scipy sorts and prunes in place, and the pattern is everybody's.
+            return bsr_array((blocks, indices.copy(), indptr.copy()), shape=shape)
+        same = isinstance(out, bsr_array) and out.shape == shape and out.data.shape == (len(indices), d, d)
+        if not (same and np.array_equal(out.indices, indices) and np.array_equal(out.indptr, indptr)):
             raise InputError("out must be a Jacobian that this binding returned before")
         self._fill_blocks(out.data)
         return out
@@ -156,20 +166,39 @@ class BoundPose(ABC):
         """Write the blocks into `out`."""
         out[...] = self.blocks
 
+    def _require_one_pose(self) -> None:
+        if self.leading:
+            raise InputError(f"x must be one pose for a matrix, got {self.leading} of them")
+
+    def _per_parent(self, name: str, value: ArrayLike) -> Array:
+        """One row per parent and pose."""
+        return self._rows(name, value, self.binding.point_count, "parent")
+
+    def _per_target(self, name: str, value: ArrayLike) -> Array:
+        """One row per target and pose."""
+        return self._rows(name, value, len(self.binding), "target")
+
+    def _rows(self, name: str, value: ArrayLike, count: int, what: str) -> Array:
+        rows = bound_rows(name, value, count, self.binding.dimension, what)
+        try:
+            return np.broadcast_to(rows, (*self.leading, *rows.shape[-2:]))
+        except ValueError:
+            poses = f"the poses {self.leading} of x" if self.leading else "the one pose of x"
+            raise InputError(f"{name} must be for {poses}, got shape {rows.shape}") from None
+
     def effective_mass(self, mass: ArrayLike) -> Array:
         """1 / sum reach^2 / m over the parents (T,)."""
-        masses, count = as_reals("mass", mass), self.binding.point_count
-        if masses.shape != (count,):
-            raise InputError(f"mass must have shape ({count},), one number per parent, got {masses.shape}")
-        require_finite("mass", masses)
-        if not (masses > 0).all():
-            raise InputError(f"mass must be positive, got {masses.min()} at index {masses.argmin()}")
         parents = self.binding.parents
-        share = self.reach**2 / masses[parents.indices]
+        share = self.reach**2 / self._masses(mass)[parents.indices]
         return np.asarray(1 / np.add.reduceat(share, parents.offsets[:-1]))
 
     def time_step(self, mass: ArrayLike, stiffness: ArrayLike) -> Array:
-        """2 sqrt(effective mass / stiffness) (T,), for springs of `stiffness` (N/m) at the bound points."""
+        """Steps (T,) for undamped springs of `stiffness` (N/m) from the bound points to fixed places.
+
+        A symplectic integrator is stable at the least of them, with all the springs at once: parents
+        that several springs share count for less in each. A bound point with parents of its own has
+        2 sqrt(effective mass / stiffness). The stiffness of the object itself comes on top.
+        """
         k = as_reals("stiffness", stiffness)
         require_finite("stiffness", k)
         if not (k > 0).all() or k.shape not in ((), (len(self.binding),)):
@@ -177,7 +206,30 @@ class BoundPose(ABC):
                 f"stiffness must be one positive number, or one for each of {len(self.binding)} targets, "
                 f"got shape {k.shape}" + (f" and least value {k.min()}" if k.size else "")
             )
-        return np.asarray(2 * np.sqrt(self.effective_mass(mass) / k))
+        parents, masses = self.binding.parents, self._masses(mass)
+        per_entry = np.broadcast_to(k, len(self.binding))[parents.group_of] * self.reach
+        # Each spring is given a share of its parents' mass, by how strongly it pulls at them.
+        pull = np.bincount(parents.indices, per_entry, minlength=self.binding.point_count)
+        share = self.reach * pull[parents.indices] / masses[parents.indices]
+        return np.asarray(2 / np.sqrt(np.add.reduceat(share, parents.offsets[:-1])))
+
+    def _masses(self, mass: ArrayLike) -> Array:
+        masses, count = as_reals("mass", mass), self.binding.point_count
+        if masses.shape != (count,):
+            raise InputError(f"mass must have shape ({count},), one number per parent, got {masses.shape}")
+        require_finite("mass", masses)
+        if not (masses > 0).all():
+            raise InputError(f"mass must be positive, got {masses.min()} at index {masses.argmin()}")
+        return masses
+
+
+def checked_rows(rows: ArrayLike, count: int) -> NDArray[np.int64]:
+    """Numbers of targets."""
+    chosen = as_integers("rows", rows)
+    if not len(chosen) or chosen.min() < 0 or chosen.max() >= count:
+        wrong = "none" if not len(chosen) else chosen.min() if chosen.min() < 0 else chosen.max()
+        raise InputError(f"rows must name some of the {count} targets, got {wrong}")
+    return chosen
 
 
 def bound_rows(name: str, value: ArrayLike, count: int, dimension: int, what: str) -> Array:

@@ -7,13 +7,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import bsr_array
 
-from ..checks import Array, as_integers
+from ..checks import Array, as_reals
 from ..errors import InputError
 from ..geometry.simplices import check_cells, locate, tet_surface
 from ..geometry.trees import TriangleTree
 from ..procrustes import Groups
-from ..procrustes.matrices import OnDegenerate
-from .binding import Binding, BoundPose, bound_rows, merged_groups
+from ..procrustes.matrices import OnDegenerate, checked_policy
+from .binding import Binding, BoundPose, bound_rows, checked_rows, merged_groups
 from .glue import Glue, bind_glue
 from .linear import linear_from_rows
 
@@ -44,7 +44,12 @@ class Embedding(Binding):
     def at(self, x: ArrayLike, *, previous: ArrayLike | None = None) -> "EmbeddingPose":
         """The embedding with its cage at x; `previous` rotations (T, d, d) settle free spin."""
         given = bound_rows("x", x, self.point_count, self.dimension, "parent")
-        before = None if previous is None else np.asarray(previous)
+        shape = (len(self), self.dimension, self.dimension)
+        before = None if previous is None else as_reals("previous", previous)
+        if before is not None and before.shape[-3:] != shape:
+            raise InputError(
+                f"previous must be rotations of shape {shape}, one per target, got {before.shape}"
+            )
         poses = tuple(
             part.at(given, previous=None if before is None else before[..., rows, :, :])
             for rows, part in self.parts
@@ -53,7 +58,7 @@ class Embedding(Binding):
 
     def take(self, rows: ArrayLike) -> "Embedding":
         """The embedding of some of the targets alone, by their numbers."""
-        chosen = as_integers("rows", rows)
+        chosen = checked_rows(rows, len(self))
         where = np.full(len(self), -1)
         parts = []
         for numbers, part in self.parts:
@@ -71,6 +76,11 @@ class EmbeddingPose(BoundPose):
 
     binding: Embedding
     poses: tuple[BoundPose, ...]
+
+    @property
+    def leading(self) -> tuple[int, ...]:
+        """Shape of the poses, () for a single one."""
+        return self.poses[0].leading
 
     @cached_property
     def positions(self) -> Array:
@@ -117,7 +127,7 @@ class EmbeddingPose(BoundPose):
         return sum(shares[1:], start=shares[0])
 
     def _split(self, f: ArrayLike) -> list[Array]:
-        given = bound_rows("f", f, len(self.binding), self.binding.dimension, "target")
+        given = self._per_target("f", f)
         return [given[..., rows, :] for rows, _ in self.binding.parts]
 
     def _merged(self, values: list[Array], rank: int) -> Array:
@@ -148,8 +158,8 @@ def embed(
 
     A point inside a cell moves with its barycentric weights, none of them negative; a point outside
     (for triangles in space: off the surface) is glued to the `parents` nearest vertices, whose weights
-    fall off smoothly, and close to the cage it hangs on the nearest point of it: so a mesh that goes
-    through the surface of its cage has no gap there.
+    fall off smoothly, and close to the cage it hangs on the surface: so a mesh that goes through the
+    surface of its cage has no gap there.
     `tolerance` is how far outside, in sizes of the cell, still counts as inside: for rounding.
     """
     try:
@@ -157,6 +167,9 @@ def embed(
     except (TypeError, ValueError):
         raise InputError("cage must be a pair (vertices, cells)") from None
     rest, simplices = check_cells(vertices, cells)
+    checked_policy(on_degenerate, min_gap)
+    if isinstance(parents, bool) or not isinstance(parents, (int, np.integer)) or parents < rest.shape[1]:
+        raise InputError(f"parents must be a whole number of at least {rest.shape[1]}, got {parents!r}")
     found, weights = locate(rest, simplices, points, tolerance=tolerance)
     targets = np.array(points, dtype=np.float64)
     if not len(targets):
@@ -168,34 +181,46 @@ def embed(
         parts.append((rows, linear_from_rows(rest, targets[rows], simplices[found[rows]], weights[rows])))
     rows = np.flatnonzero(~inside)
     if len(rows):
-        glue = _hung(rest, simplices, targets[rows], parents)
-        parts.append((rows, replace(glue, on_degenerate=on_degenerate, min_gap=min_gap)))
+        glue = _hung(rest, simplices, targets[rows], parents, on_degenerate, min_gap)
+        parts.append((rows, glue))
     return Embedding(len(rest), targets, tuple(parts), inside)
 
 
-def _hung(rest: Array, simplices: NDArray[np.int64], targets: Array, parents: int) -> Glue:
-    """Glue that hangs targets near the cage on its nearest point, so that they join on to what is inside.
+def _hung(
+    rest: Array,
+    simplices: NDArray[np.int64],
+    targets: Array,
+    parents: int,
+    on_degenerate: OnDegenerate,
+    min_gap: float | None,
+) -> Glue:
+    """Glue that hangs targets close to the cage on places of its surface, to join on to what is inside.
 
-    Farther away, by up to the size of the cells, that fades into ordinary glue: nearest points jump from
-    one side of a notch to the other, and the mesh must not tear there.
+    Each face within reach draws the place towards its own nearest point, the stronger the nearer it is,
+    with no bound on the surface itself and fading out at the size of a cell, where ordinary glue is left.
+    Faces come and go smoothly: the mesh tears neither at the surface nor in its notches.
     """
     faces = tet_surface(simplices) if simplices.shape[1] == 4 else simplices
-    face, share, distance = TriangleTree(rest, faces).closest(targets)
-    corners = rest[faces[face]]
-    size = np.linalg.norm(corners - np.roll(corners, 1, axis=1), axis=2).max(1)
-    fade = np.maximum(1 - (distance / size) ** 2, 0.0) ** 2
+    corners = rest[faces]
+    edges = np.linalg.norm(corners - np.roll(corners, 1, axis=1), axis=2)
+    reach = float(edges.max(1).mean())
     near = bind_glue(rest, targets, parents=parents, among=np.unique(simplices), falloff="smooth")
-    # The corners of the nearest face are parents too, if only to hang on.
     row, column = near.parents.group_of, near.parents.indices
-    corner_row, corner = np.repeat(np.arange(len(targets)), 3), faces[face].ravel()
+    target, face, share, distance = TriangleTree(rest, faces).within(targets, reach)
+    ratio = np.maximum(distance / reach, 1e-12) ** 2
+    pull = ((1 - np.minimum(ratio, 1.0)) / ratio) ** 2
+    # Parents are those of the frame and the corners of the faces, if only to hang on.
     count = len(rest)
-    place, where = np.unique(
-        np.concatenate([row * count + column, corner_row * count + corner]), return_inverse=True
-    )
-    weights, anchor = np.zeros(len(place)), np.zeros(len(place))
+    corner_place = (np.repeat(target, 3) * count + faces[face].ravel()).astype(np.int64)
+    place, where = np.unique(np.concatenate([row * count + column, corner_place]), return_inverse=True)
+    weights = np.zeros(len(place))
     weights[where[: len(row)]] = near.weights
-    anchor[where[len(row) :]] = share.ravel()
-    anchor = weights + fade[place // count] * (anchor - weights)
+    drawn = np.bincount(where[len(row) :], (pull[:, None] * share).ravel(), minlength=len(place))
+    total = 1 + np.bincount(target, pull, minlength=len(targets))
+    anchor = (weights + drawn) / total[place // count]
     sizes = np.bincount(place // count, minlength=len(targets))
     groups = Groups(np.concatenate([[0], np.cumsum(sizes)]), place % count)
-    return replace(bind_glue(rest, targets, indices=groups, weights=weights), anchor=anchor)
+    glue = bind_glue(
+        rest, targets, indices=groups, weights=weights, on_degenerate=on_degenerate, min_gap=min_gap
+    )
+    return replace(glue, anchor=anchor)

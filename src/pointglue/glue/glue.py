@@ -7,14 +7,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import bsr_array, csr_array
 
-from ..checks import Array, as_integers, as_reals, require_finite
+from ..checks import Array, as_array, as_integers, as_reals, require_finite
 from ..compute import run
 from ..errors import DegenerateFitError, InputError
 from ..procrustes import Groups, RestShape, RigidFit
 from ..procrustes.groups import runs
-from ..procrustes.matrices import OnDegenerate, singular_values
+from ..procrustes.matrices import OnDegenerate, checked_policy, singular_values
 from . import kernels
-from .binding import Binding, BoundPose, bound_rows, rows_product
+from .binding import Binding, BoundPose, bound_rows, checked_rows, rows_product
 from .parents import (
     LINE_GAP,
     Falloff,
@@ -27,6 +27,9 @@ from .parents import (
 )
 
 __all__ = ["Glue", "GluePose", "bind_glue"]
+
+# Blocks of a Hessian that are held before they are summed up: 300 MB.
+MOST_PAIRS = 4_000_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,7 +68,8 @@ class Glue(Binding):
         fit = self.shape.fit(given, on_degenerate="clamp", previous=previous, min_gap=self.min_gap)
         if self.on_degenerate == "raise" and fit.degenerate.any():
             raise DegenerateFitError(self._describe(fit))
-        return GluePose(self, given, fit)
+        # With anchors the positions are read again: a copy, since engines step their arrays in place.
+        return GluePose(self, given if self.anchor is None else given.copy(), fit)
 
     def gap(self, x: ArrayLike) -> Array:
         """How well the parents determine each frame (T,): 0 free spin, 2 best. Raises for no pose."""
@@ -74,7 +78,7 @@ class Glue(Binding):
 
     def take(self, rows: ArrayLike) -> "Glue":
         """The glue of some of the targets alone, by their numbers."""
-        chosen = as_integers("rows", rows)
+        chosen = checked_rows(rows, len(self))
         anchor = None if self.anchor is None else self.anchor[self.parents.take(chosen)[1]]
         shape = self.shape.take(chosen)
         return Glue(shape, self.targets[chosen], self.on_degenerate, self.min_gap, anchor)
@@ -141,6 +145,11 @@ class GluePose(BoundPose):
     fit: RigidFit
 
     @property
+    def leading(self) -> tuple[int, ...]:
+        """Shape of the poses, () for a single one."""
+        return self.fit.batch_shape[:-1]
+
+    @property
     def degenerate(self) -> Array:
         """(T,) bool: frames that the parents do not determine."""
         return self.fit.degenerate
@@ -158,8 +167,7 @@ class GluePose(BoundPose):
     def velocities(self, v: ArrayLike) -> Array:
         """J v (T, d)."""
         rates = self._per_parent("v", v)
-        dR, dt = self.fit.jvp(rates)
-        return self._with_shift(self._turned(dR) + dt, rates)
+        return self._with_shift(self.fit.apply_jvp(self.binding._fitted[:, None], rates)[..., 0, :], rates)
 
     def angular_velocities(self, v: ArrayLike) -> Array:
         """World-space angular velocities of the frames (T, 3), or (T,) in the plane."""
@@ -172,8 +180,8 @@ class GluePose(BoundPose):
     def accelerations(self, v: ArrayLike, a: ArrayLike) -> Array:
         """J a + D2[v, v] (T, d)."""
         rates = self._per_parent("v", v)
-        ddR, ddt = self.fit.second(rates, rates)
-        return np.asarray(self.velocities(self._per_parent("a", a)) + self._turned(ddR) + ddt)
+        turning = self.fit.apply_second(self.binding._fitted[:, None], rates, rates)[..., 0, :]
+        return np.asarray(self.velocities(self._per_parent("a", a)) + turning)
 
     def transfer_forces(self, f: ArrayLike, torques: ArrayLike | None = None) -> Array:
         """Forces on the parents (N, d) of forces f (T, d), and torques (T, 3), or (T,) in the plane."""
@@ -189,11 +197,12 @@ class GluePose(BoundPose):
     def blocks(self) -> Array:
         """d position / d parent (E, d, d), in the order of the entries of `binding.parents`."""
         blocks = np.empty((len(self.binding.weights), *self.binding.targets.shape[1:] * 2), self.fit.dtype)
+        self._require_one_pose()
         self._fill_blocks(blocks)
+        blocks.flags.writeable = False  # `reach` is of these
         return blocks
 
     def _fill_blocks(self, out: Array) -> None:
-        self._require_one_pose()
         self.fit.jacobian(self.binding._fitted[:, None], out=out[None])
         if self.binding._shift is not None:
             axis = np.arange(self.binding.dimension)
@@ -210,8 +219,20 @@ class GluePose(BoundPose):
     def hessian(self, f: ArrayLike) -> bsr_array:
         """(d N, d N)."""
         self._require_one_pose()
-        d, count = self.binding.dimension, self.binding.point_count
         forces = self._per_target("f", f)
+        pairs = np.cumsum(self.binding.parents.sizes**2)
+        if pairs[-1] > MOST_PAIRS:
+            # Some targets at a time: their blocks before summation take much more room than the result.
+            parts = np.split(
+                np.arange(len(pairs)), np.searchsorted(pairs, np.arange(MOST_PAIRS, pairs[-1], MOST_PAIRS))
+            )
+            chunks = (GluePose(self.binding.take(rows), self.x, self.fit.take(rows)).hessian(forces[rows])
+                      for rows in parts if len(rows))  # fmt: skip
+            total = next(chunks)
+            for chunk in chunks:
+                total = total + chunk
+            return total
+        d, count = self.binding.dimension, self.binding.point_count
         blocks = self.fit.hessian(self.binding._fitted[:, None], forces[:, None])
         order, starts, columns, indptr = self.binding._hessian_pattern
         sums = np.empty((len(columns), d, d), blocks.dtype)
@@ -224,14 +245,7 @@ class GluePose(BoundPose):
             starts,
             sums.reshape(-1, d * d),
         )
-        return bsr_array((sums, columns, indptr), shape=(d * count, d * count))
-
-    def _require_one_pose(self) -> None:
-        if self.fit.degenerate.ndim != 1:
-            raise InputError(f"x must be one pose for a matrix, got {self.fit.degenerate.shape[:-1]} of them")
-
-    def _turned(self, dR: Array) -> Array:
-        return np.asarray(np.einsum("...tij,tj->...ti", dR, self.binding._fitted))
+        return bsr_array((sums, columns.copy(), indptr.copy()), shape=(d * count, d * count))
 
     def _with_shift(self, carried: Array, rows: Array) -> Array:
         shift = self.binding._shift
@@ -251,17 +265,6 @@ class GluePose(BoundPose):
             for i, j, k in ((0, 1, 2), (1, 2, 0), (2, 0, 1)):
                 W[..., k, j], W[..., j, k] = given[..., i] / 2, -given[..., i] / 2
         return np.asarray(W @ self.fit.rotation)
-
-    def _per_parent(self, name: str, value: ArrayLike) -> Array:
-        return bound_rows(name, value, self.binding.point_count, self.binding.dimension, "parent")
-
-    def _per_target(self, name: str, value: ArrayLike) -> Array:
-        rows = bound_rows(name, value, len(self.binding), self.binding.dimension, "target")
-        if rows.ndim > 2 and rows.shape[:-1] != self.fit.batch_shape:
-            raise InputError(
-                f"{name} must be of as many poses as x, {self.fit.batch_shape[:-1]}, got {rows.shape}"
-            )
-        return rows
 
 
 def bind_glue(
@@ -302,6 +305,9 @@ def bind_glue(
         raise InputError("indices, radius and faces are three ways to choose parents: give one of them")
     if among is not None and (indices is not None or faces is not None):
         raise InputError("among narrows the search for nearest points: leave it out with indices or faces")
+    checked_policy(on_degenerate, min_gap, rest.dtype)
+    if falloff not in ("uniform", "smooth", "inverse"):
+        raise InputError(f"falloff must be 'uniform', 'smooth' or 'inverse', got {falloff!r}")
     if on_collinear not in ("widen", "raise"):
         raise InputError(f"on_collinear must be 'widen' or 'raise', got {on_collinear!r}")
     if indices is not None:
@@ -327,25 +333,22 @@ def bind_glue(
     if weights is None:
         per_entry = falloff_weights(rest, bound, groups, falloff)
     else:
-        per_entry = as_reals("weights", weights).reshape(-1)
-        if len(per_entry) != len(groups.indices):
+        given = as_reals("weights", weights)
+        shapes = {groups.indices.shape}
+        if indices is not None and not isinstance(indices, Groups):
+            shapes.add(np.shape(indices))
+        if given.shape not in shapes:
             raise InputError(
-                f"weights must hold one number per parent, {len(groups.indices)} in all, "
-                f"got shape {np.shape(weights)}"
+                f"weights must hold one number per parent, {len(groups.indices)} in all"
+                f"{', shaped as indices' if len(shapes) > 1 else ''}, got shape {given.shape}"
             )
-        if indices is not None:
-            per_entry = per_entry[order]
+        per_entry = given.reshape(-1) if indices is None else given.reshape(-1)[order]
     shape = RestShape(rest, per_entry, groups=groups)
     if indices is not None or radius is not None or weights is not None:  # others are chosen to make one
         gap = shape.fit(rest, on_degenerate="clamp").gap
         refuse_lines(gap, groups, np.arange(len(bound)), LINE_GAP, "Choose, or weigh, some off that line.")
-    return Glue(shape, bound, _checked_policy(on_degenerate), min_gap)
-
-
-def _checked_policy(on_degenerate: OnDegenerate) -> OnDegenerate:
-    if on_degenerate not in ("raise", "clamp"):
-        raise InputError(f"on_degenerate must be 'raise' or 'clamp', got {on_degenerate!r}")
-    return on_degenerate
+    bound.flags.writeable = False
+    return Glue(shape, bound, on_degenerate, min_gap)
 
 
 def _rows(name: str, value: ArrayLike) -> Array:
@@ -369,7 +372,7 @@ def _named_parents(indices: ArrayLike | Groups, targets: int, points: int, least
     if isinstance(indices, Groups):
         groups = indices
     else:
-        rows = np.asarray(indices)
+        rows = as_array("indices", indices)
         if rows.ndim != 2 or len(rows) != targets or rows.shape[1] < 1:
             raise InputError(f"indices must be Groups or have shape ({targets}, k), got shape {rows.shape}")
         groups = Groups(np.arange(len(rows) + 1) * rows.shape[1], as_integers("indices", rows.ravel()))

@@ -47,13 +47,22 @@ class Joint:
         """Number of joints."""
         return len(self.frames)
 
-    def at(self, x: ArrayLike, y: ArrayLike, *, rotations: ArrayLike | None = None) -> "JointPose":
+    def at(
+        self,
+        x: ArrayLike,
+        y: ArrayLike,
+        *,
+        rotations: ArrayLike | None = None,
+        previous: "JointPose | None" = None,
+    ) -> "JointPose":
         """The joints with their parents at x and y.
 
         The equations are components of phi - psi along the joints' axes, turned by `rotations`
-        (Q, 3, 3): by default as the first side is turned now. The derivatives hold those fixed.
+        (Q, 3, 3): by default as the first side is turned now. The derivatives hold those fixed, so pass
+        the same ones all through a solve. `previous` settles the spin of frames that are left free.
         """
-        sides = self.first.at(x), self.second.at(y)
+        before = (None, None) if previous is None else (previous.first.rotations, previous.second.rotations)
+        sides = self.first.at(x, previous=before[0]), self.second.at(y, previous=before[1])
         if rotations is None:
             turns = sides[0].rotations[:: _POINTS[self.kind]]
         else:
@@ -61,6 +70,8 @@ class Joint:
             if turns.shape != self.frames.shape:
                 raise InputError(f"rotations must have shape {self.frames.shape}, got {turns.shape}")
             require_finite("rotations", turns)
+            if np.abs(np.swapaxes(turns, 1, 2) @ turns - np.eye(3)).max() > 1e-6:
+                raise InputError("rotations must hold rotations, got other matrices")
         return JointPose(self, *sides, turns)
 
 
@@ -75,7 +86,7 @@ class JointPose:
 
     @property
     def gaps(self) -> Array:
-        """phi(x) - psi(y) of every joint's points (Q, points, 3), in metres."""
+        """phi(x) - psi(y) of every joint's points (Q, points, 3), in metres: all zero when it is closed."""
         return (self.first.positions - self.second.positions).reshape(len(self.joint), -1, 3)
 
     @cached_property
@@ -94,7 +105,11 @@ class JointPose:
 
     @cached_property
     def residual(self) -> Array:
-        """c (rows,): 3, 5 or 6 numbers a joint, in metres; zero when it is closed."""
+        """c (rows,): 3, 5 or 6 numbers a joint, in metres; zero when it is closed.
+
+        It is also zero where one side of a hinge or weld is turned over by half a turn: look at `gaps`
+        to tell, if a joint may have been that far open.
+        """
         return np.asarray(self.directions @ self.gaps.ravel())
 
     def jacobians(self) -> tuple[csr_array, csr_array]:
@@ -141,6 +156,8 @@ def bind_joint(
     """
     if kind not in _EQUATIONS:
         raise InputError(f"kind must be 'ball', 'hinge' or 'weld', got {kind!r}")
+    if not isinstance(among, tuple | list) or len(among) != 2:
+        raise InputError(f"among must be a pair, the rows that either side may take or None, got {among!r}")
     places = np.atleast_2d(as_reals("at", at))
     if places.ndim != 2 or places.shape[1] != 3 or not len(places):
         raise InputError(f"at must have shape (Q, 3) or (3,), got shape {np.shape(at)}")
@@ -151,6 +168,7 @@ def bind_joint(
         bind_glue(rest, places, parents=parents, among=rows).parents
         for rest, rows in zip(rests, among, strict=True)
     ]
+    _refuse_shared(rests, groups)
     # Far enough apart to define an axis as sharply as the parents define the frame.
     reach = np.mean([_spread(*side) for side in zip(rests, groups, strict=True)], axis=0)
     offsets = np.stack([np.zeros((len(places), 3)), frames[:, :, 0], frames[:, :, 1]], axis=1)
@@ -162,9 +180,25 @@ def bind_joint(
     return Joint(kind, sides[0], sides[1], frames)
 
 
+def _refuse_shared(rests: tuple[ArrayLike, ArrayLike], groups: list[Groups]) -> None:
+    """Raise where both sides of a joint within one array hang on the same points: nothing would be joined."""
+    if np.shape(rests[0]) != np.shape(rests[1]) or not np.array_equal(np.asarray(rests[0]), rests[1]):
+        return
+    count = len(np.asarray(rests[0]))
+    first, second = (side.group_of * count + side.indices for side in groups)
+    shared = np.intersect1d(first, second)
+    if len(shared):
+        joint, point = divmod(int(shared[0]), count)
+        raise InputError(
+            f"both sides of joint {joint} take point {point} as a parent: say by among=(rows, rows) which "
+            f"points belong to which side"
+        )
+
+
 def _frames(axis: ArrayLike, count: int) -> Array:
     """Right-handed axes in columns (count, 3, 3), the first along `axis`."""
     given = as_reals("axis", axis).astype(np.float64)
+    given = given / max(float(np.abs(given).max(initial=0.0)), 1e-300)  # its length may overflow when squared
     if given.shape not in ((3,), (count, 3)):
         raise InputError(f"axis must have shape (3,) or ({count}, 3), got shape {given.shape}")
     require_finite("axis", given)

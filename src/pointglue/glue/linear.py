@@ -7,11 +7,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import bsr_array, csr_array
 
-from ..checks import Array, as_integers, as_reals, require_finite
+from ..checks import Array, as_array, as_integers, as_reals, require_finite
 from ..errors import InputError
 from ..geometry.simplices import barycentric, check_cells
 from ..procrustes import Groups, RestShape
-from .binding import Binding, BoundPose, bound_rows, rows_product
+from .binding import Binding, BoundPose, bound_rows, checked_rows, rows_product
 
 __all__ = ["LinearBinding", "LinearPose", "bind_linear"]
 
@@ -48,11 +48,12 @@ class LinearBinding(Binding):
 
     def at(self, x: ArrayLike, *, previous: ArrayLike | None = None) -> "LinearPose":
         """The binding with its parents at x; it needs no `previous` rotations."""
-        return LinearPose(self, bound_rows("x", x, self.point_count, self.dimension, "parent"))
+        # A copy: engines step their arrays in place.
+        return LinearPose(self, bound_rows("x", x, self.point_count, self.dimension, "parent").copy())
 
     def take(self, rows: ArrayLike) -> "LinearBinding":
         """The binding of some of the targets alone, by their numbers."""
-        chosen = as_integers("rows", rows)
+        chosen = checked_rows(rows, len(self))
         groups, entries = self.parents.take(chosen)
         return LinearBinding(self.rest, self.targets[chosen], groups, self.weights[entries])
 
@@ -63,6 +64,11 @@ class LinearPose(BoundPose):
 
     binding: LinearBinding
     x: Array
+
+    @property
+    def leading(self) -> tuple[int, ...]:
+        """Shape of the poses, () for a single one."""
+        return self.x.shape[:-2]
 
     @cached_property
     def positions(self) -> Array:
@@ -101,17 +107,14 @@ class LinearPose(BoundPose):
 
     def transfer_forces(self, f: ArrayLike) -> Array:
         """J^T f (N, d)."""
-        binding = self.binding
-        return rows_product(binding.matrix.T, bound_rows("f", f, len(binding), binding.dimension, "target"))
+        return rows_product(self.binding.matrix.T, self._per_target("f", f))
 
     def hessian(self, f: ArrayLike) -> bsr_array:
         """Zero (d N, d N)."""
-        bound_rows("f", f, len(self.binding), self.binding.dimension, "target")
+        self._require_one_pose()
+        self._per_target("f", f)
         d, size = self.binding.dimension, self.binding.dimension * self.binding.point_count
         return bsr_array((size, size), blocksize=(d, d))
-
-    def _per_parent(self, name: str, value: ArrayLike) -> Array:
-        return bound_rows(name, value, self.binding.point_count, self.binding.dimension, "parent")
 
 
 def bind_linear(
@@ -141,7 +144,7 @@ def bind_linear(
             k = int(np.flatnonzero(np.isnan(values).any(1))[0])
             raise InputError(f"target {k} has no coordinates: its parents {cells[k].tolist()} are flat")
         return linear_from_rows(rest, bound, cells, values)
-    cells, values = np.asarray(indices), as_reals("weights", weights)
+    cells, values = as_array("indices", indices), as_reals("weights", weights)
     require_finite("weights", values)
     if cells.ndim != 2 or len(cells) != count or values.shape != cells.shape:
         raise InputError(

@@ -1,5 +1,6 @@
 """Which points carry a target: the nearest ones, as many as it takes to determine a frame."""
 
+from numbers import Real
 from typing import Literal
 
 import numpy as np
@@ -7,7 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 from scipy.spatial import cKDTree
 
-from ..checks import Array
+from ..checks import Array, as_array
 from ..errors import DegenerateFitError, InputError
 from ..procrustes import Groups, RestShape
 from ..procrustes.groups import runs
@@ -23,7 +24,8 @@ OnCollinear = Literal["widen", "raise"]
 SAFE_GAP = 0.02
 # Below this they are a line but for rounding of the coordinates, and make no frame at all.
 LINE_GAP = 1e-6
-MOST_PARENTS = 128
+# How far the search for points off a line goes, before it gives up.
+MOST_PARENTS = 4096
 
 
 def rest_gap(rest: Array, groups: Groups, weights: Array) -> Array:
@@ -70,7 +72,13 @@ def choose_parents(
             return groups
         safe = gap >= SAFE_GAP
         if wanted == most:  # less than safe will do in the end, if it is a frame at all
-            refuse_lines(gap, groups, waiting, LINE_GAP, "There are no points off the line nearby.")
+            refuse_lines(
+                gap,
+                groups,
+                waiting,
+                LINE_GAP,
+                f"There are no points off the line among the nearest {most}: name parents by indices=.",
+            )
             safe[:] = True
         rows = np.flatnonzero(safe)
         if len(rows):
@@ -81,7 +89,7 @@ def choose_parents(
 
 def adjacency(faces: ArrayLike, count: int) -> csr_array:
     """Which of the `count` points share an edge of the faces (m, k), each counted as its own neighbour."""
-    cells = np.asarray(faces)
+    cells = as_array("faces", faces)
     if cells.ndim != 2 or cells.shape[1] < 3 or cells.dtype.kind not in "iu" or not cells.size:
         raise InputError(f"faces must be whole numbers of shape (m, 3), got {cells.dtype} {cells.shape}")
     if cells.min() < 0 or cells.max() >= count:
@@ -128,7 +136,7 @@ def _nearest(rest: Array, targets: Array, patch: csr_array, wanted: int) -> Grou
 
 def parents_within(rest: Array, targets: Array, radius: float) -> Groups:
     """All points within `radius` of each target."""
-    if not (isinstance(radius, (int, float, np.floating)) and np.isfinite(radius) and radius > 0):
+    if isinstance(radius, bool) or np.ndim(radius) or not isinstance(radius, Real) or not 0 < radius < np.inf:
         raise InputError(f"radius must be a positive length, got {radius!r}")
     lists = cKDTree(rest).query_ball_point(targets, radius, workers=-1, return_sorted=True)
     sizes = np.array([len(part) for part in lists])
@@ -153,7 +161,5 @@ def falloff_weights(rest: Array, targets: Array, groups: Groups, kind: Falloff) 
         # Next to nothing at the farthest parent, so that it makes no difference when another takes its
         # place; not nothing, since the others alone may make no frame.
         return np.asarray((1 - ratio**2) ** 2 + 1e-3)
-    if kind == "inverse":
-        # The nearest weighs at most a hundred times the farthest: a frame needs more than one point.
-        return np.asarray(1 / (ratio**2 + 0.01))
-    raise InputError(f"falloff must be 'uniform', 'smooth' or 'inverse', got {kind!r}")
+    # Inverse: the nearest weighs at most a hundred times the farthest, as a frame needs more than one point.
+    return np.asarray(1 / (ratio**2 + 0.01))

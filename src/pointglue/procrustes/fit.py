@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from ..checks import Array, as_reals, require_finite
 from ..compute import run
@@ -106,12 +106,7 @@ class RigidFit:
 
     def apply(self, p: ArrayLike) -> Array:
         """Carry points p (..., m, d), or one point (d,), from the rest space to the current space."""
-        rows, single = self._rows("p", p)
-        d, m = self.rest.dimension, rows.shape[1]
-        carried = np.empty((len(self._R), m, 3), self.dtype)
-        run(kernels.carry, len(carried), 1 + 65536 // m, self.rest._centroid, self._R, self._t, rows, carried)
-        result = carried.reshape(*self.batch_shape, m, 3)[..., :d]
-        return result[..., 0, :] if single else result
+        return self._carried(p, self._R, self._t)
 
     def jvp(self, d_points: ArrayLike) -> tuple[Array, Array]:
         """Rates (dR, dtranslation) when the points move at rate `d_points`."""
@@ -129,6 +124,29 @@ class RigidFit:
         gA = np.empty_like(self._R)
         run(kernels.turns, len(gA), 4096, self._R, self._compliance, self._g_rotation(g_rotation, gt), gA)
         return self._spread(gA, gt)
+
+    def apply_jvp(self, p: ArrayLike, d_points: ArrayLike) -> Array:
+        """Rates of ``apply(p)`` when the points move at rate `d_points`: :meth:`jacobian` times them."""
+        rates = self._per_point("d_points", d_points)
+        dR, dt = np.empty_like(self._R), np.empty_like(self._t)
+        run(kernels.jvp, len(dR), 4096, rates, *self._group_arrays, self._R, self._compliance, dR, dt)
+        return self._carried(p, dR, dt)
+
+    def apply_second(self, p: ArrayLike, d1: ArrayLike, d2: ArrayLike) -> Array:
+        """Second derivative of ``apply(p)`` along the rates d1 and d2 of the points."""
+        return self._carried(p, self._second(d1, d2), np.zeros_like(self._t))
+
+    def _carried(self, p: ArrayLike, R: Array, t: Array) -> Array:
+        """R (p - rest centroid) + t, shaped like `apply`, for R and t that need not be of a rigid motion.
+
+        Arms from the centroid, not from the origin, keep their digits wherever the shape is.
+        """
+        rows, single = self._rows("p", p)
+        d, m = self.rest.dimension, rows.shape[1]
+        out = np.empty((len(R), m, 3), self.dtype)
+        run(kernels.carry, len(out), 1 + 65536 // m, self.rest._centroid, R, t, rows, out)
+        result = out.reshape(*self.batch_shape, m, 3)[..., :d]
+        return result[..., 0, :] if single else result
 
     def apply_vjp(self, p: ArrayLike, g: ArrayLike) -> Array:
         """Gradient of ``sum_j g_j . apply(p_j)`` by the points: :meth:`jacobian` transposed, times g.
@@ -190,6 +208,11 @@ class RigidFit:
 
     def second(self, d1: ArrayLike, d2: ArrayLike) -> tuple[Array, Array]:
         """Second derivative of (R, translation) along the rates d1 and d2 of the points; symmetric."""
+        ddR = self._second(d1, d2)
+        return self._public(ddR, 3, 3), self._public(-self._rotated_rest_centroid(ddR), 3)
+
+    def _second(self, d1: ArrayLike, d2: ArrayLike) -> Array:
+        """Second derivative of R, flat."""
         rates1, rates2 = self._per_point("d1", d1), self._per_point("d2", d2)
         ddR = np.empty_like(self._R)
         run(
@@ -204,7 +227,20 @@ class RigidFit:
             self._compliance,
             ddR,
         )
-        return self._public(ddR, 3, 3), self._public(-self._rotated_rest_centroid(ddR), 3)
+        return ddR
+
+    def take(self, rows: NDArray[np.int64]) -> "RigidFit":
+        """The fits of some of the groups of one pose, by their numbers."""
+        return RigidFit(
+            rest=self.rest.take(rows),
+            batch_shape=(len(rows),),
+            dtype=self.dtype,
+            min_gap=self.min_gap,
+            degenerate=self.degenerate[rows],
+            _R=self._R[rows],
+            _t=self._t[rows],
+            _A=self._A[rows],
+        )
 
     def hessian(self, p: ArrayLike, g: ArrayLike) -> Array:
         """Hessian of ``sum_j g_j . apply(p_j)`` by the points: blocks (..., n, n, d, d), rows i, columns j.
