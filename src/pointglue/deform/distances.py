@@ -155,12 +155,15 @@ class _Cache:
         """Keep the distances; the file appears when it is complete."""
         if self.folder is None:
             return
-        self.folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=self.folder, delete=False) as file:
-            try:
-                np.save(file, distance)
-                file.close()
-                os.replace(file.name, self._path(handle))
-            except BaseException:
-                os.unlink(file.name)
-                raise
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            with tempfile.NamedTemporaryFile(dir=self.folder, delete=False) as file:
+                try:
+                    np.save(file, distance)
+                    file.close()
+                    os.replace(file.name, self._path(handle))
+                except BaseException:
+                    os.unlink(file.name)
+                    raise
+        except OSError as error:
+            raise InputError(f"cache {self.folder} cannot be written: {error}") from error

@@ -212,6 +212,6 @@ def _meets_triangle(corners, k, ox, oy, oz, dx, dy, dz):
         return False
     # Coordinates of the hit in the triangle, by determinants with the direction.
     cx, cy, cz = sy * dz - sz * dy, sz * dx - sx * dz, sx * dy - sy * dx
-    a = (vx * cx + vy * cy + vz * cz) / slope
-    b = -(ux * cx + uy * cy + uz * cz) / slope
+    a = -(vx * cx + vy * cy + vz * cz) / slope
+    b = (ux * cx + uy * cy + uz * cz) / slope
     return a >= -SEAM and b >= -SEAM and a + b <= 1.0 + SEAM

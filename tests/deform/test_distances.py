@@ -1,0 +1,191 @@
+"""Distances inside a shape: visibility, ways along edges, odd meshes, and the cache."""
+
+import numpy as np
+import pytest
+import scipy.sparse.csgraph as csgraph
+from scipy.spatial.transform import Rotation
+
+from pointglue.deform import HandleDeformer, inside_distances
+from pointglue.errors import InputError, PointglueWarning
+from pointglue.geometry import shapes
+from pointglue.geometry.trees import TriangleTree
+
+
+def slow_visible(vertices, faces, eye):
+    """By solving for the crossing of every segment with every triangle."""
+    visible = np.ones(len(vertices), bool)
+    for v, target in enumerate(vertices):
+        for face in faces:
+            if (np.linalg.norm(vertices[face] - target, axis=1) == 0).any():
+                continue
+            a, b, c = vertices[face]
+            M = np.stack([b - a, c - a, eye - target], axis=1)
+            if abs(np.linalg.det(M)) < 1e-14:
+                continue
+            s, t, r = np.linalg.solve(M, eye - a)
+            if s >= -1e-9 and t >= -1e-9 and s + t <= 1 + 1e-9 and 1e-9 < r < 1 - 1e-9:
+                visible[v] = False
+                break
+    return visible
+
+
+def slow_distances(vertices, faces, eye):
+    """All pairs by the plain algorithm of the paper: a dense graph with the handle as a node."""
+    count = len(vertices)
+    graph = np.full((count + 1, count + 1), np.inf)
+    for a, b in np.concatenate([faces[:, [0, 1]], faces[:, [1, 2]], faces[:, [2, 0]]]):
+        graph[a, b] = graph[b, a] = np.linalg.norm(vertices[a] - vertices[b])
+    seen = slow_visible(vertices, faces, eye)
+    graph[count, :count][seen] = np.linalg.norm(vertices[seen] - eye, axis=1)
+    return csgraph.dijkstra(csgraph.csgraph_from_dense(graph, null_value=np.inf), indices=count)[:count]
+
+
+def two_legs():
+    """A body with two legs side by side, as one closed surface: boxes of a lattice, without inner walls."""
+    filled = {(x, 2, z) for x in range(5) for z in range(2)}
+    filled |= {(x, y, z) for x in (0, 4) for y in (0, 1) for z in range(2)}
+    corners, quads = {}, []
+    for cell in sorted(filled):
+        for axis in range(3):
+            for side in (0, 1):
+                beside = list(cell)
+                beside[axis] += 2 * side - 1
+                if tuple(beside) in filled:
+                    continue
+                u, w = (axis + 1) % 3, (axis + 2) % 3
+                quad = []
+                for du, dw in ((0, 0), (1, 0), (1, 1), (0, 1)):
+                    corner = list(cell)
+                    corner[axis] += side
+                    corner[u] += du
+                    corner[w] += dw
+                    quad.append(corners.setdefault(tuple(corner), len(corners)))
+                quads.append(quad if side else quad[::-1])
+    quads = np.array(quads)
+    return np.array(list(corners), float), np.concatenate([quads[:, [0, 1, 2]], quads[:, [0, 2, 3]]])
+
+
+LEG = np.array([0.523, 0.411, 1.137])  # inside the first leg, in no plane of the lattice
+
+
+def test_visibility_by_brute_force(rng):
+    vertices, faces = two_legs()
+    tree = TriangleTree(vertices, faces)
+    for eye in (LEG, [2.41, 2.63, 0.92], [7.1, 5.3, 3.7], *rng.uniform(0, 5, (5, 3))):
+        hidden = tree.blocked(eye, np.arange(len(vertices)))
+        np.testing.assert_array_equal(~hidden, slow_visible(vertices, faces, np.asarray(eye)))
+
+
+def test_distances_against_the_paper_s_algorithm(rng):
+    vertices, faces = two_legs()
+    handles = np.array([LEG, [2.41, 2.63, 0.92], [4.61, 0.32, 1.23]])
+    distances = inside_distances(vertices, faces, handles)
+    for handle, row in zip(handles, distances, strict=True):
+        np.testing.assert_allclose(row, slow_distances(vertices, faces, handle), atol=1e-12)
+
+
+def test_the_other_leg_is_far_away():
+    vertices, faces = two_legs()
+    other = (vertices[:, 0] >= 4) & (vertices[:, 1] <= 1)
+    straight = np.linalg.norm(vertices - LEG, axis=1)
+    inside = inside_distances(vertices, faces, LEG[None])[0]
+    assert (inside >= straight - 1e-12).all()
+    assert inside[other].min() > 1.5 * straight[other].min()
+    handles = np.array([LEG, [4.5, 0.4, 1.1], [2.5, 2.5, 1.0], [0.5, 2.5, 1.0], [4.5, 2.5, 1.0]])
+    moved = handles + np.array([[0.0, 0, 1.5], *np.zeros((4, 3))])
+    drift = {
+        distance: np.abs(
+            HandleDeformer((vertices, faces), handles, distance=distance).deform(moved) - vertices
+        )[other].max()
+        for distance in ("inside", "euclidean")
+    }
+    assert drift["inside"] < 0.7 * drift["euclidean"]
+
+
+def test_a_handle_on_the_surface_or_on_a_vertex(rng):
+    vertices, faces = shapes.box((2.0, 2.0, 2.0), (4, 4, 4))
+    on_face, on_vertex = vertices[faces[3]].mean(0), vertices[7]
+    distances = inside_distances(vertices, faces, np.stack([on_face, on_vertex]))
+    # The box is convex: everything is in sight.
+    np.testing.assert_allclose(distances[0], np.linalg.norm(vertices - on_face, axis=1), atol=1e-12)
+    np.testing.assert_allclose(distances[1], np.linalg.norm(vertices - on_vertex, axis=1), atol=1e-12)
+    assert distances[1][7] == 0.0
+
+
+def test_triangle_soup_is_welded():
+    vertices, faces = two_legs()
+    soup, loose = vertices[faces].reshape(-1, 3), np.arange(3 * len(faces)).reshape(-1, 3)
+    distances = inside_distances(soup, loose, LEG[None])[0]
+    np.testing.assert_allclose(distances, inside_distances(vertices, faces, LEG[None])[0][faces.ravel()])
+
+
+def test_open_and_non_manifold_meshes():
+    vertices, faces = two_legs()
+    opened = faces[~(vertices[faces][:, :, 1] == 0).all(1)]  # soles removed
+    fin = np.concatenate([opened, [[0, 1, len(vertices) - 1]]])  # a third triangle on an edge
+    for cells in (opened, fin):
+        used = np.unique(cells)
+        distances = inside_distances(vertices, cells, LEG[None])[0]
+        assert np.isfinite(distances).all()
+        assert (distances >= np.linalg.norm(vertices - LEG, axis=1) - 1e-12).all()
+        assert len(used) <= len(vertices)
+
+
+def test_unreachable_parts_fall_back_and_say_so():
+    """A box within a box within a box: from outside the second, the innermost cannot be reached."""
+    outer, faces = shapes.box((4.0, 4.0, 4.0), (4, 4, 4))
+    inner, inner_faces = shapes.box((1.0, 1.0, 1.0), (2, 2, 2))
+    core, core_faces = shapes.box((0.3, 0.3, 0.3), (1, 1, 1))
+    vertices = np.concatenate([outer, inner, core])
+    cells = np.concatenate([faces, inner_faces + len(outer), core_faces + len(outer) + len(inner)])
+    handle = np.array([1.2, 0.1, 0.2])
+    with pytest.warns(PointglueWarning, match=r"handles \[0\] cannot reach all parts of the mesh"):
+        distances = inside_distances(vertices, cells, handle[None])[0]
+    hidden = slice(len(outer) + len(inner), None)
+    reached = vertices[: hidden.start]
+    for vertex, distance in zip(vertices[hidden], distances[hidden], strict=True):
+        gap = np.linalg.norm(reached - vertex, axis=1)
+        nearest = np.flatnonzero(gap < gap.min() + 1e-9)  # the boxes are regular: there may be several
+        assert np.isclose(distance, distances[nearest] + gap.min()).any()
+
+
+def test_a_walled_in_handle_is_an_error():
+    """Two cubes about the handle, turned against each other: each hides the corners of the other."""
+    cube, faces = shapes.box((1.0, 1.0, 1.0), (1, 1, 1))
+    other = cube @ Rotation.from_rotvec([0.61, 0.55, 0.2]).as_matrix().T
+    vertices, cells = np.concatenate([1.3 * cube, 1.3 * other]), np.concatenate([faces, faces + 8])
+    handle = np.array([0.013, 0.021, 0.017])
+    assert not slow_visible(vertices, cells, handle).any()
+    with pytest.raises(InputError, match=r"handle 0 at \[0.013, 0.021, 0.017\] sees no vertex of the mesh"):
+        inside_distances(vertices, cells, handle[None])
+
+
+def test_the_cache_is_used_keyed_by_content_and_survives_damage(tmp_path, monkeypatch):
+    vertices, faces = two_legs()
+    handles = np.array([LEG, [2.4, 2.6, 0.9]])
+    folder = tmp_path / "new" / "cache"
+    first = inside_distances(vertices, faces, handles, cache=folder)
+    files = sorted(folder.iterdir())
+    assert len(files) == 2
+    calls = []
+    original = TriangleTree.blocked
+    monkeypatch.setattr(TriangleTree, "blocked", lambda *a: calls.append(1) or original(*a))
+    np.testing.assert_array_equal(inside_distances(vertices, faces, handles, cache=folder), first)
+    assert not calls
+    more = inside_distances(vertices, faces, np.concatenate([handles, [[4.5, 0.5, 1.0]]]), cache=folder)
+    assert len(calls) == 1  # only the new handle
+    np.testing.assert_array_equal(more[:2], first)
+    inside_distances(vertices * 1.0001, faces, handles, cache=folder)
+    assert len(calls) == 3  # another mesh
+    files[0].write_bytes(files[0].read_bytes()[:50])
+    np.testing.assert_array_equal(inside_distances(vertices, faces, handles, cache=folder), first)
+    assert len(calls) == 4  # the damaged one, worked out and written again
+    assert not [path for path in folder.iterdir() if path.suffix != ".npy"]
+
+
+def test_a_cache_that_cannot_be_written_is_an_error_with_its_name(tmp_path):
+    vertices, faces = two_legs()
+    file = tmp_path / "file"
+    file.write_text("not a folder")
+    with pytest.raises(InputError, match=r"cache .*file"):
+        inside_distances(vertices, faces, LEG[None], cache=file)
