@@ -69,8 +69,8 @@ def main(picture):
     # A copy of the hooks: the arrays in `data` are the engine's own memory, and move on with it.
     end = np.flatnonzero(rest[free, 0] > 0.99 * LENGTH)
     glue = pg.bind_glue(rest[free], hooks.copy(), parents=len(end), among=end)
-    # The stiffest springs that bear the step; they share parents, so all three count as one at each point.
-    stiffness = (glue.time_step(rest[free], mass, len(glue)).min() / (SPARE * DT)) ** 2
+    # The stiffest springs that bear the step, all three at once.
+    stiffness = (glue.time_step(rest[free], mass, 1.0).min() / (SPARE * DT)) ** 2
     damping = stiffness * SPARE * DT / 2  # half of critical
 
     velocity, worst = np.zeros(6), np.zeros(3)
@@ -96,7 +96,7 @@ def main(picture):
         worst = np.maximum(worst, [*np.linalg.norm(unmatched, axis=1), apart])
         mujoco.mj_step2(model, data)
 
-    bound = pose.time_step(mass, len(glue) * stiffness).min()
+    bound = pose.time_step(mass, stiffness).min()
     sag = (rest - data.flexvert_xpos)[:, 1].max()
     off = np.linalg.norm(forces.sum(0) - weight) / np.linalg.norm(weight)
     print(f"springs of {stiffness:.0f} N/m bear steps of {1e3 * bound:.2f} ms, and have {1e3 * DT:.2f} ms")

@@ -155,11 +155,15 @@ def falloff_weights(rest: Array, targets: Array, groups: Groups, kind: Falloff) 
     if kind == "uniform":
         return np.ones(len(groups.indices))
     distance = np.linalg.norm(rest[groups.indices] - targets[groups.group_of], axis=1)
-    farthest = np.maximum.reduceat(distance, groups.offsets[:-1])[groups.group_of]
-    ratio = np.divide(distance, farthest, out=np.zeros_like(distance), where=farthest > 0)
+    starts = groups.offsets[:-1]
+    farthest = np.maximum.reduceat(distance, starts)[groups.group_of]
     if kind == "smooth":
         # Next to nothing at the farthest parent, so that it makes no difference when another takes its
         # place; not nothing, since the others alone may make no frame.
-        return np.asarray((1 - ratio**2) ** 2 + 1e-3)
+        nearest = np.minimum.reduceat(distance, starts)[groups.group_of]
+        span = farthest - nearest
+        place = np.divide(distance - nearest, span, out=np.zeros_like(span), where=span > 0)
+        return np.asarray((1 - place**2) ** 2 + 1e-6)
+    ratio = np.divide(distance, farthest, out=np.zeros_like(distance), where=farthest > 0)
     # Inverse: the nearest weighs at most a hundred times the farthest, as a frame needs more than one point.
     return np.asarray(1 / (ratio**2 + 0.01))
