@@ -212,6 +212,35 @@ def test_damping_holds_back_and_lets_go(rng):
     np.testing.assert_allclose(M, free, atol=1e-6)  # and arrives in the end
 
 
+@pytest.mark.parametrize("scale", [1e-9, 1.0, 1e9])
+@pytest.mark.parametrize("mode", [{}, {"stretch": 1.0}, {"damping": 1e-3}])
+def test_every_scale_and_high_falloff(rng, scale, mode):
+    """No overflow: weights go with distances to the power of 40."""
+    x, p = rng.standard_normal((100, 3)), rng.standard_normal((6, 3))
+    q = p + 0.2 * rng.standard_normal(p.shape)
+    deformer = HandleDeformer(scale * x, scale * p, falloff=20.0, **mode)
+    pose = deformer.at(scale * q)
+    assert np.isfinite(pose.positions).all()
+    assert np.isfinite(pose.jvp(q)).all()
+    if not mode.get("damping"):
+        same = HandleDeformer(x, p, falloff=20.0, **mode).deform(q)
+        np.testing.assert_allclose(pose.positions / scale, same, atol=1e-9)
+
+
+def test_nothing_moves_with_the_arrays_it_was_made_of(rng):
+    x, p = rng.standard_normal((50, 3)), rng.standard_normal((5, 3))
+    q, moved = p + 0.1, x.copy()
+    deformer = HandleDeformer(moved, p)
+    pose, expected = deformer.at(q), deformer.deform(q)
+    moved += 1
+    p += 1
+    q += 1
+    np.testing.assert_allclose(pose.positions, expected, atol=1e-15)
+    for array in (pose.rotations, pose.scales, deformer.points, deformer.handles):
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = 0
+
+
 def test_normals_turn_along(scene, rng):
     x, p, q = scene
     pose = HandleDeformer(x, p, stretch=0.5).at(q)
@@ -328,6 +357,10 @@ BAD = {
     "previous": (
         lambda: HandleDeformer(X, P).deform(P, previous=P),
         r"previous must have shape \(10, 3, 3\)",
+    ),
+    "previous mirror": (
+        lambda: HandleDeformer(X, P).deform(P, previous=np.tile(-np.eye(3), (10, 1, 1))),
+        r"previous\[0\] is no rotation",
     ),
     "out": (lambda: HandleDeformer(X, P).deform(P, out=np.empty((9, 3))), "out must be a contiguous"),
     "g": (lambda: HandleDeformer(X, P).vjp(P, P), r"g must have shape \(10, 3\)"),

@@ -65,6 +65,8 @@ class HandleDeformer:
     ) -> None:
         self.points, self.faces = _shape(shape)
         self.handles = _handles(handles, self.points)
+        for given in (self.points, self.handles):
+            given.flags.writeable = False  # what follows from them is worked out once
         self.falloff = _number("falloff", falloff, 0.0, np.inf)
         self.stretch = _number("stretch", stretch, -1e-300, 1.0 + 1e-12)
         self.damping = _number("damping", damping, -1e-300, np.inf)
@@ -140,7 +142,8 @@ class HandleDeformer:
             others = self._W.transpose(0, 2, 1).reshape(-1, handles)[:count] @ orientation
             own = self._own * orientation[self._heads]
             self._trace += self.dimension * (self._factor * others + own)
-        self._damp = self.damping * self._factor * self._inverse_others
+        # Bounded, since far handles of high fall-off have weights beyond any number.
+        self._damp = self.damping * self._factor * np.minimum(self._inverse_others, 1e150)
 
     @property
     def dimension(self) -> int:
@@ -164,6 +167,8 @@ class HandleDeformer:
         before = self._previous(previous)
         A, shift = self._moments(q, Z)
         R, scale, degenerate = self._solve(A, before, np.arange(len(A)))
+        for result in (R, scale):
+            result.flags.writeable = False  # the derivatives are of these
         return HandlePose(self, q, A, shift, before, R, scale, degenerate)
 
     def deform(
@@ -318,10 +323,7 @@ class HandleDeformer:
             given = as_reals("rotations", rotations)
             if given.shape != (count, d, d):
                 raise InputError(f"rotations must have shape {(count, d, d)}, got shape {given.shape}")
-            off = np.abs(np.swapaxes(given, 1, 2) @ given - np.eye(d)).max((1, 2))
-            bad = ~(off < 1e-6) | ~(np.linalg.det(given) > 0)
-            if bad.any():
-                raise InputError(f"rotations[{int(bad.argmax())}] is no rotation: {given[bad.argmax()]}")
+            check_rotations("rotations", given)
             full[:, :d, :d] = given
         return np.ascontiguousarray((self._orientation[:, None, None] * full).reshape(count, 9))
 
@@ -335,7 +337,7 @@ class HandleDeformer:
             raise InputError(
                 f"previous must have shape {(count, d, d)}, a rotation per vertex, got {given.shape}"
             )
-        require_finite("previous", given)
+        check_rotations("previous", given)
         full = np.zeros((count, 3, 3))
         full[:, 2, 2] = 1.0
         full[:, :d, :d] = given
@@ -463,6 +465,16 @@ def _cross_matrix(v: Array) -> Array:
     x, y, z = v.T
     o = np.zeros_like(x)
     return np.stack([o, -z, y, z, o, -x, -y, x, o], axis=1).reshape(-1, 3, 3)
+
+
+def check_rotations(name: str, given: Array) -> None:
+    """Raise unless every one of (n, d, d) is a rotation."""
+    require_finite(name, given)
+    off = np.abs(np.swapaxes(given, 1, 2) @ given - np.eye(given.shape[-1])).max((1, 2))
+    bad = (off > 1e-6) | (np.linalg.det(given) < 0)
+    if bad.any():
+        k = int(bad.argmax())
+        raise InputError(f"{name}[{k}] is no rotation: {given[k].tolist()}")
 
 
 def _shape(shape: Any) -> tuple[Array, NDArray[np.int64] | None]:
