@@ -7,12 +7,16 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from . import deform as deform
     from . import errors as errors
     from . import geometry as geometry
     from . import glue as glue
     from . import procrustes as procrustes
     from . import view as view
     from .compute import threads as threads
+    from .deform import HandleDeformer as HandleDeformer
+    from .deform import Skeleton as Skeleton
+    from .deform import deform_cloud as deform_cloud
     from .glue import Assembly as Assembly
     from .glue import Attachment as Attachment
     from .glue import Embedding as Embedding
@@ -40,21 +44,24 @@ _HOME = {
     "Frames": "glue",
     "Glue": "glue",
     "Groups": "procrustes",
+    "HandleDeformer": "deform",
     "Joint": "glue",
     "RestShape": "procrustes",
     "RigidFit": "procrustes",
+    "Skeleton": "deform",
     "Spring": "glue",
     "assemble": "glue",
     "bind_glue": "glue",
     "bind_joint": "glue",
     "bind_linear": "glue",
+    "deform_cloud": "deform",
     "embed": "glue",
     "fit_rigid": "procrustes",
     "special_procrustes": "procrustes",
     "threads": "compute",
 }
 
-_MODULES = ("errors", "geometry", "glue", "procrustes", "view")
+_MODULES = ("deform", "errors", "geometry", "glue", "procrustes", "view")
 
 __all__ = list(_HOME)
 

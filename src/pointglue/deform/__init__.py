@@ -2,5 +2,7 @@
 
 from .deformer import HandleDeformer, HandlePose
 from .distances import inside_distances
+from .skeleton import Skeleton
+from .streaming import deform_cloud
 
-__all__ = ["HandleDeformer", "HandlePose", "inside_distances"]
+__all__ = ["HandleDeformer", "HandlePose", "Skeleton", "deform_cloud", "inside_distances"]
