@@ -155,7 +155,7 @@ def main(picture, mesh=None):
     scene.camera = scene.fitted_camera()
     eye = np.array(scene.camera.target) + scene.camera.distance * scene.camera.axes[2]
     for spot in spots:
-        scene.points(spot + 0.045 * (eye - spot), color="red", radius=0.009)
+        scene.points(spot + 0.06 * (eye - spot), color="red", radius=0.009)
     picture.parent.mkdir(parents=True, exist_ok=True)
     scene.save(picture)
     print(f"wrote {picture}")

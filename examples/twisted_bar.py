@@ -3,8 +3,9 @@
 Left, linear blend skinning with a bone for each end: where both bones weigh the same, it takes the mean of
 two rotations, which is no rotation, and the bar has a waist of 1 / sqrt(2). Middle, eight handles (red)
 about each end: every vertex is moved by a rotation, and the waist all but disappears. Right, one handle in
-each end that carries an orientation, like a ball on an axle: nothing shrinks at all. The ring in the middle
-of each bar is the section that is measured. (Figure 2 of the moving least squares paper.)
+each end that carries an orientation, like a ball on an axle: nothing shrinks at all, though the corners turn
+by 84 degrees only, since nothing holds them. The ring in the middle of each bar is the section that is
+measured. (Figure 2 of the moving least squares paper.)
 
     python examples/twisted_bar.py [PICTURE.png]
 """

@@ -139,7 +139,10 @@ class HandleDeformer:
         self._own = np.where(carried, 1.0 - self._light, 0.0)
         self._trace = self._factor * spread
         if self._orientation is not None:
-            others = self._W.transpose(0, 2, 1).reshape(-1, handles)[:count] @ orientation
+            others = np.zeros((self._blocks, BLOCK))
+            for i in range(handles):  # not a product of matrices, which sums a row by where it stands
+                others += self._W[:, i] * orientation[i]
+            others = others.reshape(-1)[:count]
             own = self._own * orientation[self._heads]
             self._trace += self.dimension * (self._factor * others + own)
         # Bounded, since far handles of high fall-off have weights beyond any number.

@@ -23,6 +23,12 @@ __all__ = ["deform", "gather", "moments", "weigh"]
 
 
 @kernel
+def _power(x, power):
+    """x^power, without the cost of it where there is nothing to do."""
+    return x if power == 1.0 else x**power
+
+
+@kernel
 def weigh(start, stop, x, p, power, importance, distance, W, heads, light, e, spread, inverse_others):
     """Weights of the handles on the vertices of blocks start..stop; w = importance / distance^(2 power).
 
@@ -44,7 +50,7 @@ def weigh(start, stop, x, p, power, importance, distance, W, heads, light, e, sp
                 nearest = min(nearest, square[i])
             h, largest = 0, -1.0
             for i in range(handles):
-                w = importance[i] * (nearest / square[i]) ** power if square[i] > 0.0 else np.inf
+                w = importance[i] * _power(nearest / square[i], power) if square[i] > 0.0 else np.inf
                 if w > largest:
                     h, largest = i, w
             second = np.inf
@@ -53,7 +59,7 @@ def weigh(start, stop, x, p, power, importance, distance, W, heads, light, e, sp
                     second = min(second, square[i])
             total = 0.0
             for i in range(handles):
-                u = importance[i] * (second / square[i]) ** power if i != h else 0.0
+                u = importance[i] * _power(second / square[i], power) if i != h else 0.0
                 W[b, i, m] = u
                 total += u
             heads[v] = h
@@ -62,9 +68,9 @@ def weigh(start, stop, x, p, power, importance, distance, W, heads, light, e, sp
             e[v, 0] = e[v, 1] = e[v, 2] = spread[v] = 0.0
             if total == 0.0:  # there is no other handle
                 continue
-            head = importance[h] * (second / square[h]) ** power if square[h] > 0.0 else np.inf
+            head = importance[h] * _power(second / square[h], power) if square[h] > 0.0 else np.inf
             light[v] = total / (total + head)
-            inverse_others[v] = second**power / total
+            inverse_others[v] = _power(second, power) / total
             ex = ey = ez = squares = 0.0
             for i in range(handles):
                 u = W[b, i, m] / total
