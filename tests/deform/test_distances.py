@@ -112,6 +112,31 @@ def test_a_handle_on_the_surface_or_on_a_vertex(rng):
     assert distances[1][7] == 0.0
 
 
+@pytest.mark.parametrize("turned", [False, True], ids=["outwards", "inwards"])
+@pytest.mark.parametrize("off", [0.0, 1e-7, -1e-7], ids=["on", "outside", "inside"])
+def test_a_handle_on_the_surface_looks_inwards(off, turned):
+    """Picked on the inner side of one leg, it does not see the other leg through the air between them."""
+    vertices, faces = two_legs()
+    handle = np.array([1.0 + off, 0.43, 1.13])
+    other = (vertices[:, 0] >= 4) & (vertices[:, 1] <= 1)
+    cells = faces[:, ::-1] if turned else faces
+    distance = inside_distances(vertices, cells, handle[None])[0]
+    within = inside_distances(vertices, faces, np.array([[0.999, 0.43, 1.13]]))[0]
+    np.testing.assert_allclose(distance, within, atol=2e-3)
+    assert distance[other].min() > 1.2 * np.linalg.norm(vertices[other] - handle, axis=1).min()
+
+
+def test_touching_triangles_are_welded(rng):
+    """A soup whose corners agree but for rounding, as files in 32 bits have them."""
+    vertices, faces = two_legs()
+    soup, loose = vertices[faces].reshape(-1, 3), np.arange(3 * len(faces)).reshape(-1, 3)
+    noisy = soup + 1e-8 * rng.standard_normal(soup.shape)
+    distances = inside_distances(noisy, loose, LEG[None])[0]
+    np.testing.assert_allclose(
+        distances, inside_distances(vertices, faces, LEG[None])[0][faces.ravel()], atol=1e-6
+    )
+
+
 def test_triangle_soup_is_welded():
     vertices, faces = two_legs()
     soup, loose = vertices[faces].reshape(-1, 3), np.arange(3 * len(faces)).reshape(-1, 3)
@@ -147,6 +172,26 @@ def test_unreachable_parts_fall_back_and_say_so():
         gap = np.linalg.norm(reached - vertex, axis=1)
         nearest = np.flatnonzero(gap < gap.min() + 1e-9)  # the boxes are regular: there may be several
         assert np.isclose(distance, distances[nearest] + gap.min()).any()
+
+
+def test_the_cache_keeps_the_warning(tmp_path):
+    vertices, faces = shapes.box((1.0, 1.0, 1.0), (2, 2, 2))
+    two = np.concatenate([vertices, vertices + [3, 0, 0]]), np.concatenate([faces, faces + len(vertices)])
+    for _ in range(2):
+        with pytest.warns(PointglueWarning, match="cannot reach all parts"):
+            inside_distances(*two, np.array([[0.1, 0.12, 0.13]]), cache=tmp_path)
+
+
+def test_bad_input_is_named():
+    vertices, faces = two_legs()
+    for arguments, message in [
+        ((vertices, faces + 10_000, LEG[None]), "cells must index"),
+        ((vertices, faces, LEG), r"handles must have shape \(H, 3\), got shape \(3,\)"),
+        ((vertices, faces, LEG[None] * np.nan), "handles must be finite"),
+        ((vertices[:, :2], faces, LEG[None]), "triangles .* in space"),
+    ]:
+        with pytest.raises(InputError, match=message):
+            inside_distances(*arguments)
 
 
 def test_a_walled_in_handle_is_an_error():

@@ -621,3 +621,11 @@ class TestCluster:
             )
         assert (tmp_path / "b.npy").read_bytes() == b"from before"
         assert not leftovers(tmp_path, "a.npy", "b.npy")
+
+
+def test_overlapping_arrays_are_refused(rng):
+    big = rng.random((120, 3))
+    handles = np.eye(3)
+    for source, target in ((big[:100], big[10:110]), (big, big[::-1])):
+        with pytest.raises(InputError, match="target overlaps the source"):
+            deform_cloud(source, target, handles, handles + 0.1, chunk=10)

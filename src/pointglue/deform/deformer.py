@@ -7,7 +7,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..checks import Array, as_integers, as_reals, require_finite
+from ..checks import Array, as_array, as_integers, as_reals, require_finite
 from ..compute import run
 from ..errors import InputError
 from ..procrustes import matrices
@@ -25,6 +25,11 @@ Distance = Literal["euclidean", "inside"]
 GRAIN_BLOCKS = 16
 PART_BLOCKS = 64
 MOST_SWEEPS = 200
+# Handles are on a line if they are within about a millionth of its length: moments keep 16 digits here,
+# so that a rotation is still known to 2e-4 there.
+MIN_GAP = 1e-12
+# Beyond this, squares of lengths overflow.
+LARGEST = 1e100
 # A handle farther away than this many sizes of the shape is a mistake of units.
 FAR = 100.0
 
@@ -78,11 +83,11 @@ class HandleDeformer:
             raise InputError(f"radii must not be negative, got {radius.min()}")
         self.distances = self._distances(distance, cache, progress)
         """Distance of each vertex from each handle (H, V), or None if Euclidean."""
-        self._weigh(importance, radius**2 / 5)
+        self._weigh(importance, radius**2 / (self.dimension + 2))
 
     def _distances(self, distance: Any, cache: CacheFolder, progress: bool) -> Array | None:
         if distance is None:
-            distance = "euclidean" if self.faces is None else "inside"
+            distance = "inside" if self.faces is not None and self.dimension == 3 else "euclidean"
         if isinstance(distance, str):
             if distance == "euclidean":
                 return None
@@ -99,9 +104,11 @@ class HandleDeformer:
         if given.shape != expected:
             raise InputError(f"distance must have shape {expected}, handles by vertices, got {given.shape}")
         require_finite("distance", given)
-        if (given < 0).any():
-            raise InputError(f"distance must not be negative, got {given.min()}")
-        if ((given == 0).sum(0) > 1).any():
+        if (given < 0).any() or (given > LARGEST).any():
+            raise InputError(
+                f"distance must not be negative or too large, got {given.min()} to {given.max()}"
+            )
+        if ((given**2 == 0).sum(0) > 1).any():
             raise InputError("distance must not be 0 from one vertex to two handles")
         return given
 
@@ -164,7 +171,7 @@ class HandleDeformer:
     ) -> "HandlePose":
         """The deformation for handles at `handles_now` (H, d), turned by `rotations` (H, d, d) from rest.
 
-        `previous` are the rotations of the vertices in the frame before, (V, d, d) or those of a pose.
+        `previous` are the rotations of the vertices in the frame before (V, d, d), its ``pose.rotations``.
         """
         q, Z = self._targets("handles_now", handles_now), self._orientations(rotations)
         before = self._previous(previous)
@@ -211,14 +218,14 @@ class HandleDeformer:
             low,
             high,
             self.dimension == 2,
-            matrices.least_d(matrices.DEFAULT_MIN_GAP),
+            matrices.least_d(MIN_GAP),
             posed,
             status,
         )
         self._settle(np.flatnonzero(status), q, Z, before, posed)
         if in_place and out is not None:
             return out
-        result = posed[:, : self.dimension]
+        result = np.ascontiguousarray(posed[:, : self.dimension])
         if out is None:
             return result
         out[...] = result
@@ -234,13 +241,30 @@ class HandleDeformer:
         R, scale, _ = self._solve(A[places], before if len(before) == 1 else before[rows], rows)
         posed[rows] = self._placed(R, scale, q, shift[places], rows)
 
-    def jvp(self, handles_now: ArrayLike, d_handles: ArrayLike) -> Array:
-        """Rates of the vertices (V, d) when the handles move at rates `d_handles` (H, d)."""
-        return self.at(handles_now).jvp(d_handles)
+    def jvp(
+        self,
+        handles_now: ArrayLike,
+        d_handles: ArrayLike,
+        *,
+        rotations: ArrayLike | None = None,
+        previous: ArrayLike | None = None,
+    ) -> Array:
+        """Rates of the vertices (V, d) when the handles move at rates `d_handles` (H, d).
 
-    def vjp(self, handles_now: ArrayLike, g: ArrayLike) -> Array:
+        Exact where the handles determine the rotation; a spin that they leave open is held.
+        """
+        return self.at(handles_now, rotations=rotations, previous=previous).jvp(d_handles)
+
+    def vjp(
+        self,
+        handles_now: ArrayLike,
+        g: ArrayLike,
+        *,
+        rotations: ArrayLike | None = None,
+        previous: ArrayLike | None = None,
+    ) -> Array:
         """Gradient by the handles (H, d), given that by the vertices g (V, d): the transpose of `jvp`."""
-        return self.at(handles_now).vjp(g)
+        return self.at(handles_now, rotations=rotations, previous=previous).vjp(g)
 
     @property
     def _layout(self) -> tuple[Array, ...]:
@@ -287,9 +311,7 @@ class HandleDeformer:
         return R, scale, status == DEGENERATE
 
     def _nearest(self, B: Array, previous: Array) -> tuple[Array, Array]:
-        return matrices.nearest_rotations(
-            self.in_plane(B), np.ascontiguousarray(previous), matrices.DEFAULT_MIN_GAP
-        )
+        return matrices.nearest_rotations(self.in_plane(B), np.ascontiguousarray(previous), MIN_GAP)
 
     def in_plane(self, B: Array) -> Array:
         """Moments whose rotation stays in the plane, if this is a deformation of the plane."""
@@ -310,7 +332,7 @@ class HandleDeformer:
             raise InputError(
                 f"{name} must have shape {self.handles.shape}, one row per handle, got {given.shape}"
             )
-        require_finite(name, given)
+        _check_size(name, given)
         return np.ascontiguousarray(lift(given))
 
     def _orientations(self, rotations: ArrayLike | None) -> Array:
@@ -365,7 +387,9 @@ class HandlePose:
     def positions(self) -> Array:
         """(V, d)."""
         placed = self.deformer._placed(self._R, self._scale, self._q, self._shift, slice(None))
-        return placed[:, : self.deformer.dimension]
+        result = np.ascontiguousarray(placed[:, : self.deformer.dimension])
+        result.flags.writeable = False
+        return result
 
     @property
     def rotations(self) -> Array:
@@ -383,6 +407,7 @@ class HandlePose:
         given = as_reals("rest_normals", rest_normals)
         if given.shape != self.deformer.points.shape:
             raise InputError(f"rest_normals must have shape {self.deformer.points.shape}, got {given.shape}")
+        require_finite("rest_normals", given)
         return np.asarray(np.einsum("nij,nj->ni", self.rotations, given))
 
     @cached_property
@@ -395,7 +420,7 @@ class HandlePose:
     def _compliance(self) -> Array:
         """G (V, 3, 3) of the matrix that the rotation is nearest to."""
         B = self._scale[:, None] * self._A + self.deformer._damp[:, None] * self._before
-        G = matrices.spin_compliances(self._R, self.deformer.in_plane(B), matrices.DEFAULT_MIN_GAP)
+        G = matrices.spin_compliances(self._R, self.deformer.in_plane(B), MIN_GAP)
         return G.reshape(-1, 3, 3)
 
     @cached_property
@@ -485,17 +510,25 @@ def _shape(shape: Any) -> tuple[Array, NDArray[np.int64] | None]:
     faces: Any = None
     if hasattr(shape, "vertices"):
         points, faces = shape.vertices, getattr(shape, "faces", None)
-    elif isinstance(shape, tuple) and len(shape) == 2 and np.ndim(shape[1]) == 2 and np.ndim(shape[0]) == 2:
+    elif isinstance(shape, tuple) and len(shape) == 2 and (shape[1] is None or np.ndim(shape[0]) == 2):
         points, faces = shape
     else:
         points = shape
-    vertices = np.array(as_reals("shape", points), dtype=np.float64)
+    try:
+        vertices = np.array(as_reals("shape", points), dtype=np.float64)
+    except InputError:
+        raise InputError(
+            f"shape must be points (n, 3), a tuple (vertices, faces) or a trimesh.Trimesh, "
+            f"got {type(shape).__name__}"
+        ) from None
     if vertices.ndim != 2 or vertices.shape[1] not in (2, 3) or not len(vertices):
         raise InputError(f"shape must hold points (n, 3) or (n, 2), at least one, got shape {vertices.shape}")
-    require_finite("shape", vertices)
-    if faces is None or not np.size(faces):
+    _check_size("shape", vertices)
+    if faces is None:
         return vertices, None
-    cells = np.asarray(faces)
+    cells = as_array("faces", faces)
+    if not cells.size:
+        return vertices, None
     if cells.ndim != 2 or cells.shape[1] != 3:
         raise InputError(f"faces must be triangles (m, 3), got shape {cells.shape}")
     flat = as_integers("faces", cells.ravel())
@@ -504,13 +537,19 @@ def _shape(shape: Any) -> tuple[Array, NDArray[np.int64] | None]:
     return vertices, flat.reshape(-1, 3)
 
 
+def _check_size(name: str, given: Array) -> None:
+    require_finite(name, given)
+    if np.abs(given).max(initial=0.0) > LARGEST:
+        raise InputError(f"{name} must be numbers that can be squared, got {np.abs(given).max():.1e}")
+
+
 def _handles(handles: ArrayLike, points: Array) -> Array:
     given = np.array(as_reals("handles", handles), dtype=np.float64)
     if given.ndim != 2 or given.shape[1] != points.shape[1] or not len(given):
         raise InputError(
             f"handles must have shape (H, {points.shape[1]}), at least one, got shape {given.shape}"
         )
-    require_finite("handles", given)
+    _check_size("handles", given)
     low, high = points.min(0), points.max(0)
     size = float(np.linalg.norm(high - low)) or 1.0
     away = np.linalg.norm(given - np.clip(given, low, high), axis=1)
@@ -529,7 +568,7 @@ def _handles(handles: ArrayLike, points: Array) -> Array:
 
 
 def _number(name: str, value: float, low: float, high: float) -> float:
-    number = np.asarray(value)
+    number = as_array(name, value)
     if number.ndim != 0 or number.dtype.kind not in "iuf" or not low < number < high:
         limits = f"above {max(low, 0):g}" if low >= 0 else "at least 0"
         raise InputError(
@@ -544,5 +583,5 @@ def _per_handle(name: str, value: ArrayLike, count: int) -> Array:
         raise InputError(
             f"{name} must be one number, or one for each of {count} handles, got shape {given.shape}"
         )
-    require_finite(name, given)
+    _check_size(name, given)
     return np.ascontiguousarray(np.broadcast_to(given, (count,)))

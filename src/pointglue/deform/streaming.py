@@ -13,6 +13,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from itertools import islice
+from numbers import Integral
 from pathlib import Path
 from typing import Any, Literal, cast
 from uuid import uuid4
@@ -80,7 +81,7 @@ def deform_cloud(
     and target are then files that all workers reach by the same name, on a file system they share.
     """
     cloud = _cloud(source, scale, offset)
-    if isinstance(chunk, bool) or not hasattr(chunk, "__index__") or chunk < 1:
+    if isinstance(chunk, bool) or not isinstance(chunk, Integral) or chunk < 1:
         raise InputError(f"chunk must be a whole number of at least 1, got {chunk!r}")
     if client is not None:
         if not hasattr(client, "nthreads") or getattr(client, "asynchronous", False):
@@ -374,6 +375,12 @@ def _sink(target: Any, cloud: _Cloud) -> Iterator[_Sink]:
                 f"target must be writeable and like the source, shape {cloud.shape} of {cloud.dtype}, got "
                 f"shape {target.shape} of {target.dtype}"
             )
+        if cloud.array is not None and np.shares_memory(cloud.array, target):
+            layouts = [(rows.ctypes.data, rows.strides) for rows in (cloud.array, target)]
+            if layouts[0] != layouts[1]:
+                raise InputError(
+                    "target overlaps the source without being it: points would be read after writing"
+                )
         yield _Sink(target)
         return
     if not isinstance(target, str | os.PathLike):
