@@ -8,6 +8,7 @@ demo: .venv/demo
 	$(BIN)/python examples/moving_frame.py
 	$(BIN)/python examples/linear_against_glue.py
 	$(BIN)/python examples/embedded_mesh.py
+	$(BIN)/python examples/posed_figure.py
 
 test: .venv/test
 	$(BIN)/python -m pytest
@@ -24,6 +25,7 @@ docs: .venv/test
 bench: .venv/test
 	$(BIN)/pointglue bench core
 	$(BIN)/pointglue bench glue
+	$(BIN)/pointglue bench deform
 
 # The stamps are rebuilt when the dependencies change; the package itself is installed in place.
 .venv/demo: pyproject.toml
