@@ -3,7 +3,6 @@
 import hashlib
 import os
 import sys
-import tempfile
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +15,7 @@ from scipy.spatial import cKDTree
 
 from ..checks import Array, as_reals, require_finite
 from ..errors import InputError, PointglueWarning
+from ..files import drafted
 from ..geometry.simplices import check_cells
 from ..geometry.trees import TriangleTree
 
@@ -217,13 +217,7 @@ class _Cache:
             return
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            with tempfile.NamedTemporaryFile(dir=self.folder, delete=False) as file:
-                try:
-                    np.save(file, distance)
-                    file.close()
-                    os.replace(file.name, self._path(handle))
-                except BaseException:
-                    os.unlink(file.name)
-                    raise
+            with drafted(self._path(handle)) as draft:
+                np.save(draft, distance)
         except OSError as error:
             raise InputError(f"cache {self.folder} cannot be written: {error}") from error

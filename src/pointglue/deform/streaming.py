@@ -16,7 +16,6 @@ from itertools import islice
 from numbers import Integral
 from pathlib import Path
 from typing import Any, Literal, cast
-from uuid import uuid4
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -24,6 +23,7 @@ from numpy.typing import ArrayLike
 from ..checks import Array, as_reals, require_finite
 from ..compute import threads
 from ..errors import InputError
+from ..files import drafted
 from .deformer import HandleDeformer
 
 __all__ = ["deform_cloud"]
@@ -391,15 +391,10 @@ def _sink(target: Any, cloud: _Cloud) -> Iterator[_Sink]:
         raise InputError(f"target must end in {' or '.join({own: 0, '.npy': 0})}, got {os.fspath(target)!r}")
     if path.is_dir() or not path.parent.is_dir():
         raise InputError(f"target must be a file in a directory that is there, got {os.fspath(target)!r}")
-    draft = path.with_name(f".{path.stem}-{uuid4().hex[:8]}{path.suffix}")
-    try:
+    with drafted(path) as draft:
         with _naming(path):
             begin = _laid_out(draft, cloud)
         yield _Sink(None, path, draft, begin)
-        with _naming(path):
-            draft.replace(path)
-    finally:
-        draft.unlink(missing_ok=True)
 
 
 def _laid_out(draft: Path, cloud: _Cloud) -> int:

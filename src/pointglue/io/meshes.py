@@ -16,7 +16,6 @@ from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
 from typing import IO, Any
-from uuid import uuid4
 
 import numpy as np
 import trimesh
@@ -27,6 +26,7 @@ from trimesh.visual.texture import TextureVisuals
 
 from ..checks import Array
 from ..errors import InputError, MissingDependencyError, PointglueError, PointglueWarning
+from ..files import draft_name
 
 __all__ = ["Mesh", "Output", "Part", "open_output", "read_mesh"]
 
@@ -318,7 +318,7 @@ def open_output(path: str | os.PathLike[str], mesh: Mesh, frames: int | None = N
         raise InputError(f"{target}: must end in {', '.join(MESHES)}, .npy or .npz, {ending}")
     if target.is_dir():
         raise InputError(f"{target}: is a folder, not a file")
-    draft = _draft(target)
+    draft = draft_name(target)
     with _writing(target):
         target.parent.mkdir(parents=True, exist_ok=True)
         draft.touch()  # now, rather than after an hour of work
@@ -332,10 +332,6 @@ def open_output(path: str | os.PathLike[str], mesh: Mesh, frames: int | None = N
         draft.unlink(missing_ok=True)
     if kind in MESHES:
         yield _Files(target, mesh, frames)
-
-
-def _draft(target: Path) -> Path:
-    return target.with_name(f".{target.stem}-{uuid4().hex[:8]}{target.suffix}")
 
 
 @contextmanager
@@ -378,7 +374,7 @@ def _write(files: Mapping[Path, bytes]) -> None:
     try:
         for target, content in files.items():
             with _writing(target):
-                drafts[target] = _draft(target)
+                drafts[target] = draft_name(target)
                 drafts[target].write_bytes(content)
         for target, draft in drafts.items():
             with _writing(target):

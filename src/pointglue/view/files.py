@@ -8,12 +8,12 @@ from contextlib import contextmanager, suppress
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
-from uuid import uuid4
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InputError, MissingDependencyError
+from ..files import drafted
 from .checks import positive
 
 if TYPE_CHECKING:
@@ -34,16 +34,12 @@ def whole_file(path: str | os.PathLike[str], suffix: str) -> Iterator[Path]:
         raise InputError(f"path: there is no directory {str(target.parent)!r}")
     if target.is_dir():
         raise InputError(f"path is a directory: {str(target)!r}")
-    draft = target.with_name(f".{target.stem}-{uuid4().hex[:8]}{suffix}")
-    try:
-        draft.touch()  # now, rather than after an hour of drawing
-    except OSError as error:
-        raise InputError(f"path: cannot write to {str(target.parent)!r}: {error.strerror}") from error
-    try:
+    with drafted(target) as draft:
+        try:
+            draft.touch()  # now, rather than after an hour of drawing
+        except OSError as error:
+            raise InputError(f"path: cannot write to {str(target.parent)!r}: {error.strerror}") from error
         yield draft
-        draft.replace(target)
-    finally:
-        draft.unlink(missing_ok=True)
 
 
 def save_png(image: Image | Callable[[], Image], path: str | os.PathLike[str]) -> None:
