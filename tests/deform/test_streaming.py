@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import trimesh
+from dask import distributed
 from oracle import random_rotation
 
 from pointglue.deform import HandleDeformer, streaming
@@ -577,7 +578,6 @@ class TestClient:
 
 @pytest.fixture(scope="module")
 def client():
-    distributed = pytest.importorskip("dask.distributed")
     with (
         distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster,
         distributed.Client(cluster) as client,
