@@ -21,6 +21,7 @@ from scipy.special import logsumexp
 
 from pointglue import view
 from pointglue.deform import HandleDeformer
+from pointglue.geometry import shapes
 
 # The generated creature: bones from one place to another, with the radii at both.
 BONES = [((-0.7, 1.15, 0), (0.6, 1.2, 0), 0.36, 0.34), ((0.6, 1.3, 0), (1.05, 1.95, 0), 0.26, 0.18)]
@@ -38,31 +39,6 @@ def outside(x, blend=0.05):
         t = np.clip((x - a) @ bone / (bone @ bone), 0, 1)
         each.append(np.linalg.norm(x - a - t[:, None] * bone, axis=1) - ra - t * (rb - ra))
     return -blend * logsumexp(-np.array(each) / blend, axis=0)
-
-
-def creature(cell=0.04):
-    """The surface of the little cubes that are inside, smoothed and then drawn onto the skin."""
-    axes = [np.arange(low, high, cell) for low, high in [(-1.6, 1.8), (-0.2, 2.6), (-0.6, 0.6)]]
-    grid = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1)
-    inside = (outside(grid.reshape(-1, 3)) < 0).reshape(grid.shape[:3])
-    squares = []
-    for axis in range(3):
-        for side in (0, 1):
-            at = np.argwhere(inside & ~np.roll(inside, 1 - 2 * side, axis))
-            square = np.repeat(at[:, None], 4, axis=1)
-            square[..., axis] += side
-            square[..., (axis + 1) % 3] += [0, 1, 1, 0]
-            square[..., (axis + 2) % 3] += [0, 0, 1, 1]
-            squares.append(square if side else square[:, ::-1])
-    corners, index = np.unique(np.concatenate(squares).reshape(-1, 3), axis=0, return_inverse=True)
-    faces = index.reshape(-1, 4)[:, [[0, 1, 2], [0, 2, 3]]].reshape(-1, 3)
-    mesh = trimesh.Trimesh(grid[0, 0, 0] + (corners - 0.5) * cell, faces, process=False)
-    for _ in range(5):
-        trimesh.smoothing.filter_laplacian(mesh, iterations=2)
-        x, d = np.array(mesh.vertices), outside(mesh.vertices)
-        slope = np.stack([outside(x + e) - d for e in 1e-5 * np.eye(3)], axis=1) / 1e-5
-        mesh.vertices = x - d[:, None] * slope / (slope**2).sum(1, keepdims=True)
-    return np.array(mesh.vertices), faces
 
 
 def hooves(vertices, faces):
@@ -88,7 +64,7 @@ def standing(vertices, faces):
 
 def main(picture, mesh=None):
     if mesh is None:
-        vertices, faces = creature()
+        vertices, faces = shapes.skin(outside, (-1.6, -0.2, -0.6), (1.8, 2.6, 0.6), 0.04)
     else:
         loaded = trimesh.load(mesh, process=False, force="mesh")
         vertices, faces = np.asarray(loaded.vertices), np.asarray(loaded.faces)

@@ -20,6 +20,7 @@ from scipy.special import logsumexp
 
 from pointglue import view
 from pointglue.deform import HandleDeformer
+from pointglue.geometry import shapes
 
 # Each bone's joint and tip in a figure of height 1 that looks along z, and its radii there. Limbs are the
 # left ones, and mirrored.
@@ -78,35 +79,10 @@ def outside(x, blend=0.01):
     return -blend * logsumexp(-np.array(each) / blend, axis=0)
 
 
-def figure(cell=0.015):
-    """The surface of the little cubes that are inside, smoothed and then drawn onto the skin."""
-    axes = [np.arange(low, high, cell) for low, high in [(-0.4, 0.4), (-0.1, 1.2), (-0.2, 0.35)]]
-    grid = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1)
-    inside = (outside(grid.reshape(-1, 3)) < 0).reshape(grid.shape[:3])
-    squares = []
-    for axis in range(3):
-        for side in (0, 1):
-            at = np.argwhere(inside & ~np.roll(inside, 1 - 2 * side, axis))
-            square = np.repeat(at[:, None], 4, axis=1)
-            square[..., axis] += side
-            square[..., (axis + 1) % 3] += [0, 1, 1, 0]
-            square[..., (axis + 2) % 3] += [0, 0, 1, 1]
-            squares.append(square if side else square[:, ::-1])
-    corners, index = np.unique(np.concatenate(squares).reshape(-1, 3), axis=0, return_inverse=True)
-    faces = index.reshape(-1, 4)[:, [[0, 1, 2], [0, 2, 3]]].reshape(-1, 3)
-    mesh = trimesh.Trimesh(grid[0, 0, 0] + (corners - 0.5) * cell, faces, process=False)
-    for _ in range(5):
-        trimesh.smoothing.filter_laplacian(mesh, iterations=2)
-        x, d = np.array(mesh.vertices), outside(mesh.vertices)
-        slope = np.stack([outside(x + e) - d for e in 1e-6 * np.eye(3)], axis=1) / 1e-6
-        mesh.vertices = x - d[:, None] * slope / (slope**2).sum(1, keepdims=True)
-    return np.array(mesh.vertices), faces
-
-
 def main(picture, mesh=None):
     joints = FIGURE
     if mesh is None:
-        rest, faces = figure()
+        rest, faces = shapes.skin(outside, (-0.4, -0.1, -0.2), (0.4, 1.2, 0.35), 0.015)
     else:
         if "homer" not in Path(mesh).name:
             raise SystemExit("there is a table of joints for homer only: add one for your mesh")

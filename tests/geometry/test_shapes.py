@@ -33,3 +33,18 @@ def test_box_is_a_closed_box(cells):
 def test_box_refuses(size, cells, match):
     with pytest.raises(InputError, match=match):
         shapes.box(size, cells)
+
+
+def test_skin_of_a_ball():
+    vertices, faces = shapes.skin(lambda x: np.linalg.norm(x, axis=1) - 1.0, (-1.3,) * 3, (1.3,) * 3, 0.1)
+    ball = trimesh.Trimesh(vertices, faces, process=False)
+    assert ball.is_watertight
+    assert ball.volume == pytest.approx(
+        4 / 3 * np.pi, rel=0.01
+    )  # a polyhedron of such edges is that much smaller
+    np.testing.assert_allclose(np.linalg.norm(vertices, axis=1), 1, atol=1e-6)
+
+
+def test_skin_of_nothing_is_an_error():
+    with pytest.raises(InputError, match="outside must be negative somewhere between low and high"):
+        shapes.skin(lambda x: np.ones(len(x)), (-1,) * 3, (1,) * 3, 0.5)

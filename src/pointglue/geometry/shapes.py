@@ -1,11 +1,14 @@
 """Shapes made from a few numbers, so that examples and tests need no files."""
 
+from collections.abc import Callable
+
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ..checks import Array, as_reals
 from ..errors import InputError
 
-__all__ = ["box"]
+__all__ = ["box", "skin"]
 
 
 def box(size: tuple[float, float, float], cells: tuple[int, int, int]) -> tuple[Array, Array]:
@@ -29,6 +32,45 @@ def box(size: tuple[float, float, float], cells: tuple[int, int, int]) -> tuple[
     quads = index.reshape(-1, 4)
     faces = np.concatenate([quads[:, [0, 1, 2]], quads[:, [0, 2, 3]]])
     return (lattice / np.array(cells) - 0.5) * np.array(size), faces
+
+
+def skin(
+    outside: Callable[[Array], Array], low: ArrayLike, high: ArrayLike, cell: float
+) -> tuple[Array, Array]:
+    """The closed surface where a distance is zero: vertices (n, 3) and faces (m, 3), outwards.
+
+    `outside` takes points (n, 3) to their distances (n,), negative inside; `low` and `high` (3,) are corners
+    of a box that holds the shape with room to spare, `cell` is the length of an edge, about.
+    """
+    import trimesh  # not before it is needed: it takes a while to load
+
+    axes = [
+        np.arange(first, last, cell) for first, last in zip(np.asarray(low), np.asarray(high), strict=True)
+    ]
+    grid = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1)
+    inside = (outside(grid.reshape(-1, 3)) < 0).reshape(grid.shape[:3])
+    if not inside.any():
+        raise InputError(f"outside must be negative somewhere between low and high, on a grid of {cell!r}")
+    # The surface of the little cubes that are inside, smoothed and then drawn onto the skin.
+    squares = []
+    for axis in range(3):
+        for side in (0, 1):
+            at = np.argwhere(inside & ~np.roll(inside, 1 - 2 * side, axis))
+            square = np.repeat(at[:, None], 4, axis=1)
+            square[..., axis] += side
+            square[..., (axis + 1) % 3] += [0, 1, 1, 0]
+            square[..., (axis + 2) % 3] += [0, 0, 1, 1]
+            squares.append(square if side else square[:, ::-1])
+    corners, index = np.unique(np.concatenate(squares).reshape(-1, 3), axis=0, return_inverse=True)
+    faces = index.reshape(-1, 4)[:, [[0, 1, 2], [0, 2, 3]]].reshape(-1, 3)
+    mesh = trimesh.Trimesh(grid[0, 0, 0] + (corners - 0.5) * cell, faces, process=False)
+    step = 1e-4 * cell
+    for _ in range(5):
+        trimesh.smoothing.filter_laplacian(mesh, iterations=2)
+        x, d = np.array(mesh.vertices), outside(np.array(mesh.vertices))
+        slope = np.stack([outside(x + e) - d for e in step * np.eye(3)], axis=1) / step
+        mesh.vertices = x - d[:, None] * slope / (slope**2).sum(1, keepdims=True)
+    return np.array(mesh.vertices), faces
 
 
 def check_box(size: tuple[float, float, float], cells: tuple[int, int, int]) -> None:
