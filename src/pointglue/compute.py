@@ -114,11 +114,13 @@ def run(function: Callable[..., Any], count: int, grain: int, *arguments: Any) -
     `grain` is the least number of items worth a thread of its own. The caller's thread takes the
     first part itself, so a small job never pays for a hand-over.
     """
-    parts = max(1, min(thread_count(), count // max(grain, 1)))
-    bounds = [count * part // parts for part in range(parts + 1)]
-    if parts == 1:
+    parts = count // max(grain, 1)
+    if parts > 1:
+        parts = min(thread_count(), parts)
+    if parts <= 1:
         function(0, count, *arguments)
         return
+    bounds = [count * part // parts for part in range(parts + 1)]
     others: list[Future[Any]] = []
     try:
         for start, stop in pairwise(bounds[1:]):

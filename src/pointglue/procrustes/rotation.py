@@ -25,6 +25,7 @@ from .algebra import product_nt
 # block is always computed whole, padding included, so each matrix meets the same vector code
 # wherever it stands in a batch: a batch and a loop over it agree to the last bit.
 BLOCK = 64
+PART = 16
 SCRATCH = 22 * BLOCK
 
 # Below this value of D / i1^3 the polynomial cancels too much: its error is about eps i1^3 / D, which
@@ -53,10 +54,10 @@ _C0, _C1, _C2, _C3, _C4, _C5, _C6, _C7, _C8 = _COS
 
 
 @kernel
-def _invariants(A, scratch):
+def _invariants(A, scratch, count):
     """|A|^2, det A and |cof A|^2 of each matrix in the block; A and cof A as structure of arrays."""
     f, d, c, a, k = 0, BLOCK, 2 * BLOCK, 3 * BLOCK, 12 * BLOCK
-    for m in range(BLOCK):
+    for m in range(count):
         j = 9 * m
         a00, a01, a02 = A[j], A[j + 1], A[j + 2]
         a10, a11, a12 = A[j + 3], A[j + 4], A[j + 5]
@@ -84,14 +85,14 @@ def _invariants(A, scratch):
 
 
 @kernel
-def _coefficients(scratch, least_d):
+def _coefficients(scratch, least_d, count):
     """The three coefficients of R's polynomial from the invariants, in their place; nan where unsafe.
 
     s1^2 is the largest root of t^3 - f t^2 + c t - d^2, by the cosine formula; then
     i1 = s1 + sqrt(f - s1^2 + 2 d / s1) and one Newton step on the quartic. The error of the cosine
     formula near s1 = s2 does no harm: di1/ds1 vanishes there.
     """
-    for m in range(BLOCK):
+    for m in range(count):
         f, d, c = scratch[m], scratch[BLOCK + m], scratch[2 * BLOCK + m]
         ff = f * f
         gg = ff - 3.0 * c
@@ -123,10 +124,10 @@ def _coefficients(scratch, least_d):
 
 
 @kernel
-def _assemble(scratch, R):
+def _assemble(scratch, R, count):
     """R from its polynomial and one Newton-Schulz step R (3 I - R^T R) / 2; the defect in scratch."""
     a, k, q = 3 * BLOCK, 12 * BLOCK, 21 * BLOCK
-    for m in range(BLOCK):
+    for m in range(count):
         a00, a01, a02 = scratch[a + m], scratch[a + BLOCK + m], scratch[a + 2 * BLOCK + m]
         a10, a11, a12 = scratch[a + 3 * BLOCK + m], scratch[a + 4 * BLOCK + m], scratch[a + 5 * BLOCK + m]
         a20, a21, a22 = scratch[a + 6 * BLOCK + m], scratch[a + 7 * BLOCK + m], scratch[a + 8 * BLOCK + m]
@@ -167,11 +168,17 @@ def _assemble(scratch, R):
 
 
 @kernel
+def part_rotations(A, R, scratch, least_d, count):
+    """The first `count` of the block only, a multiple of PART; the same bits for the same count."""
+    _invariants(A, scratch, count)
+    _coefficients(scratch, least_d, count)
+    _assemble(scratch, R, count)
+
+
+@kernel
 def block_rotations(A, R, scratch, least_d):
     """Rotations of BLOCK matrices, both flat; ``block_failed(scratch, m)`` tells which are not valid."""
-    _invariants(A, scratch)
-    _coefficients(scratch, least_d)
-    _assemble(scratch, R)
+    part_rotations(A, R, scratch, least_d, BLOCK)
 
 
 @kernel

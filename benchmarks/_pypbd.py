@@ -1,0 +1,121 @@
+"""Shape matching by pypbd (the C++ library PositionBasedDynamics): seconds per cluster and iteration.
+
+python benchmarks/_pypbd.py prints its times on lattices, on one thread and on two.
+"""
+
+import time
+
+import numpy as np
+import pypbd
+from threadpoolctl import threadpool_limits
+
+import pointglue as pg
+
+
+def build(rest, masses, clusters, stiffness: float = 1.0) -> pypbd.SimulationModel:
+    """A model at rest (n, 3) with one constraint per cluster: lists of indices, or pg.Groups."""
+    groups = clusters if isinstance(clusters, pg.Groups) else pg.Groups.from_lists(clusters)
+    model = pypbd.SimulationModel()
+    model.init()
+    particles = model.getParticles()
+    for index, (position, mass) in enumerate(zip(rest, masses, strict=True)):
+        particles.addVertex(position)
+        particles.setMass(index, mass)
+    shared = np.bincount(groups.indices, minlength=len(rest))  # pypbd divides each correction by it
+    for members in np.split(groups.indices, groups.offsets[1:-1]):
+        model.addShapeMatchingConstraint(len(members), members.tolist(), shared[members].tolist(), stiffness)
+    assert len(model.getConstraints()) == len(groups)  # those it refuses are dropped without a word
+    model.initConstraintGroups()  # the colouring, otherwise part of the first step
+    return model
+
+
+def seconds(
+    rest,
+    masses,
+    clusters,
+    points,
+    *,
+    threads: int = 1,
+    stiffness: float = 1.0,
+    iterations: tuple[int, int] = (1, 21),
+    repeats: int = 40,
+) -> float:
+    """Best time per cluster and iteration of pypbd's own loop, each step starting anew from `points`.
+
+    The difference between steps of few and of many `iterations`, so that prediction, velocities and the
+    call from Python cancel. Its polar decomposition iterates until it converges, which takes less time
+    the nearer the points are to rest; a tiny stiffness leaves them as they are, for the same work.
+    Colours of at most 64 clusters run on one thread, whatever `threads`.
+    """
+    groups = clusters if isinstance(clusters, pg.Groups) else pg.Groups.from_lists(clusters)
+    model, controller = build(rest, masses, groups, stiffness), _controller()
+    _check(rest, masses, groups, points, model.getConstraintGroups()[0])
+    best = dict.fromkeys(iterations, np.inf)
+    with threadpool_limits(threads, user_api="openmp"):
+        for _ in range(repeats):
+            for count in iterations:
+                _place(model, points)
+                controller.setValueUInt(controller.MAX_ITERATIONS, count)
+                start = time.perf_counter()
+                controller.step(model)
+                best[count] = min(best[count], time.perf_counter() - start)
+    few, many = iterations
+    return (best[many] - best[few]) / (many - few) / len(groups)
+
+
+def _controller() -> pypbd.TimeStepController:
+    """One substep, no velocity pass, and no collisions (which Simulation.initDefault would add)."""
+    controller = pypbd.TimeStepController()
+    controller.init()  # the parameters' ids are -1 before
+    controller.setValueUInt(controller.NUM_SUB_STEPS, 1)
+    controller.setValueUInt(controller.MAX_ITERATIONS_V, 0)
+    assert controller.getCollisionDetection() is None
+    pypbd.TimeManager.getCurrent().setTimeStepSize(1e-6)  # gravity moves nothing
+    return controller
+
+
+def _place(model: pypbd.SimulationModel, points) -> None:
+    particles, still = model.getParticles(), np.zeros(3)
+    for index, position in enumerate(points):
+        particles.setPosition(index, position)
+        particles.setVelocity(index, still)
+
+
+def _check(rest, masses, groups: pg.Groups, points, colour: list[int]) -> None:
+    """One iteration carries clusters that share no particle to their best rigid fits.
+
+    On the scene itself: where a cluster's moment has a determinant below 1e-12, as on a lattice of
+    spacing 0.005 with unit masses, pypbd takes the identity for its rotation, and little time.
+    """
+    apart = pg.Groups.from_lists([groups.indices[groups.offsets[k] : groups.offsets[k + 1]] for k in colour])
+    model, controller = build(rest, masses, apart), _controller()
+    _place(model, points)
+    controller.setValueUInt(controller.MAX_ITERATIONS, 1)
+    controller.step(model)
+    members, cluster = apart.indices, np.repeat(np.arange(len(apart)), np.diff(apart.offsets))
+    fit = pg.fit_rigid(rest, points, np.asarray(masses)[members], groups=apart)
+    goal = np.einsum("eij,ej->ei", fit.rotation[cluster], rest[members]) + fit.translation[cluster]
+    error = np.abs(np.asarray(model.getParticles().getVertices())[members] - goal).max()
+    assert error < 1e-4 * np.abs(points[members] - goal).max(), "pypbd does not reach the rigid fit"
+
+
+def lattice(count: int, size: int, rng: np.random.Generator):
+    """Rest, masses, clusters and noisy points: `count` particles with their neighbours, 7 or 27 in all."""
+    side = int(np.ceil(count ** (1 / 3))) + 2
+    cells = np.indices((side,) * 3).reshape(3, -1).T
+    inner = cells[((cells > 0) & (cells < side - 1)).all(1)][:count]
+    near = np.indices((3, 3, 3)).reshape(3, -1).T - 1
+    if size == 7:
+        near = near[np.abs(near).sum(1) <= 1]
+    members = (inner[:, None] + near) @ [side * side, side, 1]
+    rest = cells.astype(float)
+    return rest, np.ones(len(rest)), members, rest + 0.1 * rng.standard_normal(rest.shape)
+
+
+if __name__ == "__main__":
+    for count in (1_000, 10_000):
+        for size in (7, 27):
+            scene = lattice(count, size, np.random.default_rng(0))
+            for name, stiffness in (("stiffness 1", 1.0), ("held deformed", 1e-9)):
+                ns = [seconds(*scene, threads=n, stiffness=stiffness) * 1e9 for n in (1, 2)]
+                print(f"{count:,} clusters of {size}, {name}: {ns[0]:.0f} ns, on two threads {ns[1]:.0f} ns")

@@ -1,0 +1,1 @@
+"""Oriented particles: soft and rigid bodies by shape matching of few ellipsoids."""

@@ -1,0 +1,189 @@
+"""From one substep to the next: prediction, the new velocities, and the momentum that must be kept."""
+
+import math
+
+import numpy as np
+
+from ..compute import kernel
+from .turning import inertia, inertia_times, times, turn, turned_by
+
+
+@kernel
+def predict(start, stop, h, farthest, gained, fixed, M, X, F, V, W, P, E):
+    """x = X + h v, E = exp(h w) F (equations 10 and 11), after v += `gained`; nothing goes farther than told."""
+    for i in range(start, stop):
+        if fixed[i]:
+            for j in range(3):
+                V[i, j] = 0.0
+                W[i, j] = 0.0
+        else:
+            for j in range(3):
+                V[i, j] += gained[i, j]
+            way = h * math.sqrt(V[i, 0] ** 2 + V[i, 1] ** 2 + V[i, 2] ** 2)
+            if not way <= farthest:
+                for j in range(3):
+                    V[i, j] = V[i, j] * (farthest / way) if way < math.inf else 0.0
+        for j in range(3):
+            P[i, j] = X[i, j] + h * V[i, j]
+        for j in range(9):
+            E[i, j] = F[i, j]
+        turn(h * W[i, 0], h * W[i, 1], h * W[i, 2], E[i])
+        times(E[i], M[i], P[i])
+
+
+# Sums over a chunk, all about the place its piece's first particle had: wanted angular momentum (3), angular
+# momentum now (3), mass, mass times place (3), momentum (3), inertia xx, xy, xz, yy, yz, zz.
+SUMS = 19
+# Rigid motion of a piece: centre, velocity, spin, and the spin that is missing.
+RIGID = 12
+
+
+@kernel
+def momenta(start, stop, chunks, piece_chunks, chunk_piece, order, mass, fixed, M, X, F, V, W, sums):
+    """The angular momentum before the constraints act, into the first columns."""
+    for c in range(start, stop):
+        o = order[chunks[piece_chunks[chunk_piece[c]]]]
+        lx = ly = lz = 0.0
+        for k in range(chunks[c], chunks[c + 1]):
+            i = order[k]
+            if fixed[i]:
+                continue
+            x, y, z = X[i, 0] - X[o, 0], X[i, 1] - X[o, 1], X[i, 2] - X[o, 2]
+            u, v, w = inertia_times(F[i], M[i], W[i, 0], W[i, 1], W[i, 2])
+            lx += mass[i] * (y * V[i, 2] - z * V[i, 1]) + u
+            ly += mass[i] * (z * V[i, 0] - x * V[i, 2]) + v
+            lz += mass[i] * (x * V[i, 1] - y * V[i, 0]) + w
+        sums[c, 0], sums[c, 1], sums[c, 2] = lx, ly, lz
+
+
+@kernel
+def finish(
+    start, stop, h, chunks, piece_chunks, chunk_piece, order, mass, fixed, M, X, F, total, twist, P, E, V, W, sums
+):
+    """v = (x - X) / h and w = vector(E F^T) / h (equations 12 to 15), and the sums that `balance` needs.
+
+    Contacts add to the wanted angular momentum: by the displacements `total` and the turns `twist`.
+    """
+    for c in range(start, stop):
+        o = order[chunks[piece_chunks[chunk_piece[c]]]]
+        wx = wy = wz = lx = ly = lz = m = mx = my = mz = px = py = pz = 0.0
+        ixx = ixy = ixz = iyy = iyz = izz = 0.0
+        for k in range(chunks[c], chunks[c + 1]):
+            i = order[k]
+            W[i, 0], W[i, 1], W[i, 2] = turned_by(E[i], F[i])
+            for j in range(3):
+                V[i, j] = (P[i, j] - X[i, j]) / h
+                W[i, j] /= h
+            if fixed[i]:
+                continue
+            s, t = mass[i], mass[i] / h
+            x, y, z = X[i, 0] - X[o, 0], X[i, 1] - X[o, 1], X[i, 2] - X[o, 2]
+            wx += t * (y * total[i, 2] - z * total[i, 1])
+            wy += t * (z * total[i, 0] - x * total[i, 2])
+            wz += t * (x * total[i, 1] - y * total[i, 0])
+            if twist[i, 0] != 0.0 or twist[i, 1] != 0.0 or twist[i, 2] != 0.0:
+                u, v, w = inertia_times(E[i], M[i], twist[i, 0] / h, twist[i, 1] / h, twist[i, 2] / h)
+                wx += u
+                wy += v
+                wz += w
+            x, y, z = P[i, 0] - X[o, 0], P[i, 1] - X[o, 1], P[i, 2] - X[o, 2]
+            a, b, d, e, f, g = inertia(E[i], M[i])
+            lx += s * (y * V[i, 2] - z * V[i, 1]) + a * W[i, 0] + b * W[i, 1] + d * W[i, 2]
+            ly += s * (z * V[i, 0] - x * V[i, 2]) + b * W[i, 0] + e * W[i, 1] + f * W[i, 2]
+            lz += s * (x * V[i, 1] - y * V[i, 0]) + d * W[i, 0] + f * W[i, 1] + g * W[i, 2]
+            m += s
+            mx += s * x
+            my += s * y
+            mz += s * z
+            px += s * V[i, 0]
+            py += s * V[i, 1]
+            pz += s * V[i, 2]
+            ixx += s * (y * y + z * z) + a
+            iyy += s * (x * x + z * z) + e
+            izz += s * (x * x + y * y) + g
+            ixy += b - s * x * y
+            ixz += d - s * x * z
+            iyz += f - s * y * z
+        sums[c, 0] += wx
+        sums[c, 1] += wy
+        sums[c, 2] += wz
+        sums[c, 3], sums[c, 4], sums[c, 5], sums[c, 6] = lx, ly, lz, m
+        sums[c, 7], sums[c, 8], sums[c, 9], sums[c, 10], sums[c, 11], sums[c, 12] = mx, my, mz, px, py, pz
+        sums[c, 13], sums[c, 14], sums[c, 15] = ixx, ixy, ixz
+        sums[c, 16], sums[c, 17], sums[c, 18] = iyy, iyz, izz
+
+
+@kernel
+def balance(chunks, piece_chunks, order, held, X, sums, rigid):
+    """From the sums the rigid motion of each piece, and the spin that its own constraints took from it.
+
+    Matching straight paths to a turning shape loses angular momentum of the order of (w h)^2 a step.
+    """
+    I = np.empty(9)
+    for piece in range(len(piece_chunks) - 1):
+        first = piece_chunks[piece]
+        for c in range(first + 1, piece_chunks[piece + 1]):
+            for j in range(SUMS):
+                sums[first, j] += sums[c, j]
+        s = sums[first]
+        rigid[piece] = 0.0
+        m = s[6]
+        if m == 0.0:
+            continue
+        x, y, z = s[7] / m, s[8] / m, s[9] / m
+        u, v, w = s[10] / m, s[11] / m, s[12] / m
+        I[0], I[4], I[8] = s[13] - m * (y * y + z * z), s[16] - m * (x * x + z * z), s[18] - m * (x * x + y * y)
+        I[1], I[2], I[5] = s[14] + m * x * y, s[15] + m * x * z, s[17] + m * y * z
+        I[3], I[6], I[7] = I[1], I[2], I[5]
+        now = 3 if held[piece] else 0  # pins take what momentum they like
+        gx, gy, gz = _solve(I, s[now] - s[3], s[now + 1] - s[4], s[now + 2] - s[5])
+        rx, ry, rz = _solve(
+            I, s[now] - m * (y * w - z * v), s[now + 1] - m * (z * u - x * w), s[now + 2] - m * (x * v - y * u)
+        )
+        o = order[chunks[first]]
+        r = rigid[piece]
+        r[0], r[1], r[2], r[3], r[4], r[5] = x + X[o, 0], y + X[o, 1], z + X[o, 2], u, v, w
+        r[6], r[7], r[8], r[9], r[10], r[11] = rx, ry, rz, gx, gy, gz
+
+
+@kernel
+def conserve(start, stop, keep, piece_of, rigid, fixed, P, V, W):
+    """Give each piece the spin that it is missing, about its centre of mass: no shape and no linear momentum changes.
+
+    Then multiply all motion but the rigid one by `keep`.
+    """
+    for i in range(start, stop):
+        if fixed[i]:
+            continue
+        r = rigid[piece_of[i]]
+        x, y, z = P[i, 0] - r[0], P[i, 1] - r[1], P[i, 2] - r[2]
+        u, v, w = r[3] + r[7] * z - r[8] * y, r[4] + r[8] * x - r[6] * z, r[5] + r[6] * y - r[7] * x
+        V[i, 0] = u + keep * (V[i, 0] + r[10] * z - r[11] * y - u)
+        V[i, 1] = v + keep * (V[i, 1] + r[11] * x - r[9] * z - v)
+        V[i, 2] = w + keep * (V[i, 2] + r[9] * y - r[10] * x - w)
+        for j in range(3):
+            W[i, j] = r[6 + j] + keep * (W[i, j] + r[9 + j] - r[6 + j])
+
+
+@kernel
+def _solve(I, x, y, z):
+    """I^-1 (x, y, z) for a symmetric positive matrix; zero where it has no inverse."""
+    a, b, c = I[4] * I[8] - I[5] * I[7], I[5] * I[6] - I[3] * I[8], I[3] * I[7] - I[4] * I[6]
+    det = I[0] * a + I[1] * b + I[2] * c
+    trace = I[0] + I[4] + I[8]
+    if not det > 1e-14 * trace * trace * trace:
+        return 0.0, 0.0, 0.0
+    d, e, f = I[0] * I[8] - I[2] * I[6], I[1] * I[6] - I[0] * I[7], I[0] * I[4] - I[1] * I[3]
+    return (a * x + b * y + c * z) / det, (b * x + d * y + e * z) / det, (c * x + e * y + f * z) / det
+
+
+@kernel
+def settle_down(start, stop, keep, fixed, P, E, X, F, V, W):
+    """X and F take the new state; all motion is multiplied by `keep` (drag)."""
+    for i in range(start, stop):
+        for j in range(3):
+            X[i, j] = P[i, j]
+            V[i, j] *= keep
+            W[i, j] *= keep
+        for j in range(9):
+            F[i, j] = E[i, j]

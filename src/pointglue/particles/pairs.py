@@ -1,0 +1,135 @@
+"""Which particles may collide, and the pairs that do in one substep."""
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..checks import Array
+from ..compute import run
+from . import contacts, friction
+from .colouring import by_colour
+
+__all__ = ["PairContacts", "touching_pairs"]
+
+# Particles that are closer at rest than this fraction of their radii count as touching there.
+TOUCHING = 0.02
+GRAIN = 512
+
+
+class _NearPairs:
+    """The spatial hash: cells as wide as an ordinary particle reaches, in a table of fixed size."""
+
+    def __init__(self, count: int) -> None:
+        self.balls, self.sorted_balls = np.empty((count, 4)), np.empty((count, 4))
+        self.cells = np.empty((count, 3), np.int64)
+        self.table = np.empty(2 ** max(4, math.ceil(math.log2(2 * count))) + 2, np.int64)
+        self.ids = np.empty(count, np.int64)
+        self.near, self.counts = np.empty((count, 8), np.int32), np.empty(count, np.int64)
+
+    def find(
+        self,
+        bounds: Array,
+        X: Array,
+        P: Array,
+        family: NDArray[np.int64],
+        fixed: NDArray[np.bool_],
+        apart: tuple[NDArray[np.int64], NDArray[np.int64]],
+    ) -> NDArray[np.int64]:
+        """Pairs (k, 2) whose swept balls meet and that are not in one family and not kept apart."""
+        count = len(bounds)
+        run(contacts.sweep_bounds, count, 4 * GRAIN, bounds, X, P, self.balls)
+        # Wide enough for all if they are alike; those that reach much farther are compared with everyone.
+        reaches = self.balls[:, 3]
+        middle = float(np.partition(reaches, count // 2)[count // 2])
+        cell = 2.0 * min(float(reaches.max()), 1.5 * middle)
+        contacts.fill_table(self.balls, cell, self.cells, self.table, self.ids, self.sorted_balls)
+        far = np.flatnonzero(self.sorted_balls[:, 3] > 0.5 * cell)
+        while True:
+            found = (self.ids, self.sorted_balls, family, fixed, *apart, self.near, self.counts)
+            run(contacts.find_near, count, GRAIN, cell, self.cells, self.table, *found)
+            if len(far):
+                run(contacts.find_far, len(far), 8, far, *found)
+            most = int(self.counts.max())
+            if most <= self.near.shape[1]:
+                break
+            self.near = np.empty((count, 2 * most), np.int32)
+        pairs = np.empty((int(self.counts.sum()), 2), np.int64)
+        if len(pairs):
+            contacts.list_pairs(self.ids, self.near, self.counts, pairs)
+        return pairs
+
+
+def touching_pairs(positions: Array, rotations: Array, radii: Array) -> NDArray[np.int64]:
+    """Pairs (k, 2) of ellipsoids that overlap or as good as touch."""
+    count = len(positions)
+    bounds = radii.max(1)
+    no_pairs = (np.empty(0, np.int64), np.zeros(count + 1, np.int64))
+    free, alone = np.zeros(count, np.bool_), np.full(count, -1)
+    near = _NearPairs(count).find(bounds, positions, positions, alone, free, no_pairs)
+    axes = np.einsum("nik,nk,njk->nij", rotations, radii**2, rotations).reshape(count, 9)
+    still, depth = np.tile(np.eye(3).reshape(9), (count, 1)), np.empty(len(near))
+    run(contacts.overlapping, len(near), GRAIN, near, positions, axes, still, depth)
+    near = near[depth > -TOUCHING * bounds[near].min(1)]
+    return near[np.lexsort((near[:, 1], near[:, 0]))]
+
+
+class PairContacts:
+    """The pairs of one substep: found once, then separated in every iteration."""
+
+    def __init__(self, count: int, bounds: Array, family: NDArray[np.int64]) -> None:
+        self.bounds, self.family = bounds, family
+        self.finder = _NearPairs(count)
+        self._apart_of: NDArray[np.int64] | None = None
+        self.pairs = np.empty((0, 2), np.int64)
+
+    def prepare(self, X: Array, P: Array, fixed: NDArray[np.bool_], touching: NDArray[np.int64]) -> None:
+        """Find the pairs that may meet on the way from X to P, sorted by colour."""
+        if touching is not self._apart_of:
+            self._apart_of, self.apart = touching, _listed(touching, len(X))
+        pairs = self.finder.find(self.bounds, X, P, self.family, fixed, self.apart)
+        if len(pairs):
+            starts = np.arange(0, 2 * len(pairs) + 1, 2)
+            # Fixed particles are never moved: they do not keep two pairs from one colour.
+            order, self.colours = by_colour(starts, np.where(fixed[pairs], -1, pairs).ravel(), len(X))
+            pairs = pairs[order]
+        self.pairs = pairs
+        self.touched, self.normals = np.zeros(len(pairs)), np.zeros((len(pairs), 3))
+
+    def _each(self, function: Callable[..., None], *arguments: object) -> None:
+        if len(self.pairs) < 2 * GRAIN:  # one thread, colour after colour
+            function(0, len(self.pairs), 0, *arguments)
+            return
+        for base, end in zip(self.colours[:-1], self.colours[1:], strict=True):
+            run(function, end - base, GRAIN, base, *arguments)
+
+    def separate(
+        self, inverse_mass: Array, piece_of: Array, C: Array, X: Array, P: Array, E: Array, total: Array
+    ) -> None:
+        """Push apart what overlaps."""
+        if len(self.pairs):
+            found = (self.touched, self.normals, total)
+            self._each(
+                contacts.separate, self.pairs, self.bounds, inverse_mass, piece_of, C, X, P, E, *found
+            )
+
+    def rub(self, slide: float, roll: float, inverse_mass: Array, piece_of: Array, *arrays: Array) -> None:
+        """Friction between those that touched; `arrays` are C, M, X, F, P, E, total and twist."""
+        if len(self.pairs):
+            met = (self.pairs, self.touched, self.normals)
+            self._each(friction.rub_pairs, slide, roll, *met, inverse_mass, piece_of, *arrays)
+
+    def calm(self, bounce: float, inverse_mass: Array, V0: Array, V: Array, struck: Array) -> None:
+        """Take from those that touched the speed that being pushed apart gave them."""
+        if len(self.pairs):
+            met = (self.pairs, self.touched, self.normals)
+            self._each(friction.calm_pairs, bounce, *met, inverse_mass, V0, V, struck)
+
+
+def _listed(pairs: NDArray[np.int64], count: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """For each particle the others of its pairs, as a ragged array: values and starts."""
+    both = np.concatenate([pairs, pairs[:, ::-1]])
+    order = np.argsort(both[:, 0], kind="stable")
+    counts = np.bincount(both[:, 0], minlength=count)
+    return both[order, 1], np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)

@@ -1,0 +1,138 @@
+"""The constraints of a body, worked out for one rest pose and one set of pins, in the order they run."""
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..checks import Array
+from ..procrustes.rotation import BLOCK
+from .body import OrientedBody
+from .colouring import Order, by_colour, gather, in_blocks, in_chunks
+from .state import RestPose
+
+__all__ = ["Schedule", "Topology"]
+
+# How much more than its own mass a pinned particle weighs when its group finds its place: the group hangs
+# on its pins, but still turns about a single one.
+PIN = 1e3
+# Groups of neighbouring particles that a thread works on at a time: their particles fit into its cache.
+BLOCK_GROUPS = 1024
+CHUNK = 1024
+
+
+class Topology:
+    """What does not change with the rest pose: who belongs to which group, in colours, and the pieces."""
+
+    def __init__(self, body: OrientedBody) -> None:
+        n = len(body)
+        self.body = body
+        # Implicit groups, each particle first and then its neighbours in ascending order.
+        i, j = np.concatenate([body.edges, body.edges[:, ::-1]]).T
+        order = np.lexsort((j, i))
+        i, j = i[order], j[order]
+        counts = 1 + np.bincount(i, minlength=n)
+        self.starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+        self.members = np.empty(self.starts[-1], np.int64)
+        self.members[self.starts[:-1]] = np.arange(n)
+        others = np.ones(len(self.members), np.bool_)
+        others[self.starts[:-1]] = False
+        self.members[others] = j
+        self.order = in_blocks(self.starts, self.members, body.positions, n, BLOCK_GROUPS)
+        # Explicit groups; a particle that several share turns with the first of them, and comes last in others.
+        first = np.full(n, -1)
+        for k in reversed(range(len(body.groups))):
+            first[body.groups[k]] = k
+        own = [first[group] == k for k, group in enumerate(body.groups)]
+        listed = [np.concatenate([group[o], group[~o]]) for group, o in zip(body.groups, own, strict=True)]
+        self.group_starts = np.cumsum([0, *(len(group) for group in listed)]).astype(np.int64)
+        self.group_members = np.concatenate([np.empty(0, np.int64), *listed])
+        self.group_turning = np.array([o.sum() for o in own], np.int64)
+        self.group_order = in_chunks(self.group_starts, self.group_members, n, BLOCK)
+        self.rigid_of = first
+        self.oriented = body.oriented
+        # Connected pieces: particles sorted by the piece they belong to.
+        components = body.components
+        self.piece_of = components
+        self.piece_order = np.argsort(components, kind="stable")
+        self.pieces = np.concatenate([[0], np.cumsum(np.bincount(components))]).astype(np.int64)
+        # Sums over a piece are sums over its chunks, which do not depend on who adds them up.
+        cuts = [np.arange(a, b, CHUNK) for a, b in pairwise(self.pieces)]
+        self.chunks = np.concatenate([*cuts, [n]]).astype(np.int64)
+        self.piece_chunks = np.cumsum([0, *(len(c) for c in cuts)]).astype(np.int64)
+        self.chunk_piece = np.repeat(np.arange(len(cuts)), np.diff(self.piece_chunks))
+        edges = np.arange(0, 2 * len(body.edges) + 1, 2)
+        self.edge_order, self.edge_colours = by_colour(edges, body.edges.ravel(), n)
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """Constraints sorted by colour; all arrays stand in the order in which they are read."""
+
+    order: Order
+    starts: NDArray[np.int64]
+    members: NDArray[np.int32]
+    offsets: Array
+    """(members, 4): place in the group at rest, seen from its centre of mass, and share in the mass."""
+    turning: NDArray[np.int64]
+    """(groups,): how many members, the first ones, take the rotation of the group."""
+    scales: Array
+    """(groups, 2): mass / s and 1 / s, with s the trace of the moment matrix at rest."""
+    owner: NDArray[np.int64]
+    """(groups,): the particle of an implicit group, -1 for an explicit one."""
+    moments: Array
+    """(n, 9), M: each particle's own moment matrix at rest."""
+    shapes: Array
+    """(n, 9), C: its ellipsoid, x^T C^-1 x = 1."""
+    edge_colours: NDArray[np.int64]
+    pairs: NDArray[np.int64]
+    """(edges, 2)."""
+    lengths: Array
+    held: NDArray[np.bool_]
+    """(pieces,): has a pinned particle."""
+
+    @classmethod
+    def of(
+        cls, topology: Topology, rest: RestPose, fixed: NDArray[np.bool_], active: NDArray[np.bool_]
+    ) -> "Schedule":
+        """For this rest pose, these pins and these (groups,) explicit groups in force."""
+        body, n = topology.body, len(topology.body)
+        shapes = np.einsum("nik,nk,njk->nij", rest.rotations, body.radii**2, rest.rotations)
+        moments = (body.mass / 5 * topology.oriented)[:, None, None] * shapes
+        governed = np.zeros(n, np.bool_)
+        for group in np.flatnonzero(active):
+            governed[body.groups[group]] = True
+        implicit = topology.order.kept(~governed)
+        explicit = topology.group_order.kept(active)
+        starts, members = gather(topology.starts, topology.members, implicit.sets)
+        group_starts, group_members = gather(topology.group_starts, topology.group_members, explicit.sets)
+        turning = np.concatenate([np.ones(len(implicit.sets), np.int64), topology.group_turning[explicit.sets]])
+        starts = np.concatenate([starts, starts[-1] + group_starts[1:]])
+        members = np.concatenate([members, group_members])
+        weight = body.mass * np.where(fixed, PIN, 1.0)
+        group = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
+        total = np.bincount(group, weight[members], len(starts) - 1)
+        share = weight[members] / total[group]
+        # From the first member, which loses no digits where the body lies far from the origin.
+        arm = rest.positions[members] - rest.positions[members[starts[:-1]]][group]
+        arm -= np.stack([np.bincount(group, share * a, len(starts) - 1) for a in arm.T], axis=1)[group]
+        own = np.trace(moments, axis1=1, axis2=2)[members]
+        trace = np.bincount(group, weight[members] * (arm**2).sum(1) + own, len(starts) - 1)
+        trace[trace == 0.0] = 1.0  # a group of one particle without orientation
+        edges = body.edges[topology.edge_order]
+        return cls(
+            order=implicit.then(explicit, n),
+            starts=starts,
+            members=members.astype(np.int32),
+            offsets=np.ascontiguousarray(np.column_stack([arm, share])),
+            turning=turning,
+            scales=np.stack([total / trace, 1 / trace], axis=1),
+            owner=np.concatenate([implicit.sets, np.full(len(explicit.sets), -1)]),
+            moments=moments.reshape(n, 9),
+            shapes=shapes.reshape(n, 9),
+            edge_colours=topology.edge_colours,
+            pairs=edges,
+            lengths=np.linalg.norm(rest.positions[edges[:, 1]] - rest.positions[edges[:, 0]], axis=1),
+            held=np.bincount(topology.piece_of, fixed, len(topology.pieces) - 1) > 0,
+        )

@@ -1,0 +1,339 @@
+"""The oriented-particle solver: position-based dynamics with shape matching that knows orientations."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from math import ceil, inf
+from numbers import Real
+from typing import Literal, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ..checks import Array, as_integers, as_reals, require_finite
+from ..compute import run, thread_count
+from ..errors import InputError
+from . import friction, matching, motion
+from .body import OrientedBody, join
+from .colliders import Collider, Rigid, pose_at
+from .forces import Force
+from .pairs import PairContacts
+from .plasticity import absorb, creep
+from .schedule import Schedule, Topology
+from .state import ParticleState
+
+__all__ = ["ParticleSolver", "Script"]
+
+# The coefficients of the bodies (stiffness, friction) are those of a step of this length, s.
+REFERENCE = 1 / 60
+# A step is never cut into more than this, however long it is.
+MOST_SUBSTEPS = 64
+# No particle goes farther in a substep than this many times the size of everything: absurd steps stay finite.
+FARTHEST = 1e3
+# Items worth a thread of their own.
+PARTICLES, GROUPS = 4096, 512
+
+
+@dataclass(frozen=True)
+class Script:
+    """Particles that follow a rigid motion from their bind pose, whatever pushes them."""
+
+    particles: ArrayLike
+    motion: Rigid
+    """:class:`Motion`, or time -> (rotation (3, 3), translation (3,))."""
+
+
+class ParticleSolver:
+    """Steps one or several bodies with contact between all of them.
+
+    `substep` (s) is the longest internal step: :meth:`step` cuts its time into equal parts no longer than
+    that, so that the same motion comes out whether it is called 30, 60 or 120 times a second. `iterations`
+    are done over all constraints in each. Stiffness and friction of the bodies mean a fraction in 1/60 s; they
+    are converted for the substep and do not depend on the number of iterations.
+
+    `contacts`: "all", only between different "bodies", or "none". `friction` and `spin_friction` are the
+    paper's s_lin and s_rot, for colliders that have none of their own and for pairs of particles. `bounce`
+    is the share of the approach speed that contact returns. `drag` (1/s) slows all motion, `damping` (1/s)
+    only motion within a body: it keeps both momenta. A group hit faster than its yield speed is let go of for
+    `plastic_steps` calls of step.
+
+    A solver owns buffers: one thread at a time may step it.
+    """
+
+    def __init__(
+        self,
+        bodies: OrientedBody | Sequence[OrientedBody],
+        *,
+        iterations: int = 2,
+        substep: float = 1 / 120,
+        gravity: ArrayLike = (0.0, -9.81, 0.0),
+        colliders: Iterable[Collider] = (),
+        forces: Iterable[Force] = (),
+        scripts: Iterable[Script] = (),
+        contacts: Literal["all", "bodies", "none"] = "all",
+        friction: float = 0.5,
+        spin_friction: float = 0.5,
+        bounce: float = 0.0,
+        drag: float = 0.0,
+        damping: float = 0.0,
+        plastic_steps: int = 5,
+    ) -> None:
+        listed = [bodies] if isinstance(bodies, OrientedBody) else list(bodies)
+        for k, body in enumerate(listed):
+            if not isinstance(body, OrientedBody):
+                raise InputError(f"bodies[{k}] must be an OrientedBody, got {type(body).__name__}")
+        self.body = listed[0] if len(listed) == 1 else join(listed)
+        ends = np.cumsum([0, *(len(body) for body in listed)])
+        self.parts = tuple(slice(int(a), int(b)) for a, b in zip(ends[:-1], ends[1:], strict=True))
+        """Where the particles of each body are."""
+        self.iterations = _whole("iterations", iterations)
+        self.plastic_steps = _whole("plastic_steps", plastic_steps)
+        self.substep = _number("substep", substep, 0.0, inf, positive=True)
+        self.gravity = as_reals("gravity", gravity).astype(np.float64)
+        if self.gravity.shape != (3,) or not np.isfinite(self.gravity).all():
+            raise InputError(f"gravity must be three finite numbers, got {gravity!r}")
+        self.friction = _number("friction", friction, 0.0, 1.0)
+        self.spin_friction = _number("spin_friction", spin_friction, 0.0, 1.0)
+        self.bounce = _number("bounce", bounce, 0.0, 1.0)
+        self.drag = _number("drag", drag, 0.0, inf)
+        self.damping = _number("damping", damping, 0.0, inf)
+        self.forces = tuple(forces)
+        n = len(self.body)
+        self.scripts = tuple(_checked_script(k, script, n) for k, script in enumerate(scripts))
+        self._scripted = np.zeros(n, np.bool_)
+        for particles, _ in self.scripts:
+            self._scripted[particles] = True
+        if contacts not in get_args(Literal["all", "bodies", "none"]):
+            raise InputError(f"contacts must be 'all', 'bodies' or 'none', got {contacts!r}")
+        self._topology = Topology(self.body)
+        self._part_of = np.repeat(np.arange(len(self.parts)), np.diff(ends))
+        self._bounds = self.body.radii.max(1)
+        # Within a rigid group nothing collides.
+        family = self._part_of if contacts == "bodies" else self._topology.rigid_of
+        self._pairs = None if contacts == "none" or n == 1 else PairContacts(n, self._bounds, family)
+        self._colliders = tuple(collider.ready(n) for collider in colliders)
+        self._extent = float(np.ptp(self.body.positions, axis=0).max() + 2 * self._bounds.max())
+        self._key: tuple[object, ...] = ()
+        self._allocate(n)
+
+    def _allocate(self, n: int) -> None:
+        self._X, self._V, self._V0, self._W = (np.empty((n, 3)) for _ in range(4))
+        self._F, self._E, self._P = np.empty((n, 9)), np.empty((n, 9)), np.empty((n, 12))
+        self._total, self._twist = np.empty((n, 3)), np.empty((n, 3))
+        self._struck, self._gained = np.empty(n), np.empty((n, 3))
+        self._sums = np.empty((len(self._topology.chunks) - 1, motion.SUMS))
+        self._rigid = np.empty((len(self._topology.pieces) - 1, motion.RIGID))
+        self._pushed = [np.empty(n) for _ in self._colliders]
+        self._normals = [np.zeros((n, 3)) for _ in self._colliders]
+
+    def start(self) -> ParticleState:
+        """All bodies at rest in their bind poses, at time 0."""
+        state = self.body.start()
+        touching = state.rest.touching
+        # Bodies that overlap at the start are in contact: only overlaps within a body belong to its shape.
+        within = touching[self._part_of[touching[:, 0]] == self._part_of[touching[:, 1]]]
+        return replace(state, rest=replace(state.rest, touching=within))
+
+    def step(self, state: ParticleState, dt: float) -> ParticleState:
+        """The state `dt` seconds later."""
+        dt = _number("dt", dt, 0.0, inf, positive=True)
+        self._load(state)
+        count = min(MOST_SUBSTEPS, max(1, ceil(dt / self.substep * (1 - 1e-9))))
+        h = dt / count
+        self._gained[:] = h * (self.gravity + self._applied(state, dt) / self.body.mass[:, None])
+        self._struck[:] = 0.0
+        if self._coefficients_at != h:
+            self._coefficients_at, self._coefficients = h, self._converted(h)
+        for k in range(count):
+            self._advance(state.time + k * h, state.time + (k + 1) * h, h)
+        n = len(self.body)
+        after = replace(
+            state,
+            time=state.time + dt,
+            positions=self._X.copy(),
+            rotations=self._F.reshape(n, 3, 3).copy(),
+            velocities=self._V.copy(),
+            spins=self._W.copy(),
+        )
+        return self._deform(after, dt)
+
+    def _load(self, state: ParticleState) -> None:
+        """Take the state into the buffers; the schedule is kept while rest pose, pins and groups stay."""
+        if len(state) != len(self.body):
+            raise InputError(f"state has {len(state)} particles, but the solver's bodies have {len(self.body)}")
+        for name in ("positions", "rotations", "velocities", "spins"):
+            require_finite(f"state.{name}", getattr(state, name))
+        self._X[:] = state.positions
+        self._F[:] = state.rotations.reshape(-1, 9)
+        self._V[:], self._W[:] = state.velocities, state.spins
+        self._rest = state.rest
+        key = (state.rest, state.pinned, (state.pause > 0).tobytes())
+        if len(self._key) and all(a is b or (k == 2 and a == b) for k, (a, b) in enumerate(zip(key, self._key, strict=True))):
+            return
+        self._key, self._coefficients_at = key, 0.0
+        self._fixed = state.pinned | self._scripted
+        self._schedule = Schedule.of(self._topology, state.rest, self._fixed, state.pause == 0)
+        self._free = ~self._schedule.held
+        self._inverse_mass = np.where(self._fixed, 0.0, 1 / self.body.mass)
+        trace = self._schedule.moments[:, ::4].sum(1)
+        self._inverse_inertia = np.where(self._fixed | (trace == 0), 0.0, 1 / np.where(trace > 0, trace, 1.0))
+
+    def _applied(self, state: ParticleState, dt: float) -> Array:
+        """The sum of all forces, N."""
+        total = np.zeros((len(self.body), 3))
+        for k, force in enumerate(self.forces):
+            given = as_reals(f"forces[{k}]", force(self.body, state, dt)).astype(np.float64)
+            if given.shape != total.shape:
+                raise InputError(f"forces[{k}] must return shape {total.shape}, got shape {given.shape}")
+            require_finite(f"forces[{k}]", given)
+            total += given
+        return total
+
+    def _converted(self, h: float) -> tuple[Array, Array, Array]:
+        """Stiffness of groups, edges and twists for one iteration of a substep of length h.
+
+        A spring that moves by the fraction s of its deviation in a step of length t has the compliance
+        t^2 (1 - s) / s per mass; with the same compliance it moves by s h^2 / (s h^2 + (1 - s) t^2) in h.
+        """
+        ratio = (h / REFERENCE) ** 2
+
+        def converted(s: Array) -> Array:
+            in_substep = s * ratio / (s * ratio + (1 - s))
+            return np.asarray(1 - (1 - in_substep) ** (1 / self.iterations))
+
+        owner = self._schedule.owner
+        shapes = np.where(owner >= 0, converted(self.body.stiffness)[owner], 1.0)
+        order = self._topology.edge_order
+        return shapes, converted(self.body.stretch[order]), converted(self.body.torsion[order])
+
+    def _advance(self, before: float, now: float, h: float) -> None:
+        """One substep."""
+        n, top, plan = len(self.body), self._topology, self._schedule
+        X, F, V, W, P, E, M = self._X, self._F, self._V, self._W, self._P, self._E, plan.moments
+        mass, fixed = self.body.mass, self._fixed
+        farthest = FARTHEST * self._extent
+        run(motion.predict, n, PARTICLES, h, farthest, self._gained, fixed, M, X, F, V, W, P, E)
+        self._follow_scripts(now)
+        chunks = (top.chunks, top.piece_chunks, top.chunk_piece, top.piece_order)
+        run(motion.momenta, len(top.chunks) - 1, 4, *chunks, mass, fixed, M, X, F, V, W, self._sums)
+        self._total[:] = 0.0
+        self._twist[:] = 0.0
+        if self._pairs is not None:
+            self._pairs.prepare(X, P, fixed, self._rest.touching)
+        for ready, pushed in zip(self._colliders, self._pushed, strict=True):
+            ready.prepare(X, P, self._bounds, before, now)
+            pushed[:] = 0.0
+        for _ in range(self.iterations):
+            self._relax()
+            if self._pairs is not None:
+                self._pairs.separate(self._inverse_mass, top.piece_of, plan.shapes, X, P, E, self._total)
+            for ready, pushed, normals in zip(self._colliders, self._pushed, self._normals, strict=True):
+                ready.push_out(P, E, plan.shapes, fixed, pushed, normals, self._total)
+        self._rub(h)
+        self._V0[:] = V
+        moved = (X, F, self._total, self._twist, P, E, V, W, self._sums)
+        run(motion.finish, len(top.chunks) - 1, 4, h, *chunks, mass, fixed, M, *moved)
+        if self._free.any() or self.damping:
+            motion.balance(top.chunks, top.piece_chunks, top.piece_order, plan.held, X, self._sums, self._rigid)
+            keep = float(np.exp(-self.damping * h))
+            run(motion.conserve, n, PARTICLES, keep, top.piece_of, self._rigid, fixed, P, V, W)
+        self._calm(h)
+        run(motion.settle_down, n, PARTICLES, float(np.exp(-self.drag * h)), fixed, P, E, X, F, V, W)
+
+    def _follow_scripts(self, now: float) -> None:
+        """Put scripted particles where their motion wants them at the end of the substep."""
+        for k, (particles, rigid) in enumerate(self.scripts):
+            rotation, translation = pose_at(f"scripts[{k}].motion", rigid, now)
+            self._P[particles, :3] = self.body.positions[particles] @ rotation.T + translation
+            self._E[particles] = rotation.reshape(9)
+            B = rotation @ self._schedule.moments[particles].reshape(-1, 3, 3)
+            self._P[particles, 3:] = B.reshape(-1, 9)
+
+    def _relax(self) -> None:
+        """All constraints within the bodies, once."""
+        plan, P, E, M = self._schedule, self._P, self._E, self._schedule.moments
+        shapes, lengths, twists = self._coefficients
+        order = plan.order
+        layers = order.layers if thread_count() > 1 else order.layers[[0, -1]]  # one thread needs no break
+        groups = (plan.starts, plan.members, plan.offsets, plan.turning, plan.scales, shapes, self._fixed, M, P, E)
+        for base, end in pairwise(layers):
+            run(matching.match, end - base, 1, base, order.blocks, order.batches, *groups)
+        if lengths.any():
+            edges = (plan.pairs, plan.lengths, lengths, self._inverse_mass, P)
+            self._each_edge(matching.stretch, *edges)
+        if twists.any():
+            self._each_edge(matching.untwist, plan.pairs, twists, self._inverse_inertia, M, P, E)
+
+    def _each_edge(self, function: Callable[..., None], *arguments: object) -> None:
+        """Edges by their colours, or all at once on one thread."""
+        colours = self._schedule.edge_colours
+        if colours[-1] < 2 * GROUPS:
+            function(0, colours[-1], 0, *arguments)
+            return
+        for base, end in pairwise(colours):
+            run(function, end - base, GROUPS, base, *arguments)
+
+    def _rub(self, h: float) -> None:
+        """Friction of all contacts of this substep."""
+        n, plan = len(self.body), self._schedule
+        arrays = (plan.shapes, plan.moments, self._X, self._F, self._P, self._E, self._total, self._twist)
+        if self._pairs is not None:
+            slide, roll = _for_substep(self.friction, h), _for_substep(self.spin_friction, h)
+            self._pairs.rub(slide, roll, self._inverse_mass, self._topology.piece_of, *arrays)
+        for ready, pushed, normals in zip(self._colliders, self._pushed, self._normals, strict=True):
+            own = ready.collider
+            slide = _for_substep(self.friction if own.friction is None else own.friction, h)
+            roll = _for_substep(self.spin_friction if own.spin_friction is None else own.spin_friction, h)
+            frames = (ready.frame_before, ready.frame_now)
+            run(friction.rub, n, PARTICLES, slide, roll, *frames, pushed, normals, *arrays)
+
+    def _calm(self, h: float) -> None:
+        """Take away the speed that contacts gave beyond what they return."""
+        if self._pairs is not None:
+            self._pairs.calm(self.bounce, self._inverse_mass, self._V0, self._V, self._struck)
+        for ready, pushed, normals in zip(self._colliders, self._pushed, self._normals, strict=True):
+            frames = (ready.frame_before, ready.frame_now)
+            met = (pushed, normals, self._P, self._V0, self._V, self._struck)
+            run(friction.calm, len(self.body), PARTICLES, h, self.bounce, *frames, *met)
+
+    def _deform(self, state: ParticleState, dt: float) -> ParticleState:
+        """Plastic deformation, after the step: flow, groups that were hit, groups whose pause is over."""
+        body, pause = self.body, state.pause.copy()
+        if np.isfinite(body.yield_strain).any() and body.creep.any():
+            state = creep(body, state, self._schedule, dt)
+        for k in np.flatnonzero(np.isfinite(body.yield_speed)):
+            if pause[k] > 0:
+                pause[k] -= 1
+                if pause[k] == 0:
+                    state = absorb(body, state, body.groups[k])
+            elif self._struck[body.groups[k]].max() > body.yield_speed[k]:
+                pause[k] = self.plastic_steps
+        return replace(state, pause=pause)
+
+
+def _for_substep(fraction: float, h: float) -> float:
+    """What is taken in a substep of length h so that in 1/60 s it amounts to `fraction`."""
+    return float(1 - (1 - fraction) ** (h / REFERENCE))
+
+
+def _number(name: str, value: float, low: float, high: float, positive: bool = False) -> float:
+    wrong = isinstance(value, bool) or not isinstance(value, (Real, np.number))
+    if wrong or not low <= value <= high or (positive and value == 0) or value == inf:
+        wanted = f"between {low:g} and {high:g}" if high < inf else "finite and not negative"
+        raise InputError(f"{name} must be {'positive and finite' if positive else wanted}, got {value!r}")
+    return float(value)
+
+
+def _whole(name: str, value: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
+        raise InputError(f"{name} must be a whole number of at least 1, got {value!r}")
+    return int(value)
+
+
+def _checked_script(k: int, script: Script, count: int) -> tuple[NDArray[np.int64], Rigid]:
+    if not isinstance(script, Script):
+        raise InputError(f"scripts[{k}] must be a Script, got {type(script).__name__}")
+    particles = as_integers(f"scripts[{k}].particles", script.particles)
+    if not len(particles) or particles.min() < 0 or particles.max() >= count:
+        raise InputError(f"scripts[{k}].particles must be from 0 to {count - 1}, got {particles.tolist()[:10]}")
+    return particles, script.motion

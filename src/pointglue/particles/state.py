@@ -1,0 +1,89 @@
+"""Where the particles are and how they move: the only thing a step changes."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ..checks import Array, as_integers, as_reals, require_finite
+from ..errors import InputError
+from .rotations import quaternions_of
+
+__all__ = ["ParticleState", "RestPose"]
+
+
+@dataclass(frozen=True, eq=False)
+class RestPose:
+    """The shape that the body wants to take. It is the bind pose until plastic flow changes it."""
+
+    positions: Array
+    """(n, 3)."""
+    rotations: Array
+    """(n, 3, 3), axes of the ellipsoids."""
+    touching: NDArray[np.int64]
+    """(k, 2), pairs that overlap at rest: their contact is part of the shape and not resolved."""
+
+
+@dataclass(frozen=True, eq=False)
+class ParticleState:
+    """All that a step reads and returns anew; states already computed are never changed."""
+
+    time: float
+    """s."""
+    positions: Array
+    """(n, 3), m."""
+    rotations: Array
+    """(n, 3, 3), from the rest pose to now."""
+    velocities: Array
+    """(n, 3), m/s."""
+    spins: Array
+    """(n, 3), rad/s, in world axes."""
+    pinned: NDArray[np.bool_]
+    """(n,): held where they are."""
+    rest: RestPose
+    pause: NDArray[np.int64]
+    """(groups,): steps for which a rigid group is still let go of, to deform plastically."""
+
+    def __len__(self) -> int:
+        return len(self.positions)
+
+    @property
+    def orientations(self) -> Array:
+        """(n, 4), wxyz: the axes of the ellipsoids now."""
+        return quaternions_of(self.rotations @ self.rest.rotations)
+
+    def replace(self, **changes: Any) -> "ParticleState":
+        """The same state with some of its fields changed: pins set, velocities given."""
+        arrays = {
+            name: np.array(as_reals(name, value), np.float64)
+            for name, value in changes.items()
+            if name in ("positions", "rotations", "velocities", "spins")
+        }
+        for name, array in arrays.items():
+            if array.shape != getattr(self, name).shape:
+                raise InputError(f"{name} must have shape {getattr(self, name).shape}, got {array.shape}")
+            require_finite(name, array)
+        if "pinned" in changes:
+            arrays["pinned"] = np.array(changes["pinned"])
+            if arrays["pinned"].dtype != np.bool_ or arrays["pinned"].shape != self.pinned.shape:
+                raise InputError(f"pinned must be a mask of {len(self)} booleans")
+        try:
+            return replace(self, **{**changes, **arrays})
+        except TypeError as error:
+            known = ", ".join(self.__dataclass_fields__)
+            raise InputError(f"ParticleState has the fields {known}, got {', '.join(changes)}") from error
+
+    def pushed(self, mass: Array, particles: ArrayLike, impulse: ArrayLike) -> "ParticleState":
+        """After an impulse (3,) or (k, 3), N s, on each of `particles` (k,); `mass` is the body's."""
+        chosen = as_integers("particles", particles)
+        if chosen.size and (chosen.min() < 0 or chosen.max() >= len(self)):
+            raise InputError(f"particles must be from 0 to {len(self) - 1}, got {chosen.tolist()[:10]}")
+        kick = as_reals("impulse", impulse).astype(np.float64)
+        if kick.shape not in ((3,), (len(chosen), 3)):
+            raise InputError(f"impulse must have shape (3,) or ({len(chosen)}, 3), got shape {kick.shape}")
+        require_finite("impulse", kick)
+        velocities = self.velocities.copy()
+        np.add.at(velocities, chosen, kick / mass[chosen, None])
+        velocities[self.pinned] = 0.0
+        return replace(self, velocities=velocities)

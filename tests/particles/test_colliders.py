@@ -1,0 +1,635 @@
+"""Ellipsoids against colliders: exact contact, nothing passes through, and wrong input is named."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.optimize import brentq, minimize_scalar, nnls
+from scipy.spatial.transform import Rotation, Slerp
+
+import pointglue
+from pointglue.errors import InputError
+from pointglue.geometry import shapes
+from pointglue.particles.collider_kernels import carried
+from pointglue.particles.colliders import Ball, Box, Capsule, MeshCollider, Motion, Plane
+
+CUBE = np.array([[x, y, z] for x in (-1, 1) for y in (-1, 1) for z in (-1, 1)], float)
+
+
+class Particles:
+    """A few ellipsoids and what a solver keeps of them; `push` is one substep of one iteration."""
+
+    def __init__(self, centres, shapes, rotations=None, fixed=None):
+        n = len(centres)
+        self.P = np.full((n, 12), 7.0)
+        self.P[:, :3] = centres
+        self.E = np.tile(np.eye(3).ravel(), (n, 1)) if rotations is None else rotations.reshape(n, 9)
+        self.C = np.broadcast_to(np.reshape(shapes, (-1, 9)), (n, 9)).copy()
+        self.fixed = np.zeros(n, bool) if fixed is None else fixed
+        self.bounds = np.sqrt(np.linalg.eigvalsh(self.C.reshape(n, 3, 3)).max(1))
+        self.pushed, self.normals, self.total = np.zeros(n), np.zeros((n, 3)), np.zeros((n, 3))
+
+    def push(self, collider, start=None, times=(0.0, 0.0)):
+        ready = collider.ready(len(self.P))
+        start = self.P[:, :3].copy() if start is None else np.array(start, float)
+        ready.prepare(start, self.P, self.bounds, *times)
+        ready.push_out(self.P, self.E, self.C, self.fixed, self.pushed, self.normals, self.total)
+        return ready
+
+    @property
+    def G(self):  # noqa: N802
+        E = self.E.reshape(-1, 3, 3)
+        return E @ self.C.reshape(-1, 3, 3) @ E.transpose(0, 2, 1)
+
+
+def turned(rng):
+    return Rotation.random(random_state=rng).as_matrix()
+
+
+def shape(rng, aspect, size=1.0):
+    """C of an ellipsoid with this longest half axis and ratio of it to the shortest, turned anyhow."""
+    R = turned(rng)
+    C = R @ np.diag((size * np.array([1.0, aspect ** -rng.uniform(), 1 / aspect])) ** 2) @ R.T
+    return (C + C.T) / 2
+
+
+def hull_gap(corners, x, G):
+    """Least |L^-1 (p - x)| over the hull of `corners`, by non-negative least squares; 1 is touching.
+
+    With D the scaled corners from x, |D w|^2 + (sum w - 1)^2 over w >= 0 is least in the direction of the
+    weights that are wanted.
+    """
+    D = np.linalg.solve(np.linalg.cholesky(G), (corners - x).T)
+    w = nnls(np.vstack([D, np.ones(len(corners))]), np.array([0.0, 0, 0, 1]))[0]
+    return np.linalg.norm(D @ (w / w.sum()))
+
+
+def distance_to(x, G, point):
+    """Distance of a point from an ellipsoid, 0 inside."""
+    squares, axes = np.linalg.eigh(G)
+    p = axes.T @ (point - x)
+    if (p**2 / squares).sum() <= 1:
+        return 0.0
+    t = brentq(
+        lambda t: (squares * (p / (squares + t)) ** 2).sum() - 1,
+        0,
+        np.sqrt(squares.max()) * np.linalg.norm(p),
+        xtol=1e-300,
+        rtol=1e-15,
+    )
+    return np.linalg.norm(t * p / (squares + t))
+
+
+def axis_distance(start, end, x, G):
+    """Distance of a line segment from an ellipsoid."""
+    found = minimize_scalar(
+        lambda t: distance_to(x, G, start + t * (end - start)),
+        bounds=(0, 1),
+        method="bounded",
+        options={"xatol": 1e-9},
+    )
+    return min(found.fun, distance_to(x, G, start), distance_to(x, G, end))
+
+
+def last_touch(gap, way):
+    """How far along a way, from outside, `gap` of the place is 1."""
+    high = 1.0
+    while gap(high * way) < 1:
+        high *= 2
+    # From far away inwards: a convex set is met once.
+    low = high
+    while gap(low * way) > 1:
+        low *= 0.7
+    return brentq(lambda s: gap(s * way) - 1, low, high, xtol=1e-300, rtol=1e-13)
+
+
+def check_touch(collider, gap, way, C):
+    """Just inside the touching distance there is a push, just outside there is none."""
+    s = last_touch(gap, way)
+    inside, outside = (Particles([s * (1 + off) * way], C) for off in (-1e-9, 1e-9))
+    inside.push(collider)
+    outside.push(collider)
+    assert inside.pushed[0] > 0
+    assert outside.pushed[0] == 0
+    assert (outside.P[0, :3] == s * (1 + 1e-9) * way).all()
+
+
+def check_bookkeeping(p, before):
+    """What is noted of one push is the push."""
+    moved = p.P[:, :3] - before
+    np.testing.assert_allclose(p.total, moved, atol=1e-14)
+    np.testing.assert_allclose(p.pushed[:, None] * p.normals, moved, atol=1e-14)
+    np.testing.assert_allclose(np.linalg.norm(p.normals[p.pushed > 0], axis=1), 1, rtol=1e-14)
+    assert (p.P[:, 3:] == 7).all()
+
+
+def test_plane(rng):
+    n = np.array([1.0, 2, -2]) / 3
+    collider = Plane([0.1, 0.2, 0.3], 5 * n)
+    p = Particles(rng.standard_normal((200, 3)), [shape(rng, 4) for _ in range(200)])
+    before = p.P[:, :3].copy()
+    p.push(collider)
+    support = np.sqrt(np.einsum("i,kij,j->k", n, p.G, n))
+    depth = support - (before - [0.1, 0.2, 0.3]) @ n
+    np.testing.assert_allclose(p.pushed, np.maximum(depth, 0), atol=1e-14)
+    assert 20 < (p.pushed > 0).sum() < 180
+    np.testing.assert_allclose(((p.P[:, :3] - [0.1, 0.2, 0.3]) @ n - support)[p.pushed > 0], 0, atol=1e-14)
+    check_bookkeeping(p, before)
+
+
+@pytest.mark.parametrize("aspect", [1.0, 2.0, 10.0, 50.0])
+def test_ball_and_capsule_push_exactly_when_they_overlap(rng, aspect):
+    for _ in range(8):
+        C, way = shape(rng, aspect), rng.standard_normal(3)
+        check_touch(Ball([0, 0, 0], 0.7), lambda x, C=C: distance_to(x, C, np.zeros(3)) / 0.7, way, C)
+        start, end = rng.standard_normal((2, 3))
+        middle = (start + end) / 2  # ways start there, so that they begin inside
+        check_touch(
+            Capsule(start - middle, end - middle, 0.3),
+            lambda x, C=C, s=start - middle, e=end - middle: axis_distance(s, e, x, C) / 0.3,
+            way,
+            C,
+        )
+
+
+@pytest.mark.parametrize("aspect", [1.0, 3.0, 30.0])
+def test_after_a_push_out_of_a_capsule_it_touches(rng, aspect):
+    start, end, radius = np.array([-0.5, 0.2, 0]), np.array([0.7, 0, 0.4]), 0.4
+    centres = rng.uniform(-0.8, 0.8, (150, 3))
+    p = Particles(
+        centres, [shape(rng, aspect, 0.6) for _ in centres], np.array([turned(rng) for _ in centres])
+    )
+    ball = Particles(centres, p.C, p.E)
+    p.push(Capsule(start, end, radius))
+    ball.push(Ball(start, radius))
+    assert (p.pushed > 0).sum() > 40
+    assert (ball.pushed > 0).sum() > 20
+    for i in np.flatnonzero(p.pushed > 0):
+        assert axis_distance(start, end, p.P[i, :3], p.G[i]) == pytest.approx(radius, rel=1e-9)
+    for i in np.flatnonzero(ball.pushed > 0):
+        assert distance_to(ball.P[i, :3], p.G[i], start) == pytest.approx(radius, rel=1e-9)
+    check_bookkeeping(p, centres)
+    check_bookkeeping(ball, centres)
+
+
+def test_spheres_in_closed_form(rng):
+    x = rng.standard_normal((100, 3))
+    p = Particles(x, 0.25 * np.eye(3))
+    p.push(Ball([0.1, 0, 0], 0.8))
+    away = x - [0.1, 0, 0]
+    distance = np.linalg.norm(away, axis=1)
+    np.testing.assert_allclose(p.pushed, np.maximum(1.3 - distance, 0), atol=1e-14)
+    np.testing.assert_allclose(p.normals[p.pushed > 0], (away / distance[:, None])[p.pushed > 0], atol=1e-12)
+
+
+@pytest.mark.parametrize("aspect", [1.0, 3.0, 30.0, 1e3])
+def test_box_pushes_exactly_when_it_overlaps(rng, aspect):
+    half, R = np.array([0.5, 1.0, 0.3]), turned(rng)
+    corners = (CUBE * half) @ R.T
+    for _ in range(30):
+        C, way = shape(rng, aspect), rng.standard_normal(3)
+        check_touch(Box([0, 0, 0], half, R), lambda x, C=C: max(hull_gap(corners, x, C), 1e-9), way, C)
+
+
+@given(st.integers(0, 2**32 - 1), st.floats(0, 2))
+def test_after_a_push_out_of_a_box_it_is_out(seed, aspect):
+    rng = np.random.default_rng(seed)
+    half, R, centre = rng.uniform(0.1, 1, 3), turned(rng), rng.standard_normal(3)
+    x = centre + rng.standard_normal((20, 3))
+    p = Particles(x, [shape(rng, 10**aspect, 0.5) for _ in x])
+    p.push(Box(centre, half, R))
+    corners = centre + (CUBE * half) @ R.T
+    for i in range(len(x)):
+        gap = hull_gap(corners, p.P[i, :3], p.G[i])
+        assert gap > 1 - 1e-9
+        faces = np.abs(R.T @ p.normals[i]).max() > 1 - 1e-12
+        if p.pushed[i] > 0 and faces and (np.abs(R.T @ (p.P[i, :3] - centre)) < half).sum() == 2:
+            foot = R.T @ (
+                p.P[i, :3] - p.G[i] @ p.normals[i] / np.sqrt(p.normals[i] @ p.G[i] @ p.normals[i]) - centre
+            )
+            assert np.abs(np.abs(foot) - half).min() < 1e-9  # tangent to the face
+    check_bookkeeping(p, x)
+
+
+def test_a_centre_inside_a_box_leaves_by_the_least_way():
+    p = Particles([[0.3, 0.2, 0.1], [0.0, 0.0, 0.0]], np.diag([0.5, 0.1, 0.1]) ** 2)
+    p.push(Box([0, 0, 0], [0.5, 0.5, 0.9]))
+    # 0.2 to the nearest face but the long axis points there: 0.7; by the next face 0.3 + 0.1.
+    np.testing.assert_allclose(p.P[0, :3], [0.3, 0.6, 0.1], atol=1e-15)
+    np.testing.assert_allclose(p.pushed, [0.4, 0.6])
+
+
+@pytest.mark.parametrize("cells", [(1, 1, 1), (3, 2, 4)])
+def test_a_mesh_of_a_box_is_a_box(rng, cells):
+    size, R = np.array([1.0, 0.6, 1.4]), turned(rng)
+    vertices, faces = shapes.box(tuple(size), cells)
+    mesh, box = MeshCollider(vertices @ R.T, faces), Box([0, 0, 0], size / 2, R)
+    assert mesh.closed
+    x = rng.uniform(-1, 1, (600, 3))
+    outside = (np.abs(x @ R) > size / 2).any(1)
+    x = x[outside]
+    C = [shape(rng, 3, 0.4) for _ in x]
+    p, q = Particles(x, C), Particles(x, C)
+    p.push(mesh)
+    q.push(box)
+    assert (q.pushed > 0).sum() > 100
+    np.testing.assert_allclose(p.P, q.P, atol=1e-12)
+    np.testing.assert_allclose(p.pushed, q.pushed, atol=1e-12)
+    np.testing.assert_allclose(p.normals, q.normals, atol=1e-9)
+
+
+@pytest.mark.parametrize("aspect", [1.0, 10.0, 300.0])
+def test_a_triangle_pushes_exactly_when_it_overlaps(rng, aspect):
+    for _ in range(30):
+        corners = rng.standard_normal((3, 3))
+        corners -= corners.mean(0)
+        C, way = shape(rng, aspect), rng.standard_normal(3)
+        gap = lambda x, C=C, corners=corners: max(hull_gap(corners, x, C), 1e-9)  # noqa: E731
+        check_touch(MeshCollider(corners, [[0, 1, 2]]), gap, way, C)
+
+
+def test_out_of_a_sheet_to_the_side_of_the_centre(rng):
+    vertices, faces = sheet()
+    x = np.column_stack(
+        [rng.uniform(-0.5, 0.5, 300), rng.uniform(-0.4, 0.4, 300), rng.uniform(-0.5, 0.5, 300)]
+    )
+    p = Particles(x, [shape(rng, 4, 0.3) for _ in x])
+    p.push(MeshCollider(vertices, faces))
+    assert (np.sign(p.P[:, 1]) == np.sign(x[:, 1])).all()
+    support = np.sqrt(p.G[:, 1, 1])
+    np.testing.assert_allclose(np.abs(p.P[:, 1]), np.maximum(np.abs(x[:, 1]), support), rtol=1e-12)
+    np.testing.assert_allclose(p.P[:, [0, 2]], x[:, [0, 2]], atol=1e-15)  # not sideways at inner edges
+
+
+def test_the_wall_beside_a_long_ellipsoid_counts():
+    """The floor is nearer to its centre, but the wall is what it runs into."""
+    vertices = np.array(
+        [[-3.0, 0, -3], [-3, 0, 3], [3, 0, 3], [3, 0, -3], [1, -3, -3], [1, -3, 3], [1, 3, 3], [1, 3, -3]]
+    )
+    faces = [[0, 1, 2], [0, 2, 3], [4, 5, 6], [4, 6, 7]]
+    p = Particles([[0.2, 0.11, 0]], np.diag([1.0, 0.1, 0.1]) ** 2)
+    p.push(MeshCollider(vertices, faces))
+    np.testing.assert_allclose(p.P[0, :3], [0, 0.11, 0], atol=1e-14)
+    np.testing.assert_allclose(p.normals[0], [-1, 0, 0], atol=1e-14)
+
+
+def star():
+    """A closed mesh with sharp spikes, whose inside is known: eight tetrahedra upon an octahedron."""
+    vertices = np.concatenate([0.3 * np.eye(3), -0.3 * np.eye(3), CUBE])
+    faces = []
+    for k, s in enumerate(CUBE):
+        ring = [a if s[a] > 0 else a + 3 for a in range(3)]
+        ring = ring if s.prod() > 0 else ring[::-1]
+        faces += [[ring[0], ring[1], k + 6], [ring[1], ring[2], k + 6], [ring[2], ring[0], k + 6]]
+    return vertices, np.array(faces)
+
+
+def inside_star(x):
+    """In the octahedron, or in the spike of its octant: linear coordinates of it are positive."""
+    a = np.abs(x)
+    # Corners 0.3 e_i and the tip (1, 1, 1): x = 0.3 w + t (1, 1, 1), sum w + t = 1, w >= 0.
+    t = (a.sum(1) / 0.3 - 1) / (3 / 0.3 - 1)
+    return (a.sum(1) <= 0.3) | ((t >= 0) & (a >= t[:, None]).all(1))
+
+
+def test_inside_and_outside_of_sharp_corners(rng):
+    mesh = MeshCollider(*star())
+    assert mesh.closed
+    x = np.concatenate(
+        [
+            rng.uniform(-1.2, 1.2, (3000, 3)),
+            0.02 * rng.standard_normal((1000, 3)) + CUBE[5],
+            0.02 * rng.standard_normal((1000, 3)) + [0, 0.3, 0],
+        ]
+    )
+    p = Particles(x, 1e-12 * np.eye(3))
+    p.push(mesh)
+    inside = inside_star(x)
+    assert 200 < inside.sum() < 4000
+    np.testing.assert_array_equal(p.pushed > 1e-5, inside)
+    assert not inside_star(p.P[:, :3]).any()
+
+
+def sheet(cells=6, size=2.0):
+    """A square of triangles in the plane y = 0."""
+    i = np.arange(cells + 1)
+    x, z = (g.ravel() for g in np.meshgrid(size * (i / cells - 0.5), size * (i / cells - 0.5), indexing="ij"))
+    a = (i[:-1, None] * (cells + 1) + i[None, :-1]).ravel()
+    b, c, d = a + 1, a + cells + 2, a + cells + 1
+    faces = np.concatenate([np.stack([a, b, c], 1), np.stack([a, c, d], 1)])
+    return np.stack([x, 0 * x, z], 1), faces
+
+
+THIN = (2.0, 0.01, 2.0)
+
+
+@pytest.mark.parametrize(
+    "collider",
+    [MeshCollider(*sheet()), MeshCollider(*shapes.box(THIN, (4, 1, 4))), Box([0, 0, 0], [1, 0.005, 1])],
+    ids=["sheet", "closed mesh", "box"],
+)
+@pytest.mark.parametrize("how", ["predicted", "dragged"])
+def test_nothing_passes_through_what_is_thin(rng, collider, how):
+    """Neither by its speed nor by what other constraints do to it; exactly through seams as well."""
+    start = np.column_stack(
+        [rng.uniform(-0.5, 0.5, 400), rng.uniform(0.05, 2, 400), rng.uniform(-0.5, 0.5, 400)]
+    )
+    start[:100, [0, 2]] = np.round(3 * start[:100, [0, 2]]) / 3  # above corners of triangles
+    start[100:200, 0] = start[100:200, 2]  # above diagonals
+    start[::2, 1] *= -1
+    if how == "dragged":
+        start[:, 1] = np.sign(start[:, 1]) * 0.05
+    end = start * [1, -rng.uniform(0.01, 1), 1]
+    p = Particles(start if how == "dragged" else end, [shape(rng, 3, 0.04) for _ in start])
+    ready = collider.ready(len(start))
+    ready.prepare(start, p.P, p.bounds, 0.0, 0.0)
+    p.P[:, :3] = end
+    for _ in range(2):
+        ready.push_out(p.P, p.E, p.C, p.fixed, p.pushed, p.normals, p.total)
+    top = 0.0 if isinstance(collider, MeshCollider) and not collider.closed else 0.005
+    height = p.P[:, 1] * np.sign(start[:, 1])
+    np.testing.assert_allclose(height, top + np.sqrt(p.G[:, 1, 1]), rtol=1e-9)
+    np.testing.assert_allclose(p.P[:, [0, 2]], end[:, [0, 2]], atol=1e-12)
+
+
+@pytest.mark.parametrize("collider", [Ball([0, 0, 0], 0.05), Capsule([-1, 0, 0], [1, 0, 0], 0.05)])
+def test_nothing_passes_through_what_is_round(rng, collider):
+    start = np.column_stack(
+        [rng.uniform(-0.03, 0.03, 200), rng.uniform(0.3, 2, 200), rng.uniform(-0.03, 0.03, 200)]
+    )
+    end = start * [1, -1, 1]
+    p = Particles(end, [shape(rng, 3, 0.04) for _ in start])
+    p.push(collider, start)
+    # It stays in front of the plane that touches where its path enters.
+    normals = start * ([1, 0, 1] if isinstance(collider, Ball) else [0, 0, 1]) / 0.05
+    normals[:, 1] = np.sqrt(1 - (normals**2).sum(1))
+    height = (p.P[:, :3] * normals).sum(1) - np.sqrt(np.einsum("ki,kij,kj->k", normals, p.G, normals))
+    np.testing.assert_allclose(height, 0.05, rtol=1e-6)  # the place of entry is found to 1e-9 of the radius
+    segment = (
+        np.array([[0.0, 0, 0]] * 2) if isinstance(collider, Ball) else np.array([[-1.0, 0, 0], [1, 0, 0]])
+    )
+    for i in range(len(start)):
+        assert axis_distance(*segment, p.P[i, :3], p.G[i]) > 0.05 * (1 - 1e-9)
+
+
+def test_past_an_edge_is_not_through():
+    start = np.array([[1.3, 0.5, 0.0], [-1.3, -0.5, 0.2]])
+    for collider in (MeshCollider(*sheet()), Box([0, 0, 0], [1, 0.005, 1]), Ball([0, 0, 0], 1.0)):
+        p = Particles(start * [1, -1, 1], 0.01 * np.eye(3))
+        p.push(collider, start)
+        assert (p.pushed == 0).all()
+
+
+def test_nothing_leaves_a_closed_room(rng):
+    """A box with one face twice is not a solid but a sheet all around, with corners to be squeezed into."""
+    vertices, faces = shapes.box((2, 2, 2), (2, 3, 2))
+    room = MeshCollider(vertices, np.concatenate([faces, faces[:1]]))
+    assert not room.closed
+    p = Particles(rng.uniform(-0.5, 0.5, (100, 3)), [shape(rng, 3, 0.2) for _ in range(100)])
+    ready = room.ready(100)
+    for _ in range(30):
+        start = p.P[:, :3].copy()
+        p.P[:, :3] += rng.standard_normal((100, 3))
+        ready.prepare(start, p.P, p.bounds, 0.0, 0.0)
+        for _ in range(3):
+            p.P[:, :3] += 0.1 * rng.standard_normal((100, 3))  # as other constraints would
+            ready.push_out(p.P, p.E, p.C, p.fixed, p.pushed, p.normals, p.total)
+        assert (np.abs(p.P[:, :3]) < 1).all()
+        # Where it touches at most two walls it also fits.
+        extent = np.sqrt(np.diagonal(p.G, axis1=1, axis2=2))
+        assert (np.abs(p.P[:, :3]) + extent < 1 + 1e-9).all()
+    assert (p.pushed > 0).all()
+
+
+def test_between_two_sheets_too_close_for_it():
+    """There is no place without overlap: it may overlap, but not be on the other side."""
+    vertices, faces = sheet()
+    count = len(vertices)
+    both = np.concatenate([vertices, vertices + [0, 0.1, 0]])
+    p = Particles([[0.1, 0.04, 0.1], [0.1, 0.5, 0.1]], 0.09 * np.eye(3))
+    p.push(MeshCollider(both, np.concatenate([faces, faces + count])), [[0.1, 0.05, 0.1]] * 2)
+    assert ((p.P[:, 1] > 0) & (p.P[:, 1] < 0.1)).all()
+
+
+def test_a_moving_sheet_takes_along_what_it_sweeps_over():
+    motion = Motion([0, 1], [[0, -1, 0], [0, 1, 0]])
+    p = Particles([[0.1, 0.3, 0.2]], 0.01 * np.eye(3))
+    p.push(MeshCollider(*sheet(), motion=motion), times=(0.0, 1.0))
+    np.testing.assert_allclose(p.P[0, :3], [0.1, 1.1, 0.2], atol=1e-14)
+    np.testing.assert_allclose(p.normals[0], [0, 1, 0], atol=1e-15)
+
+
+def test_every_kind_moves_with_its_motion(rng):
+    """Collider and particles moved alike, the pushes are moved alike."""
+    R, t = turned(rng), rng.standard_normal(3)
+    quaternion = Rotation.from_matrix(R).as_quat(scalar_first=True)
+    x = rng.standard_normal((60, 3))
+    C = [shape(rng, 2, 0.5) for _ in x]
+    kinds = [
+        (Plane, ([0.1, 0, 0], [1, 2, 3])),
+        (Ball, ([0.1, 0, 0], 0.5)),
+        (Box, ([0.1, 0, 0], [0.5, 0.6, 0.7], turned(rng))),
+        (Capsule, ([0.1, 0, 0], [0.5, 1, 1], 0.3)),
+        (MeshCollider, star()),
+    ]
+    for kind, arguments in kinds:
+        p, q = Particles(x, C), Particles(x @ R.T + t, C, np.tile(R, (60, 1, 1)))
+        p.push(kind(*arguments))
+        q.push(kind(*arguments, motion=Motion([3.0], [t], [quaternion])))
+        again = Particles(x @ R.T + t, C, np.tile(R, (60, 1, 1)))
+        again.push(kind(*arguments, motion=lambda time: (R, t)))
+        assert (p.pushed > 0).any()
+        np.testing.assert_allclose(q.P[:, :3], p.P[:, :3] @ R.T + t, atol=1e-9)
+        np.testing.assert_allclose(again.P, q.P, atol=1e-12)
+        np.testing.assert_allclose(q.pushed, p.pushed, atol=1e-9)
+
+
+def test_the_same_bits_for_any_number_of_threads(rng):
+    x, R = rng.uniform(-1.5, 1.5, (9000, 3)), Rotation.random(9000, random_state=rng).as_matrix()
+    start = x + 0.3 * rng.standard_normal(x.shape)
+    C, fixed = [shape(rng, 3, 0.2) for _ in x], rng.uniform(size=9000) < 0.1
+    for collider in (
+        Plane([0, 0, 0], [0, 1, 0]),
+        Box([0, 0, 0], [0.5, 0.6, 0.7]),
+        Capsule([0, 0, 0], [0, 1, 0], 0.5),
+        MeshCollider(*star()),
+    ):
+        results = []
+        for count in (1, 3):
+            p = Particles(x, C, R, fixed)
+            with pointglue.threads(count):
+                p.push(collider, start)
+            results.append(p)
+        one, three = results
+        assert (one.pushed > 0).sum() > 500
+        for name in ("P", "pushed", "normals", "total"):
+            np.testing.assert_array_equal(getattr(one, name), getattr(three, name))
+        np.testing.assert_array_equal(one.P[fixed, :3], x[fixed])
+        assert (one.P[:, 3:] == 7).all()
+
+
+def test_a_mesh_remembers_and_is_still_right(rng):
+    """Over many substeps, one that remembers distances and fresh ones agree."""
+    collider = MeshCollider(*star())
+    p = Particles(rng.uniform(-2, 2, (200, 3)), 0.01 * np.eye(3))
+    ready = collider.ready(200)
+    pushes = 0
+    for _ in range(40):
+        start = p.P[:, :3].copy()
+        p.P[:, :3] += 0.1 * rng.standard_normal((200, 3))
+        fresh = Particles(p.P[:, :3], p.C)
+        fresh.push(collider, start)
+        ready.prepare(start, p.P, p.bounds, 0.0, 0.0)
+        p.pushed[:] = 0
+        ready.push_out(p.P, p.E, p.C, p.fixed, p.pushed, p.normals, p.total)
+        np.testing.assert_array_equal(p.P, fresh.P)
+        pushes += (p.pushed > 0).sum()
+    assert pushes > 100
+
+
+@pytest.mark.parametrize(
+    ("collider", "place", "expected"),
+    [
+        (Ball([1, 2, 3], 0.5), [1, 2, 3], [1, 2.7, 3]),
+        (Box([1, 2, 3], [0.5, 0.4, 0.6]), [1, 2, 3], [1, 2.6, 3]),
+        (Capsule([0, 0, 0], [0, 0, 0], 0.5), [0, 0, 0], [0, 0.7, 0]),
+        (MeshCollider([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]]), [0.2, 0.2, 0], [0.2, 0.2, 0.2]),
+        (MeshCollider([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]]), [0.5, 0, 0], [0.5, 0, 0.2]),
+        (MeshCollider([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]]), [0, 0, 0], [0, 0, 0.2]),
+        (MeshCollider(*shapes.box((1, 1, 1), (1, 1, 1))), [0.5, 0.2, 0.3], [0.7, 0.2, 0.3]),
+    ],
+)
+def test_centres_where_the_direction_is_open(collider, place, expected):
+    """In the middle of a ball or on a triangle the push goes a fixed way."""
+    p = Particles([place], 0.04 * np.eye(3))
+    p.push(collider)
+    np.testing.assert_allclose(p.P[0, :3], expected, atol=1e-14)
+
+
+def test_on_the_axis_of_a_capsule_it_goes_sideways():
+    for place in ([0, 0.3, 0], [0, 1, 0], [0, -1, 0]):
+        p = Particles([place], 0.04 * np.eye(3))
+        p.push(Capsule([0, -1, 0], [0, 1, 0], 0.5))
+        moved = p.P[0, :3] - place
+        assert moved @ [0, 1, 0] == pytest.approx(0, abs=1e-15)
+        assert np.linalg.norm(moved) == pytest.approx(0.7)
+
+
+def test_where_it_came_from_decides_on_a_triangle():
+    for side in (-1, 1):
+        p = Particles([[0.1, 0, 0.2]], 0.04 * np.eye(3))
+        p.push(MeshCollider(*sheet()), [[0.1, side, 0.2]])
+        np.testing.assert_allclose(p.P[0, :3], [0.1, 0.2 * side, 0.2], atol=1e-14)
+
+
+def test_flat_triangles_are_left_out_and_seams_are_joined():
+    vertices, faces = shapes.box((1, 1, 1), (2, 2, 2))
+    loose = vertices[faces].reshape(-1, 3)
+    parts = np.arange(len(loose)).reshape(-1, 3)
+    mesh = MeshCollider(loose, np.concatenate([parts, [[0, 0, 1]]]))
+    assert mesh.closed
+    assert not MeshCollider(vertices, faces[1:]).closed
+    assert not MeshCollider(vertices, np.concatenate([faces, faces[:1, ::-1]])).closed
+    p = Particles([[0.1, 0.2, 0.3]], 0.01 * np.eye(3))
+    p.push(mesh)
+    np.testing.assert_allclose(p.P[0, :3], [0.1, 0.2, 0.6], atol=1e-14)
+
+
+def test_keys_against_scipy(rng):
+    times = np.cumsum(rng.uniform(0.1, 1, 6))
+    rotations, positions = Rotation.random(6, random_state=rng), rng.standard_normal((6, 3))
+    quaternions = rotations.as_quat(scalar_first=True) * rng.choice([-3, 0.5, 2], 6)[:, None]
+    motion = Motion(times, positions, quaternions)
+    slerp = Slerp(times, rotations)
+    for time in np.concatenate([times, rng.uniform(times[0], times[-1], 50)]):
+        R, t = motion.at(time)
+        np.testing.assert_allclose(R, slerp(time).as_matrix(), atol=1e-14)
+        np.testing.assert_allclose(t, [np.interp(time, times, column) for column in positions.T], atol=1e-14)
+    for time, k in ((times[0] - 5, 0), (times[-1] + 5, -1)):
+        R, t = motion.at(time)
+        np.testing.assert_allclose(R, rotations[k].as_matrix(), atol=1e-14)
+        np.testing.assert_array_equal(t, positions[k])
+
+
+def test_keys_that_hardly_turn():
+    q = Rotation.from_rotvec([[0, 0, 0], [0, 0, 2e-12]]).as_quat(scalar_first=True)
+    R, _ = Motion([0, 1], np.zeros((2, 3)), q).at(0.25)
+    assert R[1, 0] == pytest.approx(5e-13, rel=1e-9)
+    R, t = Motion([2.0], [[1, 2, 3]]).at(0)
+    np.testing.assert_array_equal(R, np.eye(3))
+    np.testing.assert_array_equal(t, [1, 2, 3])
+
+
+def test_frames_tell_how_the_surface_moves(rng):
+    motion = Motion(
+        [0, 1], rng.standard_normal((2, 3)), Rotation.random(2, random_state=rng).as_quat(scalar_first=True)
+    )
+    p = Particles([[5.0, 5, 5]], np.eye(3))
+    collider = Box([1, 2, 3], [0.1, 0.2, 0.3], turned(rng), motion=motion)
+    ready = collider.ready(1)
+    own = rng.standard_normal(3)
+    for before, now in ((0.1, 0.4), (0.4, 0.9)):
+        ready.prepare(p.P[:, :3].copy(), p.P, p.bounds, before, now)
+        (R0, t0), (R1, t1) = motion.at(before), motion.at(now)
+        there = R1 @ own + t1
+        np.testing.assert_allclose(
+            carried(ready.frame_before, ready.frame_now, *there), there - (R0 @ own + t0), atol=1e-13
+        )
+
+
+BOX = shapes.box((1, 1, 1), (1, 1, 1))
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Plane([0, 0], [0, 1, 0]), r"point must have shape \(3,\), got shape \(2,\)"),
+        (lambda: Plane([0, 0, np.nan], [0, 1, 0]), "point must be finite"),
+        (lambda: Plane([0, 0, 0], [0, 0, 0]), "normal must not be zero"),
+        (lambda: Ball([0, 0, 0], 0), "radius must be positive, got 0"),
+        (lambda: Ball([0, 0, 0], np.inf), "radius must be a number, got inf"),
+        (lambda: Ball([0, 0, 0], "1"), "radius must be a number, got '1'"),
+        (lambda: Ball(["a", "b", "c"], 1), "center must hold real numbers"),
+        (lambda: Box([0, 0, 0], [1, 1, 0]), "half_extents must be positive"),
+        (lambda: Box([0, 0, 0], [1, 1]), r"half_extents must have shape \(3,\)"),
+        (lambda: Box([0, 0, 0], [1, 1, 1], 2 * np.eye(3)), "rotation must be a rotation, orthonormal"),
+        (lambda: Box([0, 0, 0], [1, 1, 1], -np.eye(3)), "rotation must be a rotation"),
+        (lambda: Box([0, 0, 0], [1, 1, 1], np.eye(2)), r"rotation must have shape \(3, 3\)"),
+        (lambda: Capsule([0, 0, 0], [0, 0, 0, 0], 1), r"end must have shape \(3,\)"),
+        (lambda: Capsule([0, 0, 0], [0, 0, 1], -1), "radius must be positive, got -1"),
+        (lambda: MeshCollider(np.zeros((0, 3)), np.zeros((0, 3), int)), "faces must have shape"),
+        (lambda: MeshCollider(BOX[0][:, :2], BOX[1]), r"vertices must have shape \(n, 3\)"),
+        (lambda: MeshCollider(BOX[0], BOX[1] + 1), "faces must index the 8 vertices, got 8"),
+        (lambda: MeshCollider(BOX[0], BOX[1] - 1), "faces must index the 8 vertices, got -1"),
+        (lambda: MeshCollider(BOX[0], BOX[1] + 0.5), "faces must hold whole numbers"),
+        (lambda: MeshCollider(BOX[0] * [np.inf, 1, 1], BOX[1]), "vertices must be finite"),
+        (lambda: MeshCollider(BOX[0] * [1, 0, 0], BOX[1]), "faces must hold a triangle of some area"),
+        (lambda: MeshCollider(BOX[0], BOX[1][:, ::-1]), "got a mesh inside out"),
+        (lambda: Ball([0, 0, 0], 1, friction=1.5), "friction must be a fraction from 0 to 1, got 1.5"),
+        (lambda: Ball([0, 0, 0], 1, spin_friction=np.nan), "spin_friction must be a number"),
+        (lambda: Ball([0, 0, 0], 1, motion=3), "motion must be a Motion or a function, got int"),
+        (lambda: Motion([], np.zeros((0, 3))), "times must be a list of at least one time"),
+        (lambda: Motion([0, 1, 1], np.zeros((3, 3))), "times must increase, got 1.0 after 1.0 at index 2"),
+        (lambda: Motion([0, 1], np.zeros((3, 3))), r"positions must have shape \(2, 3\)"),
+        (lambda: Motion([0], [[0, 0, 0]], [[1, 0, 0]]), r"rotations must have shape \(1, 4\)"),
+        (lambda: Motion([0], [[0, 0, 0]], [[0, 0, 0, 0]]), "rotations must not be zero"),
+        (lambda: Motion([0], [[0, 0, 0]]).at(np.nan), "time must be a number of seconds"),
+    ],
+)
+def test_wrong_input_is_named(make, message):
+    with pytest.raises(InputError, match=message):
+        make()
+
+
+@pytest.mark.parametrize(
+    ("motion", "message"),
+    [
+        (lambda time: np.eye(3), "motion must return a rotation"),
+        (lambda time: (np.eye(3), [0, 0]), r"motion's translation must have shape \(3,\)"),
+        (lambda time: (np.eye(3) + 1e-3, [0, 0, 0]), "motion's rotation must be a rotation"),
+        (lambda time: (np.full((3, 3), np.nan), [0, 0, 0]), "motion's rotation must be finite"),
+    ],
+)
+def test_a_wrong_motion_is_named_when_it_is_used(motion, message):
+    with pytest.raises(InputError, match=message):
+        Particles([[0.0, 0, 0]], np.eye(3)).push(Ball([0, 0, 0], 1, motion=motion))
