@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from . import errors as errors
     from . import geometry as geometry
     from . import glue as glue
+    from . import particles as particles
     from . import procrustes as procrustes
     from . import view as view
     from .compute import threads as threads
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
     from .glue import bind_joint as bind_joint
     from .glue import bind_linear as bind_linear
     from .glue import embed as embed
+    from .particles import OrientedBody as OrientedBody
+    from .particles import ParticleSolver as ParticleSolver
+    from .particles import ParticleState as ParticleState
     from .procrustes import Groups as Groups
     from .procrustes import RestShape as RestShape
     from .procrustes import RigidFit as RigidFit
@@ -46,6 +50,9 @@ _HOME = {
     "Groups": "procrustes",
     "HandleDeformer": "deform",
     "Joint": "glue",
+    "OrientedBody": "particles",
+    "ParticleSolver": "particles",
+    "ParticleState": "particles",
     "RestShape": "procrustes",
     "RigidFit": "procrustes",
     "Skeleton": "deform",
@@ -61,7 +68,7 @@ _HOME = {
     "threads": "compute",
 }
 
-_MODULES = ("deform", "errors", "geometry", "glue", "procrustes", "view")
+_MODULES = ("deform", "errors", "geometry", "glue", "particles", "procrustes", "view")
 
 __all__ = list(_HOME)
 

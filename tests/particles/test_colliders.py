@@ -395,7 +395,6 @@ def test_nothing_leaves_a_closed_room(rng):
             p.P[:, :3] += 0.1 * rng.standard_normal((100, 3))  # as other constraints would
             ready.push_out(p.P, p.E, p.C, p.fixed, p.pushed, p.normals, p.total)
         assert (np.abs(p.P[:, :3]) < 1).all()
-        # Where it touches at most two walls it also fits.
         extent = np.sqrt(np.diagonal(p.G, axis1=1, axis2=2))
         assert (np.abs(p.P[:, :3]) + extent < 1 + 1e-9).all()
     assert (p.pushed > 0).all()

@@ -1,1 +1,30 @@
-"""Oriented particles: soft and rigid bodies by shape matching of few ellipsoids."""
+"""Oriented particles: rigid, plastic and soft solids, ropes, cloth and volumes from few particles."""
+
+from .body import OrientedBody
+from .builders import block, hinged_boxes, rope, sheet
+from .colliders import Ball, Box, Capsule, Collider, MeshCollider, Motion, Plane
+from .forces import Buoyancy, Force, Wind
+from .solver import ParticleSolver, Script
+from .state import ParticleState, RestPose
+
+__all__ = [
+    "Ball",
+    "Box",
+    "Buoyancy",
+    "Capsule",
+    "Collider",
+    "Force",
+    "MeshCollider",
+    "Motion",
+    "OrientedBody",
+    "ParticleSolver",
+    "ParticleState",
+    "Plane",
+    "RestPose",
+    "Script",
+    "Wind",
+    "block",
+    "hinged_boxes",
+    "rope",
+    "sheet",
+]

@@ -114,7 +114,9 @@ class OrientedBody:
             "stretch": _in_range("stretch", _spread("stretch", stretch, len(pairs)), 0.0, 1.0),
             "torsion": _in_range("torsion", _spread("torsion", torsion, len(pairs)), 0.0, 1.0),
             "groups": listed,
-            "yield_speed": _in_range("yield_speed", _spread("yield_speed", yield_speed, len(listed)), 0.0, inf),
+            "yield_speed": _in_range(
+                "yield_speed", _spread("yield_speed", yield_speed, len(listed)), 0.0, inf
+            ),
             "yield_strain": _in_range("yield_strain", _spread("yield_strain", yield_strain, n), 0.0, inf),
             "creep": _in_range("creep", _spread("creep", creep, n), 0.0, inf, open_high=True),
             "pinned": _mask("pinned", pinned, n),
@@ -176,11 +178,17 @@ class OrientedBody:
             pause=np.zeros(len(self.groups), np.int64),
         )
 
-    def moved(self, *, rotation: ArrayLike | None = None, translation: ArrayLike = (0, 0, 0)) -> "OrientedBody":
+    def moved(
+        self, *, rotation: ArrayLike | None = None, translation: ArrayLike = (0, 0, 0)
+    ) -> "OrientedBody":
         """The same body elsewhere: first turned about the origin by `rotation` (3, 3), then shifted."""
         turn = np.eye(3) if rotation is None else as_reals("rotation", rotation).astype(np.float64)
         shift = as_reals("translation", translation).astype(np.float64)
-        if turn.shape != (3, 3) or not np.abs(turn @ turn.T - np.eye(3)).max() < 1e-6 or np.linalg.det(turn) < 0:
+        if (
+            turn.shape != (3, 3)
+            or not np.abs(turn @ turn.T - np.eye(3)).max() < 1e-6
+            or np.linalg.det(turn) < 0
+        ):
             raise InputError("rotation must be a rotation matrix of shape (3, 3)")
         if shift.shape != (3,) or not np.isfinite(shift).all():
             raise InputError(f"translation must be three finite numbers, got {translation!r}")
@@ -260,7 +268,9 @@ def _in_range(
     name: str, array: Array, low: float, high: float, open_low: bool = False, open_high: bool = False
 ) -> Array:
     """The array, if all its numbers are between `low` and `high`."""
-    fits = ((array > low) if open_low else (array >= low)) & ((array < high) if open_high else (array <= high))
+    fits = ((array > low) if open_low else (array >= low)) & (
+        (array < high) if open_high else (array <= high)
+    )
     if not fits.all():
         where = tuple(int(i) for i in np.argwhere(~fits)[0])
         wanted = {0.0: "positive and finite" if open_low else "finite and not negative"}[low]
@@ -275,7 +285,9 @@ def _in_range(
 def _mask(name: str, value: ArrayLike, count: int) -> NDArray[np.bool_]:
     given = as_array(name, value)
     if given.dtype != np.bool_ or given.shape not in ((), (count,)):
-        raise InputError(f"{name} must be a mask of {count} booleans, got {given.dtype} of shape {given.shape}")
+        raise InputError(
+            f"{name} must be a mask of {count} booleans, got {given.dtype} of shape {given.shape}"
+        )
     return np.broadcast_to(given, (count,)).copy()
 
 
@@ -303,7 +315,9 @@ def _checked_group(k: int, group: ArrayLike, count: int) -> NDArray[np.int64]:
     if not len(members):
         raise InputError(f"groups[{k}] is empty")
     if members.min() < 0 or members.max() >= count:
-        raise InputError(f"groups[{k}] must hold particles from 0 to {count - 1}, got {members.tolist()[:10]}")
+        raise InputError(
+            f"groups[{k}] must hold particles from 0 to {count - 1}, got {members.tolist()[:10]}"
+        )
     if len(np.unique(members)) < len(members):
         raise InputError(f"groups[{k}] holds a particle more than once")
     return members

@@ -36,7 +36,9 @@ def rope(start: ArrayLike, end: ArrayLike, *, particles: int, radius: float, **o
     return OrientedBody(a + np.linspace(0, 1, particles)[:, None] * (b - a), **{**fields, **options})
 
 
-def sheet(size: tuple[float, float], cells: tuple[int, int], *, thickness: float, **options: Any) -> OrientedBody:
+def sheet(
+    size: tuple[float, float], cells: tuple[int, int], *, thickness: float, **options: Any
+) -> OrientedBody:
     """A flat cloth in the plane y = 0 about the origin: a grid of flat ellipsoids with edges and diagonals.
 
     It has one particle at each corner of a cell. `options` are those of OrientedBody.

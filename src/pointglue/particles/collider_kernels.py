@@ -150,6 +150,10 @@ def _out_of_capsule(X, X0, radius, half, G, G2, G1, n):
         top = radius + half * abs(n[1])
         return support(G, n[0], n[1], n[2]) + top - height
     x, y, z = X[0], X[1], X[2]
+    side = y - min(max(y, -half), half)
+    distance = sqrt(x * x + side * side + z * z)
+    if distance > radius and distance - radius >= support(G, x / distance, side / distance, z / distance):
+        return 0.0  # a plane across the shortest way fits between: this is most of what is near
     depth = 0.0
     for step in range(20):
         wx, wy, wz, gap, size = _capsule_gap(x, y, z, radius, half, G, G2, G1)

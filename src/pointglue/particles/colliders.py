@@ -10,7 +10,7 @@ How a solver uses them, all arrays in place and float64:
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from math import inf
+from math import atan2, dist, hypot, inf, sin
 from numbers import Real
 from typing import TypeAlias
 
@@ -89,17 +89,25 @@ class Motion:
         if isinstance(time, bool) or not isinstance(time, Real) or not np.isfinite(time):
             raise InputError(f"time must be a number of seconds, got {time!r}")
         times, positions, rotations = (np.asarray(a) for a in (self.times, self.positions, self.rotations))
-        k = int(np.clip(np.searchsorted(times, time) - 1, 0, max(len(times) - 2, 0)))
+        k = min(max(int(np.searchsorted(times, time)) - 1, 0), max(len(times) - 2, 0))
         after = min(k + 1, len(times) - 1)
-        share = 0.0 if after == k else float(np.clip((time - times[k]) / (times[after] - times[k]), 0.0, 1.0))
-        q0, q1 = rotations[k], rotations[after]
-        # Half the angle on the sphere of quaternions, from both diagonals: exact for small ones.
-        angle = 2 * np.arctan2(np.linalg.norm(q1 - q0), np.linalg.norm(q1 + q0))
-        # sin(share angle) / sin(angle), which is the share itself for no angle at all.
-        w0, w1 = (s * np.sinc(s * angle / np.pi) / np.sinc(angle / np.pi) for s in (1 - share, share))
-        q = w0 * q0 + w1 * q1
-        rotation = matrices_of(q / np.linalg.norm(q))
-        return rotation, (1 - share) * positions[k] + share * positions[after]
+        share = 0.0
+        if after > k:
+            share = min(max(float((time - times[k]) / (times[after] - times[k])), 0.0), 1.0)
+        q = _slerp(rotations[k].tolist(), rotations[after].tolist(), share)
+        return matrices_of(np.array(q)), (1 - share) * positions[k] + share * positions[after]
+
+
+def _slerp(q0: list[float], q1: list[float], share: float) -> list[float]:
+    """The unit quaternion that has come this share of the way from one to another, in plain numbers for speed."""
+    # The angle between the two, from both diagonals: exact for small ones.
+    angle = 2 * atan2(dist(q0, q1), hypot(*(a + b for a, b in zip(q0, q1, strict=True))))
+    w0, w1 = 1 - share, share
+    if angle > 0:
+        w0, w1 = sin(w0 * angle) / sin(angle), sin(w1 * angle) / sin(angle)
+    q = [w0 * a + w1 * b for a, b in zip(q0, q1, strict=True)]
+    length = hypot(*q)
+    return [a / length for a in q]
 
 
 Rigid: TypeAlias = Motion | Callable[[float], tuple[ArrayLike, ArrayLike]]

@@ -13,7 +13,7 @@ __all__ = ["Order", "by_colour", "gather", "in_blocks", "in_chunks"]
 
 
 @kernel
-def paint(starts, members, used, colours):
+def paint(starts, members, used, colours) -> bool:
     """The first colour that none of its particles has seen, for each set; -1 where `used` has no room left.
 
     used (particles, words) has a bit for each colour; members below 0 block nothing (pinned particles, which
@@ -70,15 +70,16 @@ def by_colour(starts: Array, members: Array, particles: int) -> tuple[Array, Arr
     words = 1
     while not paint(starts, members, np.zeros((particles, words), np.uint64), colours):
         words *= 2
-    return arrange(colours, 64 * words)
+    order, bounds = arrange(colours, 64 * words)
+    return order, bounds
 
 
 @dataclass(frozen=True)
 class Order:
-    """In what order sets are worked on: layers of independent blocks of batches of independent sets.
+    """In what order sets are worked on: layers of independent blocks, each of batches of independent sets.
 
-    The blocks of a layer may run side by side. Each is worked on by one thread, batch after batch, and is small
-    enough to stay in its cache. The sets of a batch are computed together.
+    The blocks of a layer may run side by side. Each is worked on by one thread, batch after batch, and is
+    small enough to stay in its cache. The sets of a batch are computed together.
     """
 
     sets: NDArray[np.int64]
@@ -124,7 +125,7 @@ def in_blocks(starts: Array, members: Array, places: Array, particles: int, most
 
 
 def in_chunks(starts: Array, members: Array, particles: int, most: int) -> Order:
-    """Sets that do not lie side by side: one layer a colour, in blocks of one batch of at most `most` each."""
+    """Sets that lie anywhere: one layer a colour, in blocks of one batch of at most `most` each."""
     sets, colours = by_colour(starts, members, particles)
     bounds = [np.arange(a, b, most) for a, b in pairwise(colours)]
     batches = np.concatenate([*bounds, colours[-1:]]).astype(np.int64)

@@ -29,7 +29,7 @@ def _row(x, y, slots):
 
 
 @kernel
-def fill_table(balls, cell, cells, table, ids, sorted_balls):
+def fill_table(balls, cell, cells, table, ids, sorted_balls) -> None:
     """Sort the particles by the slots of their cells: those of slot k are from table[k] to table[k + 1]."""
     slots = len(table) - 2
     table[:] = 0
@@ -73,11 +73,11 @@ def find_near(start, stop, cell, cells, table, ids, balls, family, fixed, apart,
                     if dx * dx + dy * dy + dz * dz <= (reach + far) ** 2 and far <= half:
                         j = ids[e]
                         # Another row may share the slots by chance.
-                        if cells[j, 0] == cx and cells[j, 1] == cy:
-                            if _may_meet(i, j, family, fixed, apart, apart_starts):
-                                if found < near.shape[1]:
-                                    near[s, found] = j
-                                found += 1
+                        same = cells[j, 0] == cx and cells[j, 1] == cy
+                        if same and _may_meet(i, j, family, fixed, apart, apart_starts):
+                            if found < near.shape[1]:
+                                near[s, found] = j
+                            found += 1
         counts[s] = found
 
 
@@ -90,11 +90,12 @@ def find_far(start, stop, which, ids, balls, family, fixed, apart, apart_starts,
         x, y, z, reach = balls[s, 0], balls[s, 1], balls[s, 2], balls[s, 3]
         for e in range(len(ids)):
             dx, dy, dz, far = balls[e, 0] - x, balls[e, 1] - y, balls[e, 2] - z, balls[e, 3]
-            if dx * dx + dy * dy + dz * dz <= (reach + far) ** 2 and (far < reach or (far == reach and e < s)):
-                if _may_meet(i, ids[e], family, fixed, apart, apart_starts):
-                    if found < near.shape[1]:
-                        near[s, found] = ids[e]
-                    found += 1
+            less = far < reach or (far == reach and e < s)
+            meets = less and dx * dx + dy * dy + dz * dz <= (reach + far) ** 2
+            if meets and _may_meet(i, ids[e], family, fixed, apart, apart_starts):
+                if found < near.shape[1]:
+                    near[s, found] = ids[e]
+                found += 1
         counts[s] = found
 
 
@@ -103,14 +104,14 @@ def _may_meet(i, j, family, fixed, apart, apart_starts):
     """Whether contact of two particles is to be looked at."""
     if (family[i] >= 0 and family[i] == family[j]) or (fixed[i] and fixed[j]):
         return False
+    together = True
     for e in range(apart_starts[i], apart_starts[i + 1]):
-        if apart[e] == j:
-            return False
-    return True
+        together = together and apart[e] != j
+    return together
 
 
 @kernel
-def list_pairs(ids, near, counts, pairs):
+def list_pairs(ids, near, counts, pairs) -> None:
     """The lists of all particles as one list of pairs, smaller number first."""
     k = 0
     for s in range(len(counts)):

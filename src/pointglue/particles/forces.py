@@ -1,4 +1,4 @@
-"""Forces from outside: wind and water. Anything else is a function of the body, the state and the time step."""
+"""Forces from outside: wind and water. Any other is a function of body, state and time step."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ Force = Callable[[OrientedBody, ParticleState, float], ArrayLike]
 
 @dataclass(frozen=True)
 class Wind:
-    """Drag of air that moves: F = 1/2 density drag area |u| u, with the area that each ellipsoid turns to it."""
+    """Drag of moving air, F = 1/2 density drag area |u| u with the area that each ellipsoid turns to it."""
 
     velocity: tuple[float, float, float]
     """m/s."""
@@ -45,7 +45,7 @@ class Wind:
 class Buoyancy:
     """Still or streaming water below a level: lift of the displaced volume, and drag.
 
-    The submerged share of an ellipsoid is exact: with t its depth over its half height, (1 + t)^2 (2 - t) / 4.
+    The submerged share of an ellipsoid is exact: (1 + t)^2 (2 - t) / 4, t its depth over its half height.
     """
 
     level: float = 0.0
@@ -79,7 +79,9 @@ class Buoyancy:
         share = (1 + t) ** 2 * (2 - t) / 4
         lift = self.density * strength * 4 / 3 * pi * body.radii.prod(1) * share
         flow = np.broadcast_to(np.asarray(self.current, np.float64), (len(body), 3))
-        return lift[:, None] * up + _drag(body, state, flow, 0.5 * self.density * self.drag * share, dt)
+        return np.asarray(lift[:, None] * up) + _drag(
+            body, state, flow, 0.5 * self.density * self.drag * share, dt
+        )
 
 
 def _drag(body: OrientedBody, state: ParticleState, flow: Array, pressure: Array, dt: float) -> Array:

@@ -4,8 +4,6 @@ Equations 16 to 21 in terms of displacements within the substep instead of veloc
 held in place too, and does not creep by g h^2 each time.
 """
 
-import math
-
 import numpy as np
 
 from ..compute import kernel
@@ -69,7 +67,24 @@ def carried(before, now, x, y, z):
 
 @kernel
 def rub_pairs(
-    start, stop, base, slide, roll, pairs, touched, normals, inverse_mass, piece_of, C, M, X, F, P, E, total, twist
+    start,
+    stop,
+    base,
+    slide,
+    roll,
+    pairs,
+    touched,
+    normals,
+    inverse_mass,
+    piece_of,
+    C,
+    M,
+    X,
+    F,
+    P,
+    E,
+    total,
+    twist,
 ):
     """Friction between two particles, equations 18 to 21: both read first, means weighted by mass."""
     G = np.empty(9)

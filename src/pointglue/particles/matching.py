@@ -20,7 +20,9 @@ MIN_GAP = 1e-8
 
 
 @kernel
-def match(start, stop, base, blocks, batches, starts, members, offsets, turning, scales, stiffness, fixed, M, P, E):
+def match(
+    start, stop, base, blocks, batches, starts, members, offsets, turning, scales, stiffness, fixed, M, P, E
+):
     """Move the particles of each group towards their places in its best-fit rigid pose, x += s (g - x).
 
     A = sum_i m_i (x_i - c) p_i^T + B_i,  Q = polar(A),  g_i = Q p_i + c, with p_i the offset from the
@@ -91,7 +93,7 @@ def _moments(g, k, starts, members, offsets, scales, P, A, centres):
 
 @kernel
 def _pull(g, k, starts, members, offsets, s, fixed, P, Q, centres):
-    """x += s (g - x), all seen from the group's first particle, that no digits be lost far from the origin."""
+    """x += s (g - x), all seen from the group's first particle, that no digits be lost far away."""
     o = members[starts[g]]
     ox, oy, oz = P[o, 0], P[o, 1], P[o, 2]
     cx, cy, cz = centres[3 * k], centres[3 * k + 1], centres[3 * k + 2]

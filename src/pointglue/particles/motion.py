@@ -10,7 +10,7 @@ from .turning import inertia, inertia_times, times, turn, turned_by
 
 @kernel
 def predict(start, stop, h, farthest, gained, fixed, M, X, F, V, W, P, E):
-    """x = X + h v, E = exp(h w) F (equations 10 and 11), after v += `gained`; nothing goes farther than told."""
+    """x = X + h v, E = exp(h w) F (equations 10, 11) after v += `gained`; no way is longer than `farthest`."""
     for i in range(start, stop):
         if fixed[i]:
             for j in range(3):
@@ -58,7 +58,25 @@ def momenta(start, stop, chunks, piece_chunks, chunk_piece, order, mass, fixed, 
 
 @kernel
 def finish(
-    start, stop, h, chunks, piece_chunks, chunk_piece, order, mass, fixed, M, X, F, total, twist, P, E, V, W, sums
+    start,
+    stop,
+    h,
+    chunks,
+    piece_chunks,
+    chunk_piece,
+    order,
+    mass,
+    fixed,
+    M,
+    X,
+    F,
+    total,
+    twist,
+    P,
+    E,
+    V,
+    W,
+    sums,
 ):
     """v = (x - X) / h and w = vector(E F^T) / h (equations 12 to 15), and the sums that `balance` needs.
 
@@ -114,12 +132,12 @@ def finish(
 
 
 @kernel
-def balance(chunks, piece_chunks, order, held, X, sums, rigid):
+def balance(chunks, piece_chunks, order, held, X, sums, rigid) -> None:
     """From the sums the rigid motion of each piece, and the spin that its own constraints took from it.
 
     Matching straight paths to a turning shape loses angular momentum of the order of (w h)^2 a step.
     """
-    I = np.empty(9)
+    J = np.empty(9)
     for piece in range(len(piece_chunks) - 1):
         first = piece_chunks[piece]
         for c in range(first + 1, piece_chunks[piece + 1]):
@@ -132,13 +150,20 @@ def balance(chunks, piece_chunks, order, held, X, sums, rigid):
             continue
         x, y, z = s[7] / m, s[8] / m, s[9] / m
         u, v, w = s[10] / m, s[11] / m, s[12] / m
-        I[0], I[4], I[8] = s[13] - m * (y * y + z * z), s[16] - m * (x * x + z * z), s[18] - m * (x * x + y * y)
-        I[1], I[2], I[5] = s[14] + m * x * y, s[15] + m * x * z, s[17] + m * y * z
-        I[3], I[6], I[7] = I[1], I[2], I[5]
+        J[0], J[4], J[8] = (
+            s[13] - m * (y * y + z * z),
+            s[16] - m * (x * x + z * z),
+            s[18] - m * (x * x + y * y),
+        )
+        J[1], J[2], J[5] = s[14] + m * x * y, s[15] + m * x * z, s[17] + m * y * z
+        J[3], J[6], J[7] = J[1], J[2], J[5]
         now = 3 if held[piece] else 0  # pins take what momentum they like
-        gx, gy, gz = _solve(I, s[now] - s[3], s[now + 1] - s[4], s[now + 2] - s[5])
+        gx, gy, gz = _solve(J, s[now] - s[3], s[now + 1] - s[4], s[now + 2] - s[5])
         rx, ry, rz = _solve(
-            I, s[now] - m * (y * w - z * v), s[now + 1] - m * (z * u - x * w), s[now + 2] - m * (x * v - y * u)
+            J,
+            s[now] - m * (y * w - z * v),
+            s[now + 1] - m * (z * u - x * w),
+            s[now + 2] - m * (x * v - y * u),
         )
         o = order[chunks[first]]
         r = rigid[piece]
@@ -148,7 +173,7 @@ def balance(chunks, piece_chunks, order, held, X, sums, rigid):
 
 @kernel
 def conserve(start, stop, keep, piece_of, rigid, fixed, P, V, W):
-    """Give each piece the spin that it is missing, about its centre of mass: no shape and no linear momentum changes.
+    """Give each piece the spin it is missing, about its centre of mass: shape and linear momentum stay.
 
     Then multiply all motion but the rigid one by `keep`.
     """
@@ -166,14 +191,14 @@ def conserve(start, stop, keep, piece_of, rigid, fixed, P, V, W):
 
 
 @kernel
-def _solve(I, x, y, z):
-    """I^-1 (x, y, z) for a symmetric positive matrix; zero where it has no inverse."""
-    a, b, c = I[4] * I[8] - I[5] * I[7], I[5] * I[6] - I[3] * I[8], I[3] * I[7] - I[4] * I[6]
-    det = I[0] * a + I[1] * b + I[2] * c
-    trace = I[0] + I[4] + I[8]
+def _solve(J, x, y, z):
+    """J^-1 (x, y, z) for a symmetric positive matrix; zero where it has no inverse."""
+    a, b, c = J[4] * J[8] - J[5] * J[7], J[5] * J[6] - J[3] * J[8], J[3] * J[7] - J[4] * J[6]
+    det = J[0] * a + J[1] * b + J[2] * c
+    trace = J[0] + J[4] + J[8]
     if not det > 1e-14 * trace * trace * trace:
         return 0.0, 0.0, 0.0
-    d, e, f = I[0] * I[8] - I[2] * I[6], I[1] * I[6] - I[0] * I[7], I[0] * I[4] - I[1] * I[3]
+    d, e, f = J[0] * J[8] - J[2] * J[6], J[1] * J[6] - J[0] * J[7], J[0] * J[4] - J[1] * J[3]
     return (a * x + b * y + c * z) / det, (b * x + d * y + e * z) / det, (c * x + e * y + f * z) / det
 
 

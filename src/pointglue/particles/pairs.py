@@ -72,7 +72,7 @@ def touching_pairs(positions: Array, rotations: Array, radii: Array) -> NDArray[
     still, depth = np.tile(np.eye(3).reshape(9), (count, 1)), np.empty(len(near))
     run(contacts.overlapping, len(near), GRAIN, near, positions, axes, still, depth)
     near = near[depth > -TOUCHING * bounds[near].min(1)]
-    return near[np.lexsort((near[:, 1], near[:, 0]))]
+    return np.asarray(near[np.lexsort((near[:, 1], near[:, 0]))])
 
 
 class PairContacts:
@@ -110,9 +110,7 @@ class PairContacts:
         """Push apart what overlaps."""
         if len(self.pairs):
             found = (self.touched, self.normals, total)
-            self._each(
-                contacts.separate, self.pairs, self.bounds, inverse_mass, piece_of, C, X, P, E, *found
-            )
+            self._each(contacts.separate, self.pairs, self.bounds, inverse_mass, piece_of, C, X, P, E, *found)
 
     def rub(self, slide: float, roll: float, inverse_mass: Array, piece_of: Array, *arrays: Array) -> None:
         """Friction between those that touched; `arrays` are C, M, X, F, P, E, total and twist."""

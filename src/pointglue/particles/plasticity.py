@@ -63,7 +63,10 @@ def creep(body: OrientedBody, state: ParticleState, schedule: Schedule, dt: floa
     members = schedule.members[: len(group)]
     asked = fraction[group, None] * np.einsum("nji,nj->ni", Q[group], deviation)
     times = np.bincount(members, minlength=len(body))
-    shift = np.stack([np.bincount(members, a, len(body)) for a in asked.T], axis=1) / np.maximum(times, 1)[:, None]
+    shift = (
+        np.stack([np.bincount(members, a, len(body)) for a in asked.T], axis=1)
+        / np.maximum(times, 1)[:, None]
+    )
     positions = state.rest.positions + shift
     first = members[schedule.starts[:implicit]]
     arm = positions[members] - positions[first][group]

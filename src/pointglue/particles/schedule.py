@@ -40,7 +40,7 @@ class Topology:
         others[self.starts[:-1]] = False
         self.members[others] = j
         self.order = in_blocks(self.starts, self.members, body.positions, n, BLOCK_GROUPS)
-        # Explicit groups; a particle that several share turns with the first of them, and comes last in others.
+        # Explicit groups; a particle that several share turns with the first of them, and is last in others.
         first = np.full(n, -1)
         for k in reversed(range(len(body.groups))):
             first[body.groups[k]] = k
@@ -101,13 +101,15 @@ class Schedule:
         shapes = np.einsum("nik,nk,njk->nij", rest.rotations, body.radii**2, rest.rotations)
         moments = (body.mass / 5 * topology.oriented)[:, None, None] * shapes
         governed = np.zeros(n, np.bool_)
-        for group in np.flatnonzero(active):
-            governed[body.groups[group]] = True
+        for k in np.flatnonzero(active):
+            governed[body.groups[k]] = True
         implicit = topology.order.kept(~governed)
         explicit = topology.group_order.kept(active)
         starts, members = gather(topology.starts, topology.members, implicit.sets)
         group_starts, group_members = gather(topology.group_starts, topology.group_members, explicit.sets)
-        turning = np.concatenate([np.ones(len(implicit.sets), np.int64), topology.group_turning[explicit.sets]])
+        turning = np.concatenate(
+            [np.ones(len(implicit.sets), np.int64), topology.group_turning[explicit.sets]]
+        )
         starts = np.concatenate([starts, starts[-1] + group_starts[1:]])
         members = np.concatenate([members, group_members])
         weight = body.mass * np.where(fixed, PIN, 1.0)

@@ -54,8 +54,8 @@ class ParticleSolver:
     `contacts`: "all", only between different "bodies", or "none". `friction` and `spin_friction` are the
     paper's s_lin and s_rot, for colliders that have none of their own and for pairs of particles. `bounce`
     is the share of the approach speed that contact returns. `drag` (1/s) slows all motion, `damping` (1/s)
-    only motion within a body: it keeps both momenta. A group hit faster than its yield speed is let go of for
-    `plastic_steps` calls of step.
+    only motion within a body: it keeps both momenta. A group hit faster than its yield speed is let go
+    of for `plastic_steps` calls of step.
 
     A solver owns buffers: one thread at a time may step it.
     """
@@ -84,7 +84,7 @@ class ParticleSolver:
                 raise InputError(f"bodies[{k}] must be an OrientedBody, got {type(body).__name__}")
         self.body = listed[0] if len(listed) == 1 else join(listed)
         ends = np.cumsum([0, *(len(body) for body in listed)])
-        self.parts = tuple(slice(int(a), int(b)) for a, b in zip(ends[:-1], ends[1:], strict=True))
+        self.parts = tuple(slice(int(a), int(b)) for a, b in pairwise(ends))
         """Where the particles of each body are."""
         self.iterations = _whole("iterations", iterations)
         self.plastic_steps = _whole("plastic_steps", plastic_steps)
@@ -114,6 +114,7 @@ class ParticleSolver:
         self._colliders = tuple(collider.ready(n) for collider in colliders)
         self._extent = float(np.ptp(self.body.positions, axis=0).max() + 2 * self._bounds.max())
         self._key: tuple[object, ...] = ()
+        self._coefficients_at = 0.0
         self._allocate(n)
 
     def _allocate(self, n: int) -> None:
@@ -160,7 +161,9 @@ class ParticleSolver:
     def _load(self, state: ParticleState) -> None:
         """Take the state into the buffers; the schedule is kept while rest pose, pins and groups stay."""
         if len(state) != len(self.body):
-            raise InputError(f"state has {len(state)} particles, but the solver's bodies have {len(self.body)}")
+            raise InputError(
+                f"state has {len(state)} particles, but the solver's bodies have {len(self.body)}"
+            )
         for name in ("positions", "rotations", "velocities", "spins"):
             require_finite(f"state.{name}", getattr(state, name))
         self._X[:] = state.positions
@@ -168,7 +171,9 @@ class ParticleSolver:
         self._V[:], self._W[:] = state.velocities, state.spins
         self._rest = state.rest
         key = (state.rest, state.pinned, (state.pause > 0).tobytes())
-        if len(self._key) and all(a is b or (k == 2 and a == b) for k, (a, b) in enumerate(zip(key, self._key, strict=True))):
+        if len(self._key) and all(
+            a is b or (k == 2 and a == b) for k, (a, b) in enumerate(zip(key, self._key, strict=True))
+        ):
             return
         self._key, self._coefficients_at = key, 0.0
         self._fixed = state.pinned | self._scripted
@@ -234,7 +239,9 @@ class ParticleSolver:
         moved = (X, F, self._total, self._twist, P, E, V, W, self._sums)
         run(motion.finish, len(top.chunks) - 1, 4, h, *chunks, mass, fixed, M, *moved)
         if self._free.any() or self.damping:
-            motion.balance(top.chunks, top.piece_chunks, top.piece_order, plan.held, X, self._sums, self._rigid)
+            motion.balance(
+                top.chunks, top.piece_chunks, top.piece_order, plan.held, X, self._sums, self._rigid
+            )
             keep = float(np.exp(-self.damping * h))
             run(motion.conserve, n, PARTICLES, keep, top.piece_of, self._rigid, fixed, P, V, W)
         self._calm(h)
@@ -255,7 +262,18 @@ class ParticleSolver:
         shapes, lengths, twists = self._coefficients
         order = plan.order
         layers = order.layers if thread_count() > 1 else order.layers[[0, -1]]  # one thread needs no break
-        groups = (plan.starts, plan.members, plan.offsets, plan.turning, plan.scales, shapes, self._fixed, M, P, E)
+        groups = (
+            plan.starts,
+            plan.members,
+            plan.offsets,
+            plan.turning,
+            plan.scales,
+            shapes,
+            self._fixed,
+            M,
+            P,
+            E,
+        )
         for base, end in pairwise(layers):
             run(matching.match, end - base, 1, base, order.blocks, order.batches, *groups)
         if lengths.any():
@@ -335,5 +353,7 @@ def _checked_script(k: int, script: Script, count: int) -> tuple[NDArray[np.int6
         raise InputError(f"scripts[{k}] must be a Script, got {type(script).__name__}")
     particles = as_integers(f"scripts[{k}].particles", script.particles)
     if not len(particles) or particles.min() < 0 or particles.max() >= count:
-        raise InputError(f"scripts[{k}].particles must be from 0 to {count - 1}, got {particles.tolist()[:10]}")
+        raise InputError(
+            f"scripts[{k}].particles must be from 0 to {count - 1}, got {particles.tolist()[:10]}"
+        )
     return particles, script.motion
