@@ -490,6 +490,8 @@ def test_a_mesh_remembers_and_is_still_right(rng):
     ("collider", "place", "expected"),
     [
         (Ball([1, 2, 3], 0.5), [1, 2, 3], [1, 2.7, 3]),
+        (Ball([0, 0, 0], 0.5), [1e-200, 0, -1e-170], [0, 0.7, 0]),
+        (Ball([0, 0, 0], 0.5), [0, -1e-25, 0], [0, -0.7, 0]),
         (Box([1, 2, 3], [0.5, 0.4, 0.6]), [1, 2, 3], [1, 2.6, 3]),
         (Capsule([0, 0, 0], [0, 0, 0], 0.5), [0, 0, 0], [0, 0.7, 0]),
         (MeshCollider([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]]), [0.2, 0.2, 0], [0.2, 0.2, 0.2]),
@@ -506,7 +508,7 @@ def test_centres_where_the_direction_is_open(collider, place, expected):
 
 
 def test_on_the_axis_of_a_capsule_it_goes_sideways():
-    for place in ([0, 0.3, 0], [0, 1, 0], [0, -1, 0]):
+    for place in ([0, 0.3, 0], [0, 1, 0], [0, -1, 0], [1e-200, 0.3, 0]):
         p = Particles([place], 0.04 * np.eye(3))
         p.push(Capsule([0, -1, 0], [0, 1, 0], 0.5))
         moved = p.P[0, :3] - place

@@ -18,6 +18,8 @@ from .ellipsoids import pair_normal, shape_matrix, support
 __all__ = ["BOX", "CAPSULE", "PLANE", "approach", "carried", "push_solid"]
 
 PLANE, CAPSULE, BOX = 0, 1, 2
+# Nearer to the axis or the centre than this, in radii, there is no direction to it.
+_CENTRE = 1e-30
 
 
 @kernel
@@ -163,7 +165,7 @@ def _out_of_capsule(X, X0, radius, half, G, G2, G1, n):
             n[0], n[1], n[2] = wx, wy, wz
         share = -gap / (wx * n[0] + wy * n[1] + wz * n[2])
         depth += share
-        if abs(share) <= 1e-14 * size:
+        if abs(share) <= 1e-12 * size:
             break
         x, y, z = X[0] + depth * n[0], X[1] + depth * n[1], X[2] + depth * n[2]
     return depth
@@ -179,7 +181,8 @@ def _capsule_gap(x, y, z, radius, half, G, G2, G1):
     G1[:] = 0.0
     G1[0] = G1[4] = G1[8] = radius * radius
     t = min(max(y, -half), half)
-    if half > 0.0 and x * x + z * z > 0.0:
+    near = _CENTRE * radius
+    if half > 0.0 and abs(x) + abs(z) > near:
         G2[0], G2[2], G2[4], G2[6], G2[8] = G[0], G[2], radius * radius, G[6], G[8]
         wx, wy, wz, h1, h2 = pair_normal(G1, G2, x, 0.0, z)
         # The ellipsoid touches at x - G w / h2, and the axis passes at that height, moved to the centre line.
@@ -188,9 +191,9 @@ def _capsule_gap(x, y, z, radius, half, G, G2, G1):
             return wx, 0.0, wz, x * wx + z * wz - h1 - h2, h1 + h2
         t = half if t > 0.0 else -half
     y -= t
-    if x == 0.0 and y == 0.0 and z == 0.0:
+    if abs(x) + abs(y) + abs(z) <= near:
         # On the axis or in the centre: sideways or upwards, always the same way.
-        x, y = (1.0, 0.0) if half > 0.0 else (0.0, 1.0)
+        x, y, z = (1.0, 0.0, 0.0) if half > 0.0 else (0.0, 1.0, 0.0)
         size = radius + support(G, x, y, z)
         return x, y, z, -size, size
     wx, wy, wz, h1, h2 = pair_normal(G1, G, x, y, z)

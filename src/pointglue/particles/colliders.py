@@ -99,7 +99,7 @@ class Motion:
 
 
 def _slerp(q0: list[float], q1: list[float], share: float) -> list[float]:
-    """The unit quaternion that has come this share of the way from one to another, in plain numbers for speed."""
+    """The unit quaternion at this share of the way from one to another; plain numbers are faster for one."""
     # The angle between the two, from both diagonals: exact for small ones.
     angle = 2 * atan2(dist(q0, q1), hypot(*(a + b for a, b in zip(q0, q1, strict=True))))
     w0, w1 = 1 - share, share

@@ -12,39 +12,44 @@ SLACK = 0.1
 
 
 @kernel
-def sweep_bounds(start, stop, bounds, X, P, balls):
-    """The ball (middle, reach) around the way from X to P of each particle."""
-    for i in range(start, stop):
-        square = 0.0
-        for j in range(3):
-            balls[i, j] = 0.5 * (X[i, j] + P[i, j])
-            square += (P[i, j] - X[i, j]) ** 2
-        balls[i, 3] = (1.0 + SLACK) * bounds[i] + 0.5 * math.sqrt(square)
-
-
-@kernel
 def _row(x, y, slots):
     """Where the cell (x, y, 0) stands in the table; the others of its row follow it."""
     return ((x * 73856093) ^ (y * 19349663)) & (slots - 1)
 
 
 @kernel
-def fill_table(balls, cell, cells, table, ids, sorted_balls) -> None:
-    """Sort the particles by the slots of their cells: those of slot k are from table[k] to table[k + 1]."""
-    slots = len(table) - 2
+def fill_table(bounds, X, P, balls, cells, table, ids, sorted_balls) -> float:
+    """Put the ball around each particle's way from X to P into a cell of a grid; how wide the cells are.
+
+    The balls (middle and reach) are sorted by the slots of their cells: those of slot k are from table[k] to
+    table[k + 1]. Cells are wide enough for all if these are alike; what reaches much farther than the mean
+    is left to `find_far`.
+    """
+    n, slots = len(bounds), len(table) - 2
+    mean = widest = 0.0
+    for i in range(n):
+        square = 0.0
+        for j in range(3):
+            balls[i, j] = 0.5 * (X[i, j] + P[i, j])
+            square += (P[i, j] - X[i, j]) ** 2
+        balls[i, 3] = (1.0 + SLACK) * bounds[i] + 0.5 * math.sqrt(square)
+        widest = max(widest, balls[i, 3])
+        mean += balls[i, 3] / n
+    cell = 2.0 * min(widest, 1.5 * mean)
     table[:] = 0
-    for i in range(len(balls)):
+    for i in range(n):
         for j in range(3):
             cells[i, j] = np.int64(math.floor(balls[i, j] / cell))
         table[((_row(cells[i, 0], cells[i, 1], slots) + cells[i, 2]) & (slots - 1)) + 2] += 1
     for k in range(slots):
         table[k + 2] += table[k + 1]
-    for i in range(len(balls)):
+    for i in range(n):
         k = ((_row(cells[i, 0], cells[i, 1], slots) + cells[i, 2]) & (slots - 1)) + 1
         ids[table[k]] = i
         for j in range(4):
             sorted_balls[table[k], j] = balls[i, j]
         table[k] += 1
+    return cell
 
 
 @kernel

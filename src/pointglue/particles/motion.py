@@ -7,89 +7,88 @@ import numpy as np
 from ..compute import kernel
 from .turning import inertia, inertia_times, times, turn, turned_by
 
-
-@kernel
-def predict(start, stop, h, farthest, gained, fixed, M, X, F, V, W, P, E):
-    """x = X + h v, E = exp(h w) F (equations 10, 11) after v += `gained`; no way is longer than `farthest`."""
-    for i in range(start, stop):
-        if fixed[i]:
-            for j in range(3):
-                V[i, j] = 0.0
-                W[i, j] = 0.0
-        else:
-            for j in range(3):
-                V[i, j] += gained[i, j]
-            way = h * math.sqrt(V[i, 0] ** 2 + V[i, 1] ** 2 + V[i, 2] ** 2)
-            if not way <= farthest:
-                for j in range(3):
-                    V[i, j] = V[i, j] * (farthest / way) if way < math.inf else 0.0
-        for j in range(3):
-            P[i, j] = X[i, j] + h * V[i, j]
-        for j in range(9):
-            E[i, j] = F[i, j]
-        turn(h * W[i, 0], h * W[i, 1], h * W[i, 2], E[i])
-        times(E[i], M[i], P[i])
-
-
-# Sums over a chunk, all about the place its piece's first particle had: wanted angular momentum (3), angular
-# momentum now (3), mass, mass times place (3), momentum (3), inertia xx, xy, xz, yy, yz, zz.
+# Sums over a chunk of a piece, all about the place that the piece's first particle, its origin, had: wanted
+# angular momentum (3), angular momentum now (3), mass, mass times place (3), momentum (3), and the inertia
+# xx, xy, xz, yy, yz, zz.
 SUMS = 19
 # Rigid motion of a piece: centre, velocity, spin, and the spin that is missing.
 RIGID = 12
 
 
 @kernel
-def momenta(start, stop, chunks, piece_chunks, chunk_piece, order, mass, fixed, M, X, F, V, W, sums):
-    """The angular momentum before the constraints act, into the first columns."""
-    for c in range(start, stop):
-        o = order[chunks[piece_chunks[chunk_piece[c]]]]
-        lx = ly = lz = 0.0
-        for k in range(chunks[c], chunks[c + 1]):
-            i = order[k]
-            if fixed[i]:
-                continue
-            x, y, z = X[i, 0] - X[o, 0], X[i, 1] - X[o, 1], X[i, 2] - X[o, 2]
-            u, v, w = inertia_times(F[i], M[i], W[i, 0], W[i, 1], W[i, 2])
-            lx += mass[i] * (y * V[i, 2] - z * V[i, 1]) + u
-            ly += mass[i] * (z * V[i, 0] - x * V[i, 2]) + v
-            lz += mass[i] * (x * V[i, 1] - y * V[i, 0]) + w
-        sums[c, 0], sums[c, 1], sums[c, 2] = lx, ly, lz
-
-
-@kernel
-def finish(
+def predict(
     start,
     stop,
     h,
+    farthest,
     chunks,
-    piece_chunks,
-    chunk_piece,
+    origins,
     order,
+    gained,
     mass,
     fixed,
     M,
     X,
     F,
-    total,
-    twist,
-    P,
-    E,
     V,
     W,
+    P,
+    E,
+    total,
+    twist,
     sums,
 ):
+    """x = X + h v, E = exp(h w) F (equations 10, 11) after v += `gained`; no way is longer than `farthest`.
+
+    The angular momentum before constraints act goes into `sums`.
+    """
+    for c in range(start, stop):
+        o = origins[c]
+        lx = ly = lz = 0.0
+        for k in range(chunks[c], chunks[c + 1]):
+            i = order[k]
+            if fixed[i]:
+                for j in range(3):
+                    V[i, j] = 0.0
+                    W[i, j] = 0.0
+            else:
+                for j in range(3):
+                    V[i, j] += gained[i, j]
+                way = h * math.sqrt(V[i, 0] ** 2 + V[i, 1] ** 2 + V[i, 2] ** 2)
+                if not way <= farthest:
+                    for j in range(3):
+                        V[i, j] = V[i, j] * (farthest / way) if way < math.inf else 0.0
+                x, y, z = X[i, 0] - X[o, 0], X[i, 1] - X[o, 1], X[i, 2] - X[o, 2]
+                u, v, w = inertia_times(F[i], M[i], W[i, 0], W[i, 1], W[i, 2])
+                lx += mass[i] * (y * V[i, 2] - z * V[i, 1]) + u
+                ly += mass[i] * (z * V[i, 0] - x * V[i, 2]) + v
+                lz += mass[i] * (x * V[i, 1] - y * V[i, 0]) + w
+            for j in range(3):
+                P[i, j] = X[i, j] + h * V[i, j]
+                total[i, j] = 0.0
+                twist[i, j] = 0.0
+            for j in range(9):
+                E[i, j] = F[i, j]
+            turn(h * W[i, 0], h * W[i, 1], h * W[i, 2], E[i])
+            times(E[i], M[i], P[i])
+        sums[c, 0], sums[c, 1], sums[c, 2] = lx, ly, lz
+
+
+@kernel
+def finish(start, stop, h, chunks, origins, order, mass, fixed, M, X, F, total, twist, P, E, V0, V, W, sums):
     """v = (x - X) / h and w = vector(E F^T) / h (equations 12 to 15), and the sums that `balance` needs.
 
     Contacts add to the wanted angular momentum: by the displacements `total` and the turns `twist`.
     """
     for c in range(start, stop):
-        o = order[chunks[piece_chunks[chunk_piece[c]]]]
+        o = origins[c]
         wx = wy = wz = lx = ly = lz = m = mx = my = mz = px = py = pz = 0.0
         ixx = ixy = ixz = iyy = iyz = izz = 0.0
         for k in range(chunks[c], chunks[c + 1]):
             i = order[k]
             W[i, 0], W[i, 1], W[i, 2] = turned_by(E[i], F[i])
             for j in range(3):
+                V0[i, j] = V[i, j]
                 V[i, j] = (P[i, j] - X[i, j]) / h
                 W[i, j] /= h
             if fixed[i]:
@@ -132,7 +131,7 @@ def finish(
 
 
 @kernel
-def balance(chunks, piece_chunks, order, held, X, sums, rigid) -> None:
+def balance(piece_chunks, origins, held, X, sums, rigid) -> None:
     """From the sums the rigid motion of each piece, and the spin that its own constraints took from it.
 
     Matching straight paths to a turning shape loses angular momentum of the order of (w h)^2 a step.
@@ -165,29 +164,30 @@ def balance(chunks, piece_chunks, order, held, X, sums, rigid) -> None:
             s[now + 1] - m * (z * u - x * w),
             s[now + 2] - m * (x * v - y * u),
         )
-        o = order[chunks[first]]
+        o = origins[first]
         r = rigid[piece]
         r[0], r[1], r[2], r[3], r[4], r[5] = x + X[o, 0], y + X[o, 1], z + X[o, 2], u, v, w
         r[6], r[7], r[8], r[9], r[10], r[11] = rx, ry, rz, gx, gy, gz
 
 
 @kernel
-def conserve(start, stop, keep, piece_of, rigid, fixed, P, V, W):
+def conserve(start, stop, damped, dragged, piece_of, rigid, fixed, P, X, V, W):
     """Give each piece the spin it is missing, about its centre of mass: shape and linear momentum stay.
 
-    Then multiply all motion but the rigid one by `keep`.
+    Then all motion but the rigid one is multiplied by `damped`, and all by `dragged`. X takes the new places.
     """
     for i in range(start, stop):
-        if fixed[i]:
-            continue
-        r = rigid[piece_of[i]]
-        x, y, z = P[i, 0] - r[0], P[i, 1] - r[1], P[i, 2] - r[2]
-        u, v, w = r[3] + r[7] * z - r[8] * y, r[4] + r[8] * x - r[6] * z, r[5] + r[6] * y - r[7] * x
-        V[i, 0] = u + keep * (V[i, 0] + r[10] * z - r[11] * y - u)
-        V[i, 1] = v + keep * (V[i, 1] + r[11] * x - r[9] * z - v)
-        V[i, 2] = w + keep * (V[i, 2] + r[9] * y - r[10] * x - w)
+        if not fixed[i]:
+            r = rigid[piece_of[i]]
+            x, y, z = P[i, 0] - r[0], P[i, 1] - r[1], P[i, 2] - r[2]
+            u, v, w = r[3] + r[7] * z - r[8] * y, r[4] + r[8] * x - r[6] * z, r[5] + r[6] * y - r[7] * x
+            V[i, 0] = dragged * (u + damped * (V[i, 0] + r[10] * z - r[11] * y - u))
+            V[i, 1] = dragged * (v + damped * (V[i, 1] + r[11] * x - r[9] * z - v))
+            V[i, 2] = dragged * (w + damped * (V[i, 2] + r[9] * y - r[10] * x - w))
+            for j in range(3):
+                W[i, j] = dragged * (r[6 + j] + damped * (W[i, j] + r[9 + j] - r[6 + j]))
         for j in range(3):
-            W[i, j] = r[6 + j] + keep * (W[i, j] + r[9 + j] - r[6 + j])
+            X[i, j] = P[i, j]
 
 
 @kernel
@@ -200,15 +200,3 @@ def _solve(J, x, y, z):
         return 0.0, 0.0, 0.0
     d, e, f = J[0] * J[8] - J[2] * J[6], J[1] * J[6] - J[0] * J[7], J[0] * J[4] - J[1] * J[3]
     return (a * x + b * y + c * z) / det, (b * x + d * y + e * z) / det, (c * x + e * y + f * z) / det
-
-
-@kernel
-def settle_down(start, stop, keep, fixed, P, E, X, F, V, W):
-    """X and F take the new state; all motion is multiplied by `keep` (drag)."""
-    for i in range(start, stop):
-        for j in range(3):
-            X[i, j] = P[i, j]
-            V[i, j] *= keep
-            W[i, j] *= keep
-        for j in range(9):
-            F[i, j] = E[i, j]

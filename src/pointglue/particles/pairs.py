@@ -39,12 +39,8 @@ class _NearPairs:
     ) -> NDArray[np.int64]:
         """Pairs (k, 2) whose swept balls meet and that are not in one family and not kept apart."""
         count = len(bounds)
-        run(contacts.sweep_bounds, count, 4 * GRAIN, bounds, X, P, self.balls)
-        # Wide enough for all if they are alike; those that reach much farther are compared with everyone.
-        reaches = self.balls[:, 3]
-        middle = float(np.partition(reaches, count // 2)[count // 2])
-        cell = 2.0 * min(float(reaches.max()), 1.5 * middle)
-        contacts.fill_table(self.balls, cell, self.cells, self.table, self.ids, self.sorted_balls)
+        grid = (self.balls, self.cells, self.table, self.ids, self.sorted_balls)
+        cell = contacts.fill_table(bounds, X, P, *grid)
         far = np.flatnonzero(self.sorted_balls[:, 3] > 0.5 * cell)
         while True:
             found = (self.ids, self.sorted_balls, family, fixed, *apart, self.near, self.counts)

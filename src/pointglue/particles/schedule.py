@@ -61,7 +61,8 @@ class Topology:
         cuts = [np.arange(a, b, CHUNK) for a, b in pairwise(self.pieces)]
         self.chunks = np.concatenate([*cuts, [n]]).astype(np.int64)
         self.piece_chunks = np.cumsum([0, *(len(c) for c in cuts)]).astype(np.int64)
-        self.chunk_piece = np.repeat(np.arange(len(cuts)), np.diff(self.piece_chunks))
+        first = self.piece_order[self.pieces[:-1]]
+        self.origins = np.repeat(first, np.diff(self.piece_chunks))
         edges = np.arange(0, 2 * len(body.edges) + 1, 2)
         self.edge_order, self.edge_colours = by_colour(edges, body.edges.ravel(), n)
 

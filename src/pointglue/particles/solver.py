@@ -178,7 +178,6 @@ class ParticleSolver:
         self._key, self._coefficients_at = key, 0.0
         self._fixed = state.pinned | self._scripted
         self._schedule = Schedule.of(self._topology, state.rest, self._fixed, state.pause == 0)
-        self._free = ~self._schedule.held
         self._inverse_mass = np.where(self._fixed, 0.0, 1 / self.body.mass)
         trace = self._schedule.moments[:, ::4].sum(1)
         self._inverse_inertia = np.where(self._fixed | (trace == 0), 0.0, 1 / np.where(trace > 0, trace, 1.0))
@@ -215,16 +214,15 @@ class ParticleSolver:
         """One substep."""
         n, top, plan = len(self.body), self._topology, self._schedule
         X, F, V, W, P, E, M = self._X, self._F, self._V, self._W, self._P, self._E, plan.moments
-        mass, fixed = self.body.mass, self._fixed
-        farthest = FARTHEST * self._extent
-        run(motion.predict, n, PARTICLES, h, farthest, self._gained, fixed, M, X, F, V, W, P, E)
-        self._follow_scripts(now)
-        chunks = (top.chunks, top.piece_chunks, top.chunk_piece, top.piece_order)
-        run(motion.momenta, len(top.chunks) - 1, 4, *chunks, mass, fixed, M, X, F, V, W, self._sums)
-        self._total[:] = 0.0
-        self._twist[:] = 0.0
+        chunks = (top.chunks, top.origins, top.piece_order)
+        inertia = (self.body.mass, self._fixed, M)
+        count = len(top.chunks) - 1
+        cleared = (self._total, self._twist, self._sums)
+        speed = (h, FARTHEST * self._extent)
+        run(motion.predict, count, 4, *speed, *chunks, self._gained, *inertia, X, F, V, W, P, E, *cleared)
+        self._follow_scripts(now, h)
         if self._pairs is not None:
-            self._pairs.prepare(X, P, fixed, self._rest.touching)
+            self._pairs.prepare(X, P, self._fixed, self._rest.touching)
         for ready, pushed in zip(self._colliders, self._pushed, strict=True):
             ready.prepare(X, P, self._bounds, before, now)
             pushed[:] = 0.0
@@ -233,25 +231,22 @@ class ParticleSolver:
             if self._pairs is not None:
                 self._pairs.separate(self._inverse_mass, top.piece_of, plan.shapes, X, P, E, self._total)
             for ready, pushed, normals in zip(self._colliders, self._pushed, self._normals, strict=True):
-                ready.push_out(P, E, plan.shapes, fixed, pushed, normals, self._total)
+                ready.push_out(P, E, plan.shapes, self._fixed, pushed, normals, self._total)
         self._rub(h)
-        self._V0[:] = V
-        moved = (X, F, self._total, self._twist, P, E, V, W, self._sums)
-        run(motion.finish, len(top.chunks) - 1, 4, h, *chunks, mass, fixed, M, *moved)
-        if self._free.any() or self.damping:
-            motion.balance(
-                top.chunks, top.piece_chunks, top.piece_order, plan.held, X, self._sums, self._rigid
-            )
-            keep = float(np.exp(-self.damping * h))
-            run(motion.conserve, n, PARTICLES, keep, top.piece_of, self._rigid, fixed, P, V, W)
+        contacts = (self._total, self._twist)
+        run(motion.finish, count, 4, h, *chunks, *inertia, X, F, *contacts, P, E, self._V0, V, W, self._sums)
+        motion.balance(top.piece_chunks, top.origins, plan.held, X, self._sums, self._rigid)
+        kept = (float(np.exp(-self.damping * h)), float(np.exp(-self.drag * h)))
+        run(motion.conserve, n, PARTICLES, *kept, top.piece_of, self._rigid, self._fixed, P, X, V, W)
         self._calm(h)
-        run(motion.settle_down, n, PARTICLES, float(np.exp(-self.drag * h)), fixed, P, E, X, F, V, W)
+        self._F, self._E = E, F  # what is now was before, in the next substep
 
-    def _follow_scripts(self, now: float) -> None:
+    def _follow_scripts(self, now: float, h: float) -> None:
         """Put scripted particles where their motion wants them at the end of the substep."""
         for k, (particles, rigid) in enumerate(self.scripts):
             rotation, translation = pose_at(f"scripts[{k}].motion", rigid, now)
             self._P[particles, :3] = self.body.positions[particles] @ rotation.T + translation
+            self._V[particles] = (self._P[particles, :3] - self._X[particles]) / h
             self._E[particles] = rotation.reshape(9)
             B = rotation @ self._schedule.moments[particles].reshape(-1, 3, 3)
             self._P[particles, 3:] = B.reshape(-1, 9)
