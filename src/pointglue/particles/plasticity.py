@@ -6,11 +6,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..checks import Array
+from ..compute import run
+from ..procrustes import fit_rigid
 from ..procrustes.matrices import nearest_rotations
 from .body import OrientedBody
 from .pairs import touching_pairs
-from .schedule import Schedule
+from .schedule import Schedule, Springs, Topology
 from .state import ParticleState, RestPose
+from .turning import flow_edges, flow_turns
 
 __all__ = ["absorb", "creep"]
 
@@ -44,65 +47,77 @@ def absorb(body: OrientedBody, state: ParticleState, members: NDArray[np.int64])
     return replace(state, rotations=turned, rest=RestPose(positions, rotations, touching))
 
 
-def creep(body: OrientedBody, state: ParticleState, schedule: Schedule, dt: float) -> ParticleState:
+def creep(
+    body: OrientedBody, state: ParticleState, topology: Topology, schedule: Schedule, dt: float
+) -> ParticleState:
     """Let the rest pose flow where a particle's group is deformed beyond its yield strain; nothing moves.
 
     The strain is the distance from the matched pose, relative to the size of the group, both root mean
-    squares. Each particle's place at rest moves by the mean of what its groups ask for.
+    squares. A fraction f of the deformation becomes permanent: along an edge the frames at rest turn against
+    each other by f log(Q_i^T Q_j), and the edge itself goes from its vector at rest towards Q_i^T (x_j - x_i).
+    Turns first and then positions are put together by least squares over all edges, so that all groups go
+    on sharing one rest pose and there are no ghost forces.
     """
-    implicit = int((schedule.owner >= 0).sum())
-    owner = schedule.owner[:implicit]
-    Q, deviation, strain = _fits(state, schedule, schedule.offsets[:, :3], implicit)
+    count = schedule.implicit
+    owner = schedule.owner[:count]
+    Q, strain = _fits(state, schedule, schedule.offsets[:, :3])
     limit = body.yield_strain[owner]
     flows = strain > limit
     if not flows.any():
         return state
-    fraction = np.zeros(implicit)
-    fraction[flows] = (1 - limit[flows] / strain[flows]) * -np.expm1(-body.creep[owner][flows] * dt)
-    group = _group_of(schedule, implicit)
-    members = schedule.members[: len(group)]
-    asked = fraction[group, None] * np.einsum("nji,nj->ni", Q[group], deviation)
-    times = np.bincount(members, minlength=len(body))
-    shift = (
-        np.stack([np.bincount(members, a, len(body)) for a in asked.T], axis=1)
-        / np.maximum(times, 1)[:, None]
-    )
-    positions = state.rest.positions + shift
-    first = members[schedule.starts[:implicit]]
-    arm = positions[members] - positions[first][group]
-    share = schedule.offsets[: len(group), 3]
-    arm -= np.stack([np.bincount(group, share * a, implicit) for a in arm.T], axis=1)[group]
+    fraction, turns = np.zeros(len(body)), state.rotations.copy()
+    fraction[owner[flows]] = (1 - limit[flows] / strain[flows]) * -np.expm1(-body.creep[owner][flows] * dt)
+    turns[owner] = Q
+    positions = _flowed(state, topology.springs(state.pause == 0), fraction, turns)
+    for group, paused in zip(body.groups, state.pause > 0, strict=True):
+        if not paused:  # a rigid group moves in the rest pose, but as a whole
+            moved = fit_rigid(state.rest.positions[group], positions[group], on_degenerate="clamp")
+            positions[group] = moved.apply(state.rest.positions[group])
     # Each particle turns with its group, so its axes at rest turn back: it looks as it did.
-    Q, _, _ = _fits(state, schedule, arm, implicit)
-    rotations, turned = state.rest.rotations.copy(), state.rotations.copy()
-    rotations[owner] = np.swapaxes(Q, 1, 2) @ state.rotations[owner] @ state.rest.rotations[owner]
+    arm = positions[schedule.members] - positions[schedule.members[schedule.starts[:-1]]][_group_of(schedule)]
+    Q, _ = _fits(state, schedule, arm - _means(schedule, arm)[_group_of(schedule)])
+    turned = state.rotations.copy()
     turned[owner] = Q
-    rest = RestPose(positions, rotations, state.rest.touching)
-    return replace(state, rotations=turned, rest=rest)
+    rotations = np.swapaxes(turned, 1, 2) @ state.rotations @ state.rest.rotations
+    return replace(state, rotations=turned, rest=RestPose(positions, rotations, state.rest.touching))
 
 
-def _group_of(schedule: Schedule, count: int) -> NDArray[np.int64]:
-    return np.repeat(np.arange(count), np.diff(schedule.starts[: count + 1]))
+def _flowed(state: ParticleState, springs: Springs, fraction: Array, turns: Array) -> Array:
+    """Positions at rest after the edges have flowed by the fractions of their particles."""
+    i, j = springs.pairs.T
+    x, rest = state.positions, state.rest.positions
+    share = np.where(springs.rigid, 0.0, 0.5 * (fraction[i] + fraction[j]))
+    bend, edges = np.empty((len(i), 3)), np.empty((len(i), 3))
+    run(flow_turns, len(i), 1024, springs.pairs, share, turns.reshape(-1, 9), bend)
+    phi = springs.solve(bend, np.zeros_like(rest))
+    apart = (rest[j] - rest[i], x[j] - x[i])
+    run(flow_edges, len(i), 1024, springs.pairs, fraction, turns.reshape(-1, 9), phi, *apart, edges)
+    edges[springs.rigid] = apart[0][springs.rigid]
+    return springs.solve(edges, rest)
 
 
-def _fits(state: ParticleState, schedule: Schedule, offsets: Array, count: int) -> tuple[Array, Array, Array]:
-    """Of the first `count` groups: rotations, how far each member is from its place, and the strain."""
-    group = _group_of(schedule, count)
-    members, share = schedule.members[: len(group)], schedule.offsets[: len(group), 3]
-    offsets = offsets[: len(group)]
-    first = members[schedule.starts[:count]]
+def _group_of(schedule: Schedule) -> NDArray[np.int64]:
+    """(members,), the number of the group that each entry is in."""
+    return np.repeat(np.arange(len(schedule.owner)), np.diff(schedule.starts))
+
+
+def _means(schedule: Schedule, values: Array) -> Array:
+    """Means over the groups of values (members, ...), weighted by mass, each as a flat row."""
+    group, columns = _group_of(schedule), values.reshape(len(values), -1).T
+    weighted = [np.bincount(group, schedule.offsets[:, 3] * c, len(schedule.owner)) for c in columns]
+    return np.stack(weighted, axis=1)
+
+
+def _fits(state: ParticleState, schedule: Schedule, offsets: Array) -> tuple[Array, Array]:
+    """Rotations of the implicit groups, matched with the given offsets, and their strains."""
+    group, members, count = _group_of(schedule), schedule.members, schedule.implicit
+    first = members[schedule.starts[:-1]]
     x = state.positions[members] - state.positions[first][group]
-
-    def mean(values: Array) -> Array:
-        columns = values.reshape(len(values), -1).T
-        return np.stack([np.bincount(group, share * c, count) for c in columns], axis=1)
-
-    x -= mean(x)[group]
+    x -= _means(schedule, x)[group]
     own = (state.rotations @ schedule.moments.reshape(-1, 3, 3))[members].reshape(-1, 9)
-    A = schedule.scales[:, :1][:count] * mean(x[:, :, None] * offsets[:, None, :])
-    A += schedule.scales[:, 1:][:count] * np.stack([np.bincount(group, c, count) for c in own.T], axis=1)
+    A = schedule.scales[:, :1] * _means(schedule, x[:, :, None] * offsets[:, None, :])
+    A += schedule.scales[:, 1:] * np.stack([np.bincount(group, c, len(first)) for c in own.T], axis=1)
     Q = nearest_rotations(A, state.rotations[first].reshape(-1, 9), MIN_GAP)[0].reshape(-1, 3, 3)
     deviation = x - np.einsum("nij,nj->ni", Q[group], offsets)
-    size = mean((offsets**2).sum(1))[:, 0]
-    square = mean((deviation**2).sum(1))[:, 0]
-    return Q, deviation, np.sqrt(square / np.where(size > 0, size, 1.0))
+    size, square = (_means(schedule, (d**2).sum(1))[:count, 0] for d in (offsets, deviation))
+    return Q[:count], np.sqrt(square / np.where(size > 0, size, 1.0))

@@ -5,6 +5,8 @@ from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array, diags_array
+from scipy.sparse.linalg import splu
 
 from ..checks import Array
 from ..procrustes.rotation import BLOCK
@@ -63,8 +65,47 @@ class Topology:
         self.piece_chunks = np.cumsum([0, *(len(c) for c in cuts)]).astype(np.int64)
         first = self.piece_order[self.pieces[:-1]]
         self.origins = np.repeat(first, np.diff(self.piece_chunks))
+        self._springs: tuple[bytes, Springs] | None = None
         edges = np.arange(0, 2 * len(body.edges) + 1, 2)
         self.edge_order, self.edge_colours = by_colour(edges, body.edges.ravel(), n)
+
+    def springs(self, active: NDArray[np.bool_]) -> "Springs":
+        """What ties the particles together while these rigid groups are in force; kept for the next time."""
+        key = active.tobytes()
+        if self._springs is None or self._springs[0] != key:
+            self._springs = (key, Springs(self, active))
+        return self._springs[1]
+
+
+class Springs:
+    """Differences along edges, put together by least squares: positions that have them as nearly as can be.
+
+    Rigid groups count as edges from their first particle to all others, and these weigh much more.
+    """
+
+    def __init__(self, topology: Topology, active: NDArray[np.bool_]) -> None:
+        body, n = topology.body, len(topology.body)
+        groups = [group for group, on in zip(body.groups, active, strict=True) if on]
+        stars = [np.stack([np.full(len(group) - 1, group[0]), group[1:]], axis=1) for group in groups]
+        self.pairs = np.concatenate([body.edges, *stars])
+        self.rigid = np.arange(len(self.pairs)) >= len(body.edges)
+        count = len(self.pairs)
+        rows, ones = np.arange(count), np.ones(count)
+        ends = (np.concatenate([rows, rows]), np.concatenate([self.pairs[:, 1], self.pairs[:, 0]]))
+        difference = csr_array((np.concatenate([ones, -ones]), ends), shape=(count, n))
+        self._weighted = (difference * np.where(self.rigid, 1e3, 1.0)[:, None]).T.tocsr()
+        # One particle of each piece stays, or the sum would not say where the others are.
+        self._stays = np.zeros(n, np.bool_)
+        self._stays[topology.piece_order[topology.pieces[:-1]]] = True
+        hold = diags_array(self._stays.astype(np.float64))
+        self._factor = splu((self._weighted @ difference + hold).tocsc()) if count else None
+
+    def solve(self, differences: Array, positions: Array) -> Array:
+        """Positions (n, 3) with these differences (pairs, 3); the first of each piece stays where it is."""
+        if self._factor is None:
+            return positions.copy()
+        held = np.where(self._stays[:, None], positions, 0.0)
+        return np.asarray(self._factor.solve(self._weighted @ differences + held))
 
 
 @dataclass(frozen=True)
@@ -82,6 +123,8 @@ class Schedule:
     """(groups, 2): mass / s and 1 / s, with s the trace of the moment matrix at rest."""
     owner: NDArray[np.int64]
     """(groups,): the particle of an implicit group, -1 for an explicit one."""
+    implicit: int
+    """How many groups, the first ones, are implicit."""
     moments: Array
     """(n, 9), M: each particle's own moment matrix at rest."""
     shapes: Array
@@ -132,6 +175,7 @@ class Schedule:
             turning=turning,
             scales=np.stack([total / trace, 1 / trace], axis=1),
             owner=np.concatenate([implicit.sets, np.full(len(explicit.sets), -1)]),
+            implicit=len(implicit.sets),
             moments=moments.reshape(n, 9),
             shapes=shapes.reshape(n, 9),
             edge_colours=topology.edge_colours,

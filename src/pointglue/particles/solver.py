@@ -48,8 +48,8 @@ class ParticleSolver:
 
     `substep` (s) is the longest internal step: :meth:`step` cuts its time into equal parts no longer than
     that, so that the same motion comes out whether it is called 30, 60 or 120 times a second. `iterations`
-    are done over all constraints in each. Stiffness and friction of the bodies mean a fraction in 1/60 s; they
-    are converted for the substep and do not depend on the number of iterations.
+    are done over all constraints in each. Stiffness and friction mean a fraction in 1/60 s; they are converted
+    for the substep and do not depend on the number of iterations.
 
     `contacts`: "all", only between different "bodies", or "none". `friction` and `spin_friction` are the
     paper's s_lin and s_rot, for colliders that have none of their own and for pairs of particles. `bounce`
@@ -287,7 +287,7 @@ class ParticleSolver:
             run(function, end - base, GROUPS, base, *arguments)
 
     def _rub(self, h: float) -> None:
-        """Friction of all contacts of this substep."""
+        """Friction of all contacts of this substep; what it moved into a collider comes out again."""
         n, plan = len(self.body), self._schedule
         arrays = (plan.shapes, plan.moments, self._X, self._F, self._P, self._E, self._total, self._twist)
         if self._pairs is not None:
@@ -295,6 +295,7 @@ class ParticleSolver:
             self._pairs.rub(slide, roll, self._inverse_mass, self._topology.piece_of, *arrays)
         for ready, pushed, normals in zip(self._colliders, self._pushed, self._normals, strict=True):
             own = ready.collider
+            ready.push_out(self._P, self._E, plan.shapes, self._fixed, pushed, normals, self._total)
             slide = _for_substep(self.friction if own.friction is None else own.friction, h)
             roll = _for_substep(self.spin_friction if own.spin_friction is None else own.spin_friction, h)
             frames = (ready.frame_before, ready.frame_now)
@@ -313,7 +314,7 @@ class ParticleSolver:
         """Plastic deformation, after the step: flow, groups that were hit, groups whose pause is over."""
         body, pause = self.body, state.pause.copy()
         if np.isfinite(body.yield_strain).any() and body.creep.any():
-            state = creep(body, state, self._schedule, dt)
+            state = creep(body, state, self._topology, self._schedule, dt)
         for k in np.flatnonzero(np.isfinite(body.yield_speed)):
             if pause[k] > 0:
                 pause[k] -= 1

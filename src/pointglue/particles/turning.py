@@ -2,6 +2,8 @@
 
 import math
 
+import numpy as np
+
 from ..compute import kernel
 
 
@@ -102,3 +104,31 @@ def inertia(E, M):
     a, b = E[6] * M[0] + E[7] * M[3] + E[8] * M[6], E[6] * M[1] + E[7] * M[4] + E[8] * M[7]
     c = E[6] * M[2] + E[7] * M[5] + E[8] * M[8]
     return xx, xy, xz, yy, yz, trace - (a * E[6] + b * E[7] + c * E[8])
+
+
+@kernel
+def flow_turns(start, stop, pairs, share, Q, bend):
+    """bend = share log(Q_i^T Q_j), how much of the turn between the two ends of an edge becomes permanent."""
+    for k in range(start, stop):
+        i, j = pairs[k, 0], pairs[k, 1]
+        x, y, z = turned_by(Q[j], Q[i])
+        for a in range(3):
+            bend[k, a] = share[k] * (Q[i, a] * x + Q[i, 3 + a] * y + Q[i, 6 + a] * z)
+
+
+@kernel
+def flow_edges(start, stop, pairs, fraction, Q, phi, at_rest, now, edges):
+    """The mean over both ends of exp([phi]x) ((1 - f) e + f Q^T d), e and d the edge at rest and now."""
+    column = np.empty(9)
+    for k in range(start, stop):
+        edges[k] = 0.0
+        for end in range(2):
+            i = pairs[k, end]
+            f = fraction[i]
+            for a in range(3):
+                local = Q[i, a] * now[k, 0] + Q[i, 3 + a] * now[k, 1] + Q[i, 6 + a] * now[k, 2]
+                column[3 * a] = (1.0 - f) * at_rest[k, a] + f * local
+                column[3 * a + 1], column[3 * a + 2] = 0.0, 0.0
+            turn(phi[i, 0], phi[i, 1], phi[i, 2], column)
+            for a in range(3):
+                edges[k, a] += 0.5 * column[3 * a]
