@@ -310,6 +310,27 @@ def test_inside_and_outside_of_sharp_corners(rng):
     assert not inside_star(p.P[:, :3]).any()
 
 
+def test_corners_weigh_their_triangles_by_angle(rng):
+    """One side of a needle is cut into many triangles that meet in the tip: it counts no more than before."""
+    a, b, c, tip = np.array([[0.1, 0, 0], [-0.1, 0, 0.1], [-0.1, 0, -0.1], [0, 1, 0]])
+    s = np.linspace(0, 1, 41)[:, None]
+    vertices = np.concatenate([[tip, c], (1 - s) * a + s * b])
+    k = np.arange(2, 42)
+    many, ends = np.stack([0 * k, k + 1, k], 1), [[0, 2, 1], [0, 1, 42]]
+    base = np.stack([0 * k + 1, k, k + 1], 1)
+    mesh = MeshCollider(vertices, np.concatenate([many, ends, base]))
+    assert mesh.closed
+    x = tip + rng.standard_normal((2000, 3)) * [0.03, 0.3, 0.03]
+    p = Particles(x, 1e-12 * np.eye(3))
+    p.push(mesh)
+    weights = np.linalg.solve(
+        np.vstack([np.stack([a, b, c, tip], 1), np.ones(4)]), np.vstack([x.T, np.ones(len(x))])
+    )
+    inside = (weights > 0).all(0)
+    assert inside.sum() > 10
+    np.testing.assert_array_equal(p.pushed > 1e-5, inside)
+
+
 def sheet(cells=6, size=2.0):
     """A square of triangles in the plane y = 0."""
     i = np.arange(cells + 1)

@@ -83,9 +83,7 @@ def push_mesh(start, stop, mesh, solid, now, chosen, origin, inside, P, E, C, fi
             if turn == _ROUNDS:
                 break
             if depth == 0.0:
-                depth, wx, wy, wz, sunk = _overlap(
-                    mesh, solid and not cleared, ox, oy, oz, px, py, pz, G, M, stack
-                )
+                depth, wx, wy, wz, sunk = _overlap(mesh, solid and not cleared, px, py, pz, G, M, stack)
                 if sunk:
                     continue
             if depth == 0.0:
@@ -153,7 +151,7 @@ def _back(mesh, solid, ox, oy, oz, x, y, z, G, stack):
 
 
 @kernel
-def _overlap(mesh, solid, ox, oy, oz, x, y, z, G, M, stack):
+def _overlap(mesh, solid, x, y, z, G, M, stack):
     """Depth and normal of the push out of the triangle that is nearest in the lengths of the particle.
 
     At an edge or corner the normal is that of the particle where it meets it first. The last value says
@@ -169,8 +167,7 @@ def _overlap(mesh, solid, ox, oy, oz, x, y, z, G, M, stack):
     if wa > 0.0 and wb > 0.0 and wc > 0.0:
         if solid and height < 0.0:
             return 0.0, 0.0, 0.0, 0.0, True
-        start = height + nx * (ox - x) + ny * (oy - y) + nz * (oz - z)
-        if height < 0.0 or (height == 0.0 and start < 0.0):
+        if height < 0.0:
             nx, ny, nz = -nx, -ny, -nz
         return support(G, nx, ny, nz) - abs(height), nx, ny, nz, False
     if square > 0.0:

@@ -10,12 +10,13 @@ from ..compute import kernel
 @kernel
 def turn(x, y, z, E):
     """E <- exp([r]x) E for the rotation vector r = (x, y, z), by Rodrigues' formula in sinc form."""
-    square = x * x + y * y + z * z
-    angle = math.sqrt(square)
-    if angle < 1e-4:  # the next terms are below rounding
-        s, c = 1.0 - square / 6.0, 0.5 - square / 24.0
+    t = x * x + y * y + z * z
+    if t < 1e-2:  # the next terms of the two series are below rounding
+        s = 1.0 - t * (1 / 6 - t * (1 / 120 - t * (1 / 5040 - t / 362880)))
+        c = 0.5 - t * (1 / 24 - t * (1 / 720 - t * (1 / 40320 - t / 3628800)))
     else:
-        s, c = math.sin(angle) / angle, (1.0 - math.cos(angle)) / square
+        angle = math.sqrt(t)
+        s, c = math.sin(angle) / angle, (1.0 - math.cos(angle)) / t
     r00, r01, r02 = 1.0 - c * (y * y + z * z), c * x * y - s * z, c * x * z + s * y
     r10, r11, r12 = c * x * y + s * z, 1.0 - c * (x * x + z * z), c * y * z - s * x
     r20, r21, r22 = c * x * z - s * y, c * y * z + s * x, 1.0 - c * (x * x + y * y)
@@ -44,11 +45,14 @@ def turned_by(E, F):
     d22 = E[6] * F[6] + E[7] * F[7] + E[8] * F[8]
     x, y, z = 0.5 * (d21 - d12), 0.5 * (d02 - d20), 0.5 * (d10 - d01)
     cos = 0.5 * (d00 + d11 + d22 - 1.0)
-    sin = math.sqrt(x * x + y * y + z * z)
-    if cos > -0.9:
-        factor = 1.0 + sin * sin / 6.0 if sin < 1e-4 and cos > 0.0 else math.atan2(sin, cos) / sin
+    t = x * x + y * y + z * z
+    if t < 1e-3 and cos > 0.0:  # arcsin(s) / s; the next term is below rounding
+        factor = 1.0 + t * (1 / 6 + t * (3 / 40 + t * (5 / 112 + t * (35 / 1152))))
         return factor * x, factor * y, factor * z
-    angle = math.atan2(sin, cos)
+    angle = math.atan2(math.sqrt(t), cos)
+    if cos > -0.9:
+        factor = angle / math.sqrt(t)
+        return factor * x, factor * y, factor * z
     if d00 >= d11 and d00 >= d22:
         u, v, w = d00 - cos, 0.5 * (d10 + d01), 0.5 * (d20 + d02)
     elif d11 >= d22:

@@ -1,0 +1,133 @@
+"""Oriented particles: the paper's scenes by size, and shape matching against pypbd (C++).
+
+pointglue bench particles [--markdown] [--quick]
+"""
+
+import sys
+import time
+
+import _pypbd
+import numpy as np
+from _racing import Row, report
+from scipy.spatial import cKDTree
+from threadpoolctl import threadpool_limits
+
+import pointglue as pg
+from pointglue.particles import Plane, block, sheet
+
+FRAME = 1 / 60
+
+
+def best_step(solver: pg.ParticleSolver, state: pg.ParticleState, steps: int) -> float:
+    """Best time of a step, while the scene goes on."""
+    best = np.inf
+    for _ in range(steps):
+        start = time.perf_counter()
+        state = solver.step(state, FRAME)
+        best = min(best, time.perf_counter() - start)
+    assert np.isfinite(state.positions).all()
+    return best
+
+
+def octopus() -> pg.OrientedBody:
+    """A ball with eight tentacles, 300 particles and 750 edges as in Figure 3."""
+    k = np.arange(60) + 0.5
+    turn, height = np.pi * (1 + 5**0.5) * k, 1 - 2 * k / 60
+    ring = np.sqrt(1 - height**2)
+    head = 0.2 * np.stack([ring * np.cos(turn), height, ring * np.sin(turn)], axis=1)
+    parts = [head]
+    for arm in range(8):
+        out = np.linspace(0.24, 1.4, 30)
+        angle = arm * np.pi / 4 + 0.6 * out
+        parts.append(np.stack([out * np.cos(angle), -0.1 - 0.2 * out, out * np.sin(angle)], axis=1))
+    x = np.concatenate(parts)
+    return pg.OrientedBody(x, radii=0.03, edges=shortest_edges(x, 750), stiffness=0.3, torsion=0.2)
+
+
+def shortest_edges(x: np.ndarray, count: int) -> np.ndarray:
+    """The shortest pairs, with those first that each particle needs to be tied to an earlier one."""
+    needed = [(int(cKDTree(x[:i]).query(x[i])[1]), i) for i in range(1, len(x))]
+    pairs = cKDTree(x).query_pairs(0.5, output_type="ndarray")
+    length = np.linalg.norm(x[pairs[:, 0]] - x[pairs[:, 1]], axis=1)
+    ordered = [(int(i), int(j)) for i, j in np.sort(pairs[np.argsort(length, kind="stable")], axis=1)]
+    return np.array(list(dict.fromkeys(needed + ordered))[:count])
+
+
+def fish_and_plants() -> list[pg.OrientedBody]:
+    """Six ribbons and a solid, about 1,000 particles and 3,500 edges as in Figure 4."""
+    fish = block((1.3, 0.4, 0.4), (13, 4, 4), stiffness=0.5)
+    fish = fish.replace(edges=shortest_edges(fish.positions, 986), stretch=0.0, torsion=0.0)
+    upright = np.array([[1.0, 0, 0], [0, 0, -1], [0, 1, 0]])
+    plant = sheet((0.2, 1.6), (3, 32), thickness=0.02, stiffness=0.2)
+    return [fish, *(plant.moved(rotation=upright, translation=(0.3 * k - 0.75, 0.6, 0.6)) for k in range(6))]
+
+
+def paper_scene(name: str, bodies, theirs: float) -> list[Row]:
+    """A frame as the paper has it, one step of four iterations, and one with our defaults; one core."""
+    rows = []
+    ground = Plane((0, -0.6, 0), (0, 1, 0))
+    for settings, options in (("1 x 4", {"substep": FRAME, "iterations": 4}), ("2 x 2, default", {})):
+        solver = pg.ParticleSolver(bodies, colliders=[ground], **options)
+        seconds = best_step(solver, solver.start(), 200)
+        size = f"{len(solver.body):,} particles, {len(solver.body.edges):,} edges"
+        work = f"frame of {name}: {size}, substeps x iterations {settings}"
+        rows.append(Row(work, seconds, "the paper (Core2, 2.4 GHz)", theirs))
+    return rows
+
+
+def against_pypbd(count: int, size: int, rng: np.random.Generator) -> Row:
+    """Time per cluster and iteration, from steps of few and of many iterations, points held deformed."""
+    rest, masses, clusters, points = _pypbd.lattice(count, size, rng)
+    theirs = _pypbd.seconds(rest, masses, clusters, points, stiffness=1e-9)
+    centre = clusters[:, size // 2]
+    pairs = np.stack([np.repeat(centre, size), clusters.ravel()], axis=1)
+    pairs = np.unique(np.sort(pairs[pairs[:, 0] != pairs[:, 1]], axis=1), axis=0)
+    body = pg.OrientedBody(rest, radii=0.5, mass=masses, edges=pairs, stiffness=1e-9, loose=True)
+    best = {}
+    for iterations in (1, 21):
+        solver = pg.ParticleSolver(body, contacts="none", iterations=iterations, substep=FRAME, gravity=(0, 0, 0))
+        state = solver.start().replace(positions=points)
+        best[iterations] = min(_timed(solver, state) for _ in range(40))
+    # Members, not clusters, are compared: at the border of the lattice ours have fewer neighbours.
+    members = len(body) + 2 * len(pairs)
+    ours = (best[21] - best[1]) / 20 / members * size
+    return Row(f"cluster of {size} with orientations, one iteration ({count:,} clusters)", ours, "pypbd", theirs)
+
+
+def _timed(solver: pg.ParticleSolver, state: pg.ParticleState) -> float:
+    start = time.perf_counter()
+    solver.step(state, FRAME)
+    return time.perf_counter() - start
+
+
+def scaling(sides: list[int]) -> list[str]:
+    """Soft cubes in contact with themselves and the ground, from small to large, on one core and on two."""
+    lines = []
+    for side in sides:
+        body = block((0.1 * side,) * 3, (side,) * 3, stiffness=0.5)
+        ground = Plane((0, -0.05 * side - 0.01, 0), (0, 1, 0))
+        figures = []
+        for cores in (1, 2):
+            with pg.threads(cores):
+                solver = pg.ParticleSolver(body, colliders=[ground], substep=FRAME, iterations=2)
+                figures.append(best_step(solver, solver.start(), 8 + 20_000 // len(body)))
+        one, two = figures
+        lines.append(
+            f"{len(body):,} particles, step of 2 iterations: {one * 1e3:.2f} ms on one core "
+            f"({one / len(body) * 1e9:.0f} ns a particle), {two * 1e3:.2f} ms on two"
+        )
+    return lines
+
+
+def main(markdown: bool = False, quick: bool = False) -> None:
+    rng = np.random.default_rng(0)
+    with pg.threads(1), threadpool_limits(1):
+        rows = paper_scene("the octopus", octopus(), 4e-3)
+        rows += paper_scene("fish and plants", fish_and_plants(), 10e-3)
+        rows += [against_pypbd(1_000, size, rng) for size in ((7,) if quick else (7, 27))]
+    notes = scaling([10] if quick else [10, 22, 46])
+    report("particles", rows, notes, "pyPBD 2.2", markdown)
+
+
+if __name__ == "__main__":
+    main(markdown="--markdown" in sys.argv, quick="--quick" in sys.argv)
