@@ -26,6 +26,7 @@ bench: .venv/test
 	$(BIN)/pointglue bench core
 	$(BIN)/pointglue bench glue
 	$(BIN)/pointglue bench deform
+	$(BIN)/pointglue bench particles
 
 # The stamps are rebuilt when the dependencies change; the package itself is installed in place.
 .venv/demo: pyproject.toml

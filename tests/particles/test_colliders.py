@@ -4,7 +4,19 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.optimize import brentq, minimize_scalar, nnls
+from pushing import (
+    CUBE,
+    Particles,
+    axis_distance,
+    check_bookkeeping,
+    check_touch,
+    distance_to,
+    hull_gap,
+    shape,
+    sheet,
+    star,
+    turned,
+)
 from scipy.spatial.transform import Rotation, Slerp
 
 import pointglue
@@ -12,115 +24,6 @@ from pointglue.errors import InputError
 from pointglue.geometry import shapes
 from pointglue.particles.collider_kernels import carried
 from pointglue.particles.colliders import Ball, Box, Capsule, MeshCollider, Motion, Plane
-
-CUBE = np.array([[x, y, z] for x in (-1, 1) for y in (-1, 1) for z in (-1, 1)], float)
-
-
-class Particles:
-    """A few ellipsoids and what a solver keeps of them; `push` is one substep of one iteration."""
-
-    def __init__(self, centres, shapes, rotations=None, fixed=None):
-        n = len(centres)
-        self.P = np.full((n, 12), 7.0)
-        self.P[:, :3] = centres
-        self.E = np.tile(np.eye(3).ravel(), (n, 1)) if rotations is None else rotations.reshape(n, 9)
-        self.C = np.broadcast_to(np.reshape(shapes, (-1, 9)), (n, 9)).copy()
-        self.fixed = np.zeros(n, bool) if fixed is None else fixed
-        self.bounds = np.sqrt(np.linalg.eigvalsh(self.C.reshape(n, 3, 3)).max(1))
-        self.pushed, self.normals, self.total = np.zeros(n), np.zeros((n, 3)), np.zeros((n, 3))
-
-    def push(self, collider, start=None, times=(0.0, 0.0)):
-        ready = collider.ready(len(self.P))
-        start = self.P[:, :3].copy() if start is None else np.array(start, float)
-        ready.prepare(start, self.P, self.bounds, *times)
-        ready.push_out(self.P, self.E, self.C, self.fixed, self.pushed, self.normals, self.total)
-        return ready
-
-    @property
-    def G(self):  # noqa: N802
-        E = self.E.reshape(-1, 3, 3)
-        return E @ self.C.reshape(-1, 3, 3) @ E.transpose(0, 2, 1)
-
-
-def turned(rng):
-    return Rotation.random(random_state=rng).as_matrix()
-
-
-def shape(rng, aspect, size=1.0):
-    """C of an ellipsoid with this longest half axis and ratio of it to the shortest, turned anyhow."""
-    R = turned(rng)
-    C = R @ np.diag((size * np.array([1.0, aspect ** -rng.uniform(), 1 / aspect])) ** 2) @ R.T
-    return (C + C.T) / 2
-
-
-def hull_gap(corners, x, G):
-    """Least |L^-1 (p - x)| over the hull of `corners`, by non-negative least squares; 1 is touching.
-
-    With D the scaled corners from x, |D w|^2 + (sum w - 1)^2 over w >= 0 is least in the direction of the
-    weights that are wanted.
-    """
-    D = np.linalg.solve(np.linalg.cholesky(G), (corners - x).T)
-    w = nnls(np.vstack([D, np.ones(len(corners))]), np.array([0.0, 0, 0, 1]))[0]
-    return np.linalg.norm(D @ (w / w.sum()))
-
-
-def distance_to(x, G, point):
-    """Distance of a point from an ellipsoid, 0 inside."""
-    squares, axes = np.linalg.eigh(G)
-    p = axes.T @ (point - x)
-    if (p**2 / squares).sum() <= 1:
-        return 0.0
-    t = brentq(
-        lambda t: (squares * (p / (squares + t)) ** 2).sum() - 1,
-        0,
-        np.sqrt(squares.max()) * np.linalg.norm(p),
-        xtol=1e-300,
-        rtol=1e-15,
-    )
-    return np.linalg.norm(t * p / (squares + t))
-
-
-def axis_distance(start, end, x, G):
-    """Distance of a line segment from an ellipsoid."""
-    found = minimize_scalar(
-        lambda t: distance_to(x, G, start + t * (end - start)),
-        bounds=(0, 1),
-        method="bounded",
-        options={"xatol": 1e-9},
-    )
-    return min(found.fun, distance_to(x, G, start), distance_to(x, G, end))
-
-
-def last_touch(gap, way):
-    """How far along a way, from outside, `gap` of the place is 1."""
-    high = 1.0
-    while gap(high * way) < 1:
-        high *= 2
-    # From far away inwards: a convex set is met once.
-    low = high
-    while gap(low * way) > 1:
-        low *= 0.7
-    return brentq(lambda s: gap(s * way) - 1, low, high, xtol=1e-300, rtol=1e-13)
-
-
-def check_touch(collider, gap, way, C):
-    """Just inside the touching distance there is a push, just outside there is none."""
-    s = last_touch(gap, way)
-    inside, outside = (Particles([s * (1 + off) * way], C) for off in (-1e-9, 1e-9))
-    inside.push(collider)
-    outside.push(collider)
-    assert inside.pushed[0] > 0
-    assert outside.pushed[0] == 0
-    assert (outside.P[0, :3] == s * (1 + 1e-9) * way).all()
-
-
-def check_bookkeeping(p, before):
-    """What is noted of one push is the push."""
-    moved = p.P[:, :3] - before
-    np.testing.assert_allclose(p.total, moved, atol=1e-14)
-    np.testing.assert_allclose(p.pushed[:, None] * p.normals, moved, atol=1e-14)
-    np.testing.assert_allclose(np.linalg.norm(p.normals[p.pushed > 0], axis=1), 1, rtol=1e-14)
-    assert (p.P[:, 3:] == 7).all()
 
 
 def test_plane(rng):
@@ -219,160 +122,6 @@ def test_a_centre_inside_a_box_leaves_by_the_least_way():
     np.testing.assert_allclose(p.pushed, [0.4, 0.6])
 
 
-@pytest.mark.parametrize("cells", [(1, 1, 1), (3, 2, 4)])
-def test_a_mesh_of_a_box_is_a_box(rng, cells):
-    size, R = np.array([1.0, 0.6, 1.4]), turned(rng)
-    vertices, faces = shapes.box(tuple(size), cells)
-    mesh, box = MeshCollider(vertices @ R.T, faces), Box([0, 0, 0], size / 2, R)
-    assert mesh.closed
-    x = rng.uniform(-1, 1, (600, 3))
-    outside = (np.abs(x @ R) > size / 2).any(1)
-    x = x[outside]
-    C = [shape(rng, 3, 0.4) for _ in x]
-    p, q = Particles(x, C), Particles(x, C)
-    p.push(mesh)
-    q.push(box)
-    assert (q.pushed > 0).sum() > 100
-    np.testing.assert_allclose(p.P, q.P, atol=1e-12)
-    np.testing.assert_allclose(p.pushed, q.pushed, atol=1e-12)
-    np.testing.assert_allclose(p.normals, q.normals, atol=1e-9)
-
-
-@pytest.mark.parametrize("aspect", [1.0, 10.0, 300.0])
-def test_a_triangle_pushes_exactly_when_it_overlaps(rng, aspect):
-    for _ in range(30):
-        corners = rng.standard_normal((3, 3))
-        corners -= corners.mean(0)
-        C, way = shape(rng, aspect), rng.standard_normal(3)
-        gap = lambda x, C=C, corners=corners: max(hull_gap(corners, x, C), 1e-9)  # noqa: E731
-        check_touch(MeshCollider(corners, [[0, 1, 2]]), gap, way, C)
-
-
-def test_out_of_a_sheet_to_the_side_of_the_centre(rng):
-    vertices, faces = sheet()
-    x = np.column_stack(
-        [rng.uniform(-0.5, 0.5, 300), rng.uniform(-0.4, 0.4, 300), rng.uniform(-0.5, 0.5, 300)]
-    )
-    p = Particles(x, [shape(rng, 4, 0.3) for _ in x])
-    p.push(MeshCollider(vertices, faces))
-    assert (np.sign(p.P[:, 1]) == np.sign(x[:, 1])).all()
-    support = np.sqrt(p.G[:, 1, 1])
-    np.testing.assert_allclose(np.abs(p.P[:, 1]), np.maximum(np.abs(x[:, 1]), support), rtol=1e-12)
-    np.testing.assert_allclose(p.P[:, [0, 2]], x[:, [0, 2]], atol=1e-15)  # not sideways at inner edges
-
-
-def test_the_wall_beside_a_long_ellipsoid_counts():
-    """The floor is nearer to its centre, but the wall is what it runs into."""
-    vertices = np.array(
-        [[-3.0, 0, -3], [-3, 0, 3], [3, 0, 3], [3, 0, -3], [1, -3, -3], [1, -3, 3], [1, 3, 3], [1, 3, -3]]
-    )
-    faces = [[0, 1, 2], [0, 2, 3], [4, 5, 6], [4, 6, 7]]
-    p = Particles([[0.2, 0.11, 0]], np.diag([1.0, 0.1, 0.1]) ** 2)
-    p.push(MeshCollider(vertices, faces))
-    np.testing.assert_allclose(p.P[0, :3], [0, 0.11, 0], atol=1e-14)
-    np.testing.assert_allclose(p.normals[0], [-1, 0, 0], atol=1e-14)
-
-
-def star():
-    """A closed mesh with sharp spikes, whose inside is known: eight tetrahedra upon an octahedron."""
-    vertices = np.concatenate([0.3 * np.eye(3), -0.3 * np.eye(3), CUBE])
-    faces = []
-    for k, s in enumerate(CUBE):
-        ring = [a if s[a] > 0 else a + 3 for a in range(3)]
-        ring = ring if s.prod() > 0 else ring[::-1]
-        faces += [[ring[0], ring[1], k + 6], [ring[1], ring[2], k + 6], [ring[2], ring[0], k + 6]]
-    return vertices, np.array(faces)
-
-
-def inside_star(x):
-    """In the octahedron, or in the spike of its octant: linear coordinates of it are positive."""
-    a = np.abs(x)
-    # Corners 0.3 e_i and the tip (1, 1, 1): x = 0.3 w + t (1, 1, 1), sum w + t = 1, w >= 0.
-    t = (a.sum(1) / 0.3 - 1) / (3 / 0.3 - 1)
-    return (a.sum(1) <= 0.3) | ((t >= 0) & (a >= t[:, None]).all(1))
-
-
-def test_inside_and_outside_of_sharp_corners(rng):
-    mesh = MeshCollider(*star())
-    assert mesh.closed
-    x = np.concatenate(
-        [
-            rng.uniform(-1.2, 1.2, (3000, 3)),
-            0.02 * rng.standard_normal((1000, 3)) + CUBE[5],
-            0.02 * rng.standard_normal((1000, 3)) + [0, 0.3, 0],
-        ]
-    )
-    p = Particles(x, 1e-12 * np.eye(3))
-    p.push(mesh)
-    inside = inside_star(x)
-    assert 200 < inside.sum() < 4000
-    np.testing.assert_array_equal(p.pushed > 1e-5, inside)
-    assert not inside_star(p.P[:, :3]).any()
-
-
-def test_corners_weigh_their_triangles_by_angle(rng):
-    """One side of a needle is cut into many triangles that meet in the tip: it counts no more than before."""
-    a, b, c, tip = np.array([[0.1, 0, 0], [-0.1, 0, 0.1], [-0.1, 0, -0.1], [0, 1, 0]])
-    s = np.linspace(0, 1, 41)[:, None]
-    vertices = np.concatenate([[tip, c], (1 - s) * a + s * b])
-    k = np.arange(2, 42)
-    many, ends = np.stack([0 * k, k + 1, k], 1), [[0, 2, 1], [0, 1, 42]]
-    base = np.stack([0 * k + 1, k, k + 1], 1)
-    mesh = MeshCollider(vertices, np.concatenate([many, ends, base]))
-    assert mesh.closed
-    x = tip + rng.standard_normal((2000, 3)) * [0.03, 0.3, 0.03]
-    p = Particles(x, 1e-12 * np.eye(3))
-    p.push(mesh)
-    weights = np.linalg.solve(
-        np.vstack([np.stack([a, b, c, tip], 1), np.ones(4)]), np.vstack([x.T, np.ones(len(x))])
-    )
-    inside = (weights > 0).all(0)
-    assert inside.sum() > 10
-    np.testing.assert_array_equal(p.pushed > 1e-5, inside)
-
-
-def sheet(cells=6, size=2.0):
-    """A square of triangles in the plane y = 0."""
-    i = np.arange(cells + 1)
-    x, z = (g.ravel() for g in np.meshgrid(size * (i / cells - 0.5), size * (i / cells - 0.5), indexing="ij"))
-    a = (i[:-1, None] * (cells + 1) + i[None, :-1]).ravel()
-    b, c, d = a + 1, a + cells + 2, a + cells + 1
-    faces = np.concatenate([np.stack([a, b, c], 1), np.stack([a, c, d], 1)])
-    return np.stack([x, 0 * x, z], 1), faces
-
-
-THIN = (2.0, 0.01, 2.0)
-
-
-@pytest.mark.parametrize(
-    "collider",
-    [MeshCollider(*sheet()), MeshCollider(*shapes.box(THIN, (4, 1, 4))), Box([0, 0, 0], [1, 0.005, 1])],
-    ids=["sheet", "closed mesh", "box"],
-)
-@pytest.mark.parametrize("how", ["predicted", "dragged"])
-def test_nothing_passes_through_what_is_thin(rng, collider, how):
-    """Neither by its speed nor by what other constraints do to it; exactly through seams as well."""
-    start = np.column_stack(
-        [rng.uniform(-0.5, 0.5, 400), rng.uniform(0.05, 2, 400), rng.uniform(-0.5, 0.5, 400)]
-    )
-    start[:100, [0, 2]] = np.round(3 * start[:100, [0, 2]]) / 3  # above corners of triangles
-    start[100:200, 0] = start[100:200, 2]  # above diagonals
-    start[::2, 1] *= -1
-    if how == "dragged":
-        start[:, 1] = np.sign(start[:, 1]) * 0.05
-    end = start * [1, -rng.uniform(0.01, 1), 1]
-    p = Particles(start if how == "dragged" else end, [shape(rng, 3, 0.04) for _ in start])
-    ready = collider.ready(len(start))
-    ready.prepare(start, p.P, p.bounds, 0.0, 0.0)
-    p.P[:, :3] = end
-    for _ in range(2):
-        ready.push_out(p.P, p.E, p.C, p.fixed, p.pushed, p.normals, p.total)
-    top = 0.0 if isinstance(collider, MeshCollider) and not collider.closed else 0.005
-    height = p.P[:, 1] * np.sign(start[:, 1])
-    np.testing.assert_allclose(height, top + np.sqrt(p.G[:, 1, 1]), rtol=1e-9)
-    np.testing.assert_allclose(p.P[:, [0, 2]], end[:, [0, 2]], atol=1e-12)
-
-
 @pytest.mark.parametrize("collider", [Ball([0, 0, 0], 0.05), Capsule([-1, 0, 0], [1, 0, 0], 0.05)])
 def test_nothing_passes_through_what_is_round(rng, collider):
     start = np.column_stack(
@@ -399,44 +148,6 @@ def test_past_an_edge_is_not_through():
         p = Particles(start * [1, -1, 1], 0.01 * np.eye(3))
         p.push(collider, start)
         assert (p.pushed == 0).all()
-
-
-def test_nothing_leaves_a_closed_room(rng):
-    """A box with one face twice is not a solid but a sheet all around, with corners to be squeezed into."""
-    vertices, faces = shapes.box((2, 2, 2), (2, 3, 2))
-    room = MeshCollider(vertices, np.concatenate([faces, faces[:1]]))
-    assert not room.closed
-    p = Particles(rng.uniform(-0.5, 0.5, (100, 3)), [shape(rng, 3, 0.2) for _ in range(100)])
-    ready = room.ready(100)
-    for _ in range(30):
-        start = p.P[:, :3].copy()
-        p.P[:, :3] += rng.standard_normal((100, 3))
-        ready.prepare(start, p.P, p.bounds, 0.0, 0.0)
-        for _ in range(3):
-            p.P[:, :3] += 0.1 * rng.standard_normal((100, 3))  # as other constraints would
-            ready.push_out(p.P, p.E, p.C, p.fixed, p.pushed, p.normals, p.total)
-        assert (np.abs(p.P[:, :3]) < 1).all()
-        extent = np.sqrt(np.diagonal(p.G, axis1=1, axis2=2))
-        assert (np.abs(p.P[:, :3]) + extent < 1 + 1e-9).all()
-    assert (p.pushed > 0).all()
-
-
-def test_between_two_sheets_too_close_for_it():
-    """There is no place without overlap: it may overlap, but not be on the other side."""
-    vertices, faces = sheet()
-    count = len(vertices)
-    both = np.concatenate([vertices, vertices + [0, 0.1, 0]])
-    p = Particles([[0.1, 0.04, 0.1], [0.1, 0.5, 0.1]], 0.09 * np.eye(3))
-    p.push(MeshCollider(both, np.concatenate([faces, faces + count])), [[0.1, 0.05, 0.1]] * 2)
-    assert ((p.P[:, 1] > 0) & (p.P[:, 1] < 0.1)).all()
-
-
-def test_a_moving_sheet_takes_along_what_it_sweeps_over():
-    motion = Motion([0, 1], [[0, -1, 0], [0, 1, 0]])
-    p = Particles([[0.1, 0.3, 0.2]], 0.01 * np.eye(3))
-    p.push(MeshCollider(*sheet(), motion=motion), times=(0.0, 1.0))
-    np.testing.assert_allclose(p.P[0, :3], [0.1, 1.1, 0.2], atol=1e-14)
-    np.testing.assert_allclose(p.normals[0], [0, 1, 0], atol=1e-15)
 
 
 def test_every_kind_moves_with_its_motion(rng):
@@ -488,25 +199,6 @@ def test_the_same_bits_for_any_number_of_threads(rng):
         assert (one.P[:, 3:] == 7).all()
 
 
-def test_a_mesh_remembers_and_is_still_right(rng):
-    """Over many substeps, one that remembers distances and fresh ones agree."""
-    collider = MeshCollider(*star())
-    p = Particles(rng.uniform(-2, 2, (200, 3)), 0.01 * np.eye(3))
-    ready = collider.ready(200)
-    pushes = 0
-    for _ in range(40):
-        start = p.P[:, :3].copy()
-        p.P[:, :3] += 0.1 * rng.standard_normal((200, 3))
-        fresh = Particles(p.P[:, :3], p.C)
-        fresh.push(collider, start)
-        ready.prepare(start, p.P, p.bounds, 0.0, 0.0)
-        p.pushed[:] = 0
-        ready.push_out(p.P, p.E, p.C, p.fixed, p.pushed, p.normals, p.total)
-        np.testing.assert_array_equal(p.P, fresh.P)
-        pushes += (p.pushed > 0).sum()
-    assert pushes > 100
-
-
 @pytest.mark.parametrize(
     ("collider", "place", "expected"),
     [
@@ -535,26 +227,6 @@ def test_on_the_axis_of_a_capsule_it_goes_sideways():
         moved = p.P[0, :3] - place
         assert moved @ [0, 1, 0] == pytest.approx(0, abs=1e-15)
         assert np.linalg.norm(moved) == pytest.approx(0.7)
-
-
-def test_where_it_came_from_decides_on_a_triangle():
-    for side in (-1, 1):
-        p = Particles([[0.1, 0, 0.2]], 0.04 * np.eye(3))
-        p.push(MeshCollider(*sheet()), [[0.1, side, 0.2]])
-        np.testing.assert_allclose(p.P[0, :3], [0.1, 0.2 * side, 0.2], atol=1e-14)
-
-
-def test_flat_triangles_are_left_out_and_seams_are_joined():
-    vertices, faces = shapes.box((1, 1, 1), (2, 2, 2))
-    loose = vertices[faces].reshape(-1, 3)
-    parts = np.arange(len(loose)).reshape(-1, 3)
-    mesh = MeshCollider(loose, np.concatenate([parts, [[0, 0, 1]]]))
-    assert mesh.closed
-    assert not MeshCollider(vertices, faces[1:]).closed
-    assert not MeshCollider(vertices, np.concatenate([faces, faces[:1, ::-1]])).closed
-    p = Particles([[0.1, 0.2, 0.3]], 0.01 * np.eye(3))
-    p.push(mesh)
-    np.testing.assert_allclose(p.P[0, :3], [0.1, 0.2, 0.6], atol=1e-14)
 
 
 def test_keys_against_scipy(rng):

@@ -166,6 +166,7 @@ class OrientedBody:
         """The body at rest in its bind pose, at time 0."""
         n = len(self)
         axes = matrices_of(self.orientations)
+        axes.flags.writeable = False
         rest = RestPose(self.positions, axes, touching_pairs(self.positions, axes, self.radii))
         return ParticleState(
             time=0.0,
