@@ -20,7 +20,7 @@ from scipy.spatial.transform import Rotation
 from pointglue import fit_rigid, particles, view
 
 FRAME = 1 / 60
-SHOT = np.array([0.0, -7.0, -7.0])  # m/s
+SHOT = np.array([0.0, 1.0, -12.0])  # m/s
 
 
 def swing():
@@ -44,10 +44,10 @@ def swing():
 
 def shoot():
     """The wall and the ball: solver and states over two seconds."""
-    wall = particles.block((1.2, 0.5, 0.8), (12, 5, 8), rigid=True, yield_speed=3.0, stiffness=0.2)
-    ball = particles.OrientedBody([[0.1, 1.05, 1.05]], radii=0.2, mass=60.0)
+    wall = particles.block((1.1, 0.77, 0.66), (10, 7, 6), rigid=True, yield_speed=3.0, stiffness=0.3)
+    ball = particles.OrientedBody([[0.0, 0.42, 1.1]], radii=0.17, mass=60.0)
     solver = particles.ParticleSolver(
-        [wall.moved(translation=[0.0, 0.25, 0.0]), ball],
+        [wall.moved(translation=[0.0, 0.385, 0.0]), ball],
         iterations=4,
         substep=1 / 240,
         colliders=[particles.Plane([0, 0, 0], [0, 1, 0])],

@@ -20,7 +20,7 @@ Force = Callable[[OrientedBody, ParticleState, float], ArrayLike]
 
 @dataclass(frozen=True)
 class Wind:
-    """Drag of moving air, F = 1/2 density drag area |u| u with the area that each ellipsoid turns to it."""
+    """Drag of moving air, 1/2 density drag area speed^2, with the area that each ellipsoid turns to it."""
 
     velocity: tuple[float, float, float]
     """m/s."""
