@@ -29,7 +29,7 @@ class TriangleTree:
         self.vertices[:, : points.shape[1]] = points  # a mesh of the plane lies at z = 0
 
     @cached_property
-    def _tree(self) -> tuple[NDArray[np.int64], Array, Array, Array]:
+    def boxes(self) -> tuple[NDArray[np.int64], Array, Array, Array]:
         """Triangles in the order of the leaves, their corners (m, 9), and low and high corners of the boxes.
 
         The tree is balanced and has no pointers: node k has children 2k + 1 and 2k + 2, and node k of a
@@ -64,7 +64,7 @@ class TriangleTree:
         require_finite("points", given)
         wanted = np.zeros((len(given), 3))
         wanted[:, : given.shape[1]] = given
-        order, corners, low, high = self._tree
+        order, corners, low, high = self.boxes
         face, weights = np.empty(len(wanted), np.int64), np.empty((len(wanted), 3))
         distance = np.empty(len(wanted))
         depth = (len(low) + 1).bit_length() - 2
@@ -113,7 +113,7 @@ class TriangleTree:
         if eye.shape != (3,):
             raise InputError(f"origin must have shape (3,), got shape {eye.shape}")
         require_finite("origin", eye)
-        order, corners, low, high = self._tree
+        order, corners, low, high = self.boxes
         hidden = np.empty(len(vertices), np.bool_)
         bounds = _bounds(len(order), (len(low) + 1).bit_length() - 2)
         run(

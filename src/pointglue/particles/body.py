@@ -21,6 +21,8 @@ __all__ = ["OrientedBody", "join"]
 WATER = 1000.0  # kg/m^3, the density of a body whose mass is not said
 # Particles nearer to each other than this fraction of the body's extent are one point given twice.
 COINCIDENT = 1e-9
+# Flatter or longer than this, contact points lose half their digits.
+ASPECT = 1e3
 
 
 @dataclass(frozen=True, eq=False, init=False)
@@ -89,6 +91,12 @@ class OrientedBody:
             raise InputError(f"radii must be one number or have shape ({n},) or ({n}, 3), got {size.shape}")
         size = np.broadcast_to(size[:, None] if size.ndim == 1 else size, (n, 3)).copy()
         _in_range("radii", size, 0.0, inf, open_low=True, open_high=True)
+        flat = size.max(1) / size.min(1)
+        if flat.max() > ASPECT:
+            raise InputError(
+                f"radii of one particle may differ by a factor of {ASPECT:g}, "
+                f"got {size[flat.argmax()].tolist()} at index {int(flat.argmax())}"
+            )
         if orientations is None:
             turned = np.tile([1.0, 0.0, 0.0, 0.0], (n, 1))
         else:

@@ -432,7 +432,7 @@ def _sorted_mesh(
                 "faces must be counter-clockwise from outside, got a mesh inside out: use faces[:, ::-1]"
             )
     tree = TriangleTree(vertices, faces[good])
-    order, flat, low, high = tree._tree
+    order, flat, low, high = tree.boxes
     return closed, (flat, normals[good][order], features[good][order].reshape(-1, 18), low, high)
 
 

@@ -7,6 +7,7 @@ held in place too, and does not creep by g h^2 each time.
 import numpy as np
 
 from ..compute import kernel
+from .collider_kernels import carried
 from .ellipsoids import shape_matrix, support
 from .turning import times, turn, turned_by
 
@@ -49,20 +50,6 @@ def rub(start, stop, slide, roll, before, now, pushed, normals, C, M, X, F, P, E
         total[i, 1] += dy
         total[i, 2] += dz
         _roll(i, -nx, -ny, -nz, r, x - dx, y - dy, z - dz, roll, F, M, P, E, twist)
-
-
-@kernel
-def carried(before, now, x, y, z):
-    """How far a point of a moving collider that is at (x, y, z) now has come."""
-    x, y, z = x - now[9], y - now[10], z - now[11]
-    p = now[0] * x + now[3] * y + now[6] * z
-    q = now[1] * x + now[4] * y + now[7] * z
-    r = now[2] * x + now[5] * y + now[8] * z
-    return (
-        x + now[9] - (before[0] * p + before[1] * q + before[2] * r + before[9]),
-        y + now[10] - (before[3] * p + before[4] * q + before[5] * r + before[10]),
-        z + now[11] - (before[6] * p + before[7] * q + before[8] * r + before[11]),
-    )
 
 
 @kernel

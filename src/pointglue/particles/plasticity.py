@@ -54,9 +54,9 @@ def creep(
 
     The strain is the distance from the matched pose, relative to the size of the group, both root mean
     squares. A fraction f of the deformation becomes permanent: along an edge the frames at rest turn against
-    each other by f log(Q_i^T Q_j), and the edge itself goes from its vector at rest towards Q_i^T (x_j - x_i).
-    Turns first and then positions are put together by least squares over all edges, so that all groups go
-    on sharing one rest pose and there are no ghost forces.
+    each other by f log(Q_i^T Q_j), and the edge itself goes from its rest vector towards Q_i^T (x_j - x_i).
+    Turns first and then positions are put together by least squares over all edges, so that all groups
+    go on sharing one rest pose and there are no ghost forces.
     """
     count = schedule.implicit
     owner = schedule.owner[:count]

@@ -48,8 +48,8 @@ class ParticleSolver:
 
     `substep` (s) is the longest internal step: :meth:`step` cuts its time into equal parts no longer than
     that, so that the same motion comes out whether it is called 30, 60 or 120 times a second. `iterations`
-    are done over all constraints in each. Stiffness and friction mean a fraction in 1/60 s; they are converted
-    for the substep and do not depend on the number of iterations.
+    are done over all constraints in each. Stiffness and friction mean a fraction in 1/60 s; they are
+    converted for the substep and do not depend on the number of iterations.
 
     `contacts`: "all", only between different "bodies", or "none". `friction` and `spin_friction` are the
     paper's s_lin and s_rot, for colliders that have none of their own and for pairs of particles. `bounce`
