@@ -21,7 +21,22 @@ MIN_GAP = 1e-8
 
 @kernel
 def match(
-    start, stop, base, blocks, batches, starts, members, offsets, turning, scales, stiffness, fixed, M, P, E
+    start,
+    stop,
+    base,
+    blocks,
+    batches,
+    starts,
+    members,
+    offsets,
+    shares,
+    turning,
+    scales,
+    stiffness,
+    fixed,
+    M,
+    P,
+    E,
 ):
     """Move the particles of each group towards their places in its best-fit rigid pose, x += s (g - x).
 
@@ -36,7 +51,7 @@ def match(
         for first in range(batches[batch], batches[batch + 1], BLOCK):
             count = min(BLOCK, batches[batch + 1] - first)
             for k in range(count):
-                _moments(first + k, k, starts, members, offsets, scales, P, A, centres)
+                _moments(first + k, k, starts, members, offsets, shares, scales, P, A, centres)
             part_rotations(A, Q, scratch, LEAST_D, (count + PART - 1) // PART * PART)
             for k in range(count):
                 g = first + k
@@ -51,29 +66,32 @@ def match(
 
 
 @kernel
-def _moments(g, k, starts, members, offsets, scales, P, A, centres):
-    """The moment matrix of a group, divided by its size at rest; its centre seen from its first particle."""
+def _moments(g, k, starts, members, offsets, shares, scales, P, A, centres):
+    """The moment matrix of a group, divided by its size at rest; its centre seen from its first particle.
+
+    The fourth number of an offset is 1: so the sum for the centre is one of four alike, a single vector
+    instruction.
+    """
     o = members[starts[g]]
     ox, oy, oz = P[o, 0], P[o, 1], P[o, 2]
-    cx = cy = cz = 0.0
-    a00 = a01 = a02 = a10 = a11 = a12 = a20 = a21 = a22 = 0.0
+    a00 = a01 = a02 = cx = a10 = a11 = a12 = cy = a20 = a21 = a22 = cz = 0.0
     b00 = b01 = b02 = b10 = b11 = b12 = b20 = b21 = b22 = 0.0
     for e in range(starts[g], starts[g + 1]):
-        i = members[e]
-        p, q, r, w = offsets[e, 0], offsets[e, 1], offsets[e, 2], offsets[e, 3]
+        i, w = members[e], shares[e]
         x, y, z = w * (P[i, 0] - ox), w * (P[i, 1] - oy), w * (P[i, 2] - oz)
-        cx += x
-        cy += y
-        cz += z
+        p, q, r, u = offsets[e, 0], offsets[e, 1], offsets[e, 2], offsets[e, 3]
         a00 += x * p
         a01 += x * q
         a02 += x * r
+        cx += x * u
         a10 += y * p
         a11 += y * q
         a12 += y * r
+        cy += y * u
         a20 += z * p
         a21 += z * q
         a22 += z * r
+        cz += z * u
         b00 += P[i, 3]
         b01 += P[i, 4]
         b02 += P[i, 5]

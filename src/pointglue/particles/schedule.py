@@ -116,7 +116,9 @@ class Schedule:
     starts: NDArray[np.int64]
     members: NDArray[np.int32]
     offsets: Array
-    """(members, 4): place in the group at rest, seen from its centre of mass, and share in the mass."""
+    """(members, 4): place in the group at rest, seen from its centre of mass, and a 1."""
+    shares: Array
+    """(members,): share in the group's mass."""
     turning: NDArray[np.int64]
     """(groups,): how many members, the first ones, take the rotation of the group."""
     scales: Array
@@ -171,7 +173,8 @@ class Schedule:
             order=implicit.then(explicit, n),
             starts=starts,
             members=members.astype(np.int32),
-            offsets=np.ascontiguousarray(np.column_stack([arm, share])),
+            offsets=np.ascontiguousarray(np.column_stack([arm, np.ones(len(arm))])),
+            shares=share,
             turning=turning,
             scales=np.stack([total / trace, 1 / trace], axis=1),
             owner=np.concatenate([implicit.sets, np.full(len(explicit.sets), -1)]),

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from math import ceil, inf
+from math import ceil, exp, inf
 from numbers import Real
 from typing import Literal, get_args
 
@@ -113,7 +113,9 @@ class ParticleSolver:
         self._pairs = None if contacts == "none" or n == 1 else PairContacts(n, self._bounds, family)
         self._colliders = tuple(collider.ready(n) for collider in colliders)
         self._extent = float(np.ptp(self.body.positions, axis=0).max() + 2 * self._bounds.max())
-        self._key: tuple[object, ...] = ()
+        self._creeps = bool((np.isfinite(self.body.yield_strain) & (self.body.creep > 0)).any())
+        self._dents = np.flatnonzero(np.isfinite(self.body.yield_speed))
+        self._loaded: ParticleState | None = None  # the state that the schedule was made for
         self._coefficients_at = 0.0
         self._allocate(n)
 
@@ -141,7 +143,9 @@ class ParticleSolver:
         self._load(state)
         count = min(MOST_SUBSTEPS, max(1, ceil(dt / self.substep * (1 - 1e-9))))
         h = dt / count
-        self._gained[:] = h * (self.gravity + self._applied(state, dt) / self.body.mass[:, None])
+        self._gained[:] = h * self.gravity
+        if self.forces:
+            self._gained += h * self._applied(state, dt) / self.body.mass[:, None]
         self._struck[:] = 0.0
         if self._coefficients_at != h:
             self._coefficients_at, self._coefficients = h, self._converted(h)
@@ -165,17 +169,16 @@ class ParticleSolver:
                 f"state has {len(state)} particles, but the solver's bodies have {len(self.body)}"
             )
         for name in ("positions", "rotations", "velocities", "spins"):
-            require_finite(f"state.{name}", getattr(state, name))
-        self._X[:] = state.positions
-        self._F[:] = state.rotations.reshape(-1, 9)
+            if not np.isfinite(getattr(state, name)).all():
+                require_finite(f"state.{name}", getattr(state, name))
+        self._X[:], self._F[:] = state.positions, state.rotations.reshape(-1, 9)
         self._V[:], self._W[:] = state.velocities, state.spins
-        self._rest = state.rest
-        key = (state.rest, state.pinned, (state.pause > 0).tobytes())
-        if len(self._key) and all(
-            a is b or (k == 2 and a == b) for k, (a, b) in enumerate(zip(key, self._key, strict=True))
-        ):
-            return
-        self._key, self._coefficients_at = key, 0.0
+        seen = self._loaded
+        if seen is not None and seen.rest is state.rest and seen.pinned is state.pinned:
+            if ((seen.pause > 0) == (state.pause > 0)).all():
+                return
+        self._loaded, self._coefficients_at = state, 0.0
+        self._touching = state.rest.touching
         self._fixed = state.pinned | self._scripted
         self._schedule = Schedule.of(self._topology, state.rest, self._fixed, state.pause == 0)
         self._inverse_mass = np.where(self._fixed, 0.0, 1 / self.body.mass)
@@ -222,7 +225,7 @@ class ParticleSolver:
         run(motion.predict, count, 4, *speed, *chunks, self._gained, *inertia, X, F, V, W, P, E, *cleared)
         self._follow_scripts(now, h)
         if self._pairs is not None:
-            self._pairs.prepare(X, P, self._fixed, self._rest.touching)
+            self._pairs.prepare(X, P, self._fixed, self._touching)
         for ready, pushed in zip(self._colliders, self._pushed, strict=True):
             ready.prepare(X, P, self._bounds, before, now)
             pushed[:] = 0.0
@@ -236,7 +239,7 @@ class ParticleSolver:
         contacts = (self._total, self._twist)
         run(motion.finish, count, 4, h, *chunks, *inertia, X, F, *contacts, P, E, self._V0, V, W, self._sums)
         motion.balance(top.piece_chunks, top.origins, plan.held, X, self._sums, self._rigid)
-        kept = (float(np.exp(-self.damping * h)), float(np.exp(-self.drag * h)))
+        kept = (exp(-self.damping * h), exp(-self.drag * h))
         run(motion.conserve, n, PARTICLES, *kept, top.piece_of, self._rigid, self._fixed, P, X, V, W)
         self._calm(h)
         self._F, self._E = E, F  # what is now was before, in the next substep
@@ -256,19 +259,10 @@ class ParticleSolver:
         plan, P, E, M = self._schedule, self._P, self._E, self._schedule.moments
         shapes, lengths, twists = self._coefficients
         order = plan.order
-        layers = order.layers if thread_count() > 1 else order.layers[[0, -1]]  # one thread needs no break
-        groups = (
-            plan.starts,
-            plan.members,
-            plan.offsets,
-            plan.turning,
-            plan.scales,
-            shapes,
-            self._fixed,
-            M,
-            P,
-            E,
-        )
+        # On one thread there is nothing to wait for between layers.
+        layers = order.layers if len(order.blocks) > 2 and thread_count() > 1 else order.layers[[0, -1]]
+        shape = (plan.starts, plan.members, plan.offsets, plan.shares, plan.turning, plan.scales)
+        groups = (*shape, shapes, self._fixed, M, P, E)
         for base, end in pairwise(layers):
             run(matching.match, end - base, 1, base, order.blocks, order.batches, *groups)
         if lengths.any():
@@ -313,9 +307,9 @@ class ParticleSolver:
     def _deform(self, state: ParticleState, dt: float) -> ParticleState:
         """Plastic deformation, after the step: flow, groups that were hit, groups whose pause is over."""
         body, pause = self.body, state.pause.copy()
-        if np.isfinite(body.yield_strain).any() and body.creep.any():
+        if self._creeps:
             state = creep(body, state, self._topology, self._schedule, dt)
-        for k in np.flatnonzero(np.isfinite(body.yield_speed)):
+        for k in self._dents:
             if pause[k] > 0:
                 pause[k] -= 1
                 if pause[k] == 0:
