@@ -174,9 +174,9 @@ class ParticleSolver:
         self._X[:], self._F[:] = state.positions, state.rotations.reshape(-1, 9)
         self._V[:], self._W[:] = state.velocities, state.spins
         seen = self._loaded
-        if seen is not None and seen.rest is state.rest and seen.pinned is state.pinned:
-            if ((seen.pause > 0) == (state.pause > 0)).all():
-                return
+        same = seen is not None and seen.rest is state.rest and seen.pinned is state.pinned
+        if seen is not None and same and ((seen.pause > 0) == (state.pause > 0)).all():
+            return
         self._loaded, self._coefficients_at = state, 0.0
         self._touching = state.rest.touching
         self._fixed = state.pinned | self._scripted
