@@ -5,8 +5,8 @@ other is let go of and swings about that axis, from light to dark. No joint is s
 particles are shared is the joint.
 
 Right, a rigid wall before and after a heavy ball hits it faster than its yield speed. For a moment, its
-particles hold on to their neighbours only. The shape that the wall has then is the one that it keeps, red where
-it has moved most, and nothing jumps when it becomes rigid again.
+particles hold on to their neighbours only. The shape that the wall has then is the one that it keeps: red is
+where it has moved most. Nothing jumps when it becomes rigid again.
 
     python examples/hinge_and_dent.py [PICTURE.png]
 """
@@ -37,8 +37,8 @@ def swing():
 def shoot():
     """Solver and states of the wall and the ball, for two seconds.
 
-    That a group is hit is seen at the end of a step, so the steps are short: in a long one the ball is stopped
-    before the wall gives way.
+    That a group is hit is seen at the end of a step, so the steps are short: in a long one the ball is
+    stopped before the wall gives way.
     """
     wall = particles.block((1.1, 0.77, 0.66), (10, 7, 6), rigid=True, yield_speed=3.0, stiffness=0.5)
     ball = particles.OrientedBody([[0.0, 0.45, 1.05]], radii=0.17, mass=60.0)

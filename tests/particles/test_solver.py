@@ -71,7 +71,7 @@ def test_the_rest_pose_stays(name, away):
     assert state.time == pytest.approx(100 / 60)
 
 
-@pytest.mark.parametrize("name", ["curved", "pair", "sheet"])
+@pytest.mark.parametrize("name", ["curved", "pair"])
 def test_a_soft_body_at_rest_does_not_drift_in_10000_steps(name):
     body = BODIES[name]
     solver = ParticleSolver(body, gravity=(0, 0, 0))
@@ -155,7 +155,6 @@ def test_stepping_is_pure(rng):
     other = shaken(solver.start(), rng, 50.0).replace(pinned=rng.random(len(start)) < 0.3)
     solver.step(solver.step(other, 1 / 45), 1 / 200)
     assert bits(solver.step(start, 1 / 60)) == once
-    assert bits(ParticleSolver(solver.body).step(start, 1 / 60)) != b""
     twin = ParticleSolver([body, block((0.4, 0.4, 0.4), (2, 2, 2)).moved(translation=(0, 1, 0))])
     assert bits(twin.step(start, 1 / 60)) == once
     for name, copy in copies.items():
@@ -226,10 +225,8 @@ def test_pins_of_a_state_replace_those_of_the_body():
     np.testing.assert_array_equal(state.pinned, body.pinned)
     state = solver.step(state.replace(pinned=np.zeros(5, bool)), 1 / 60)
     assert state.positions[0, 1] < 0
-    free = solver.step(solver.start().replace(pinned=np.zeros(5, bool)), 1 / 60)
-    assert bits(free) == bits(ParticleSolver(body.replace(pinned=False)).step(free.replace(time=0.0), 1e-9)) or (
-        free.positions[0, 1] == pytest.approx(state.positions[0, 1])
-    )
+    free = ParticleSolver(body.replace(pinned=False))
+    assert bits(free.step(free.start(), 1 / 60)) == bits(state)
 
 
 def turn(time):
@@ -272,10 +269,10 @@ def test_absurd_time_steps_stay_finite(rng, name, dt):
         assert_rotations(state)
 
 
-@pytest.mark.xfail(strict=True, reason="(h / REFERENCE) ** 2 overflows, or is 0 / 0, in ParticleSolver._converted")
+@pytest.mark.xfail(strict=True, reason="(h / REFERENCE) ** 2 overflows, or 0 / 0, in ParticleSolver._converted")
 @pytest.mark.parametrize("dt", [1e300, 1e-300])
 def test_more_absurd_time_steps_stay_finite(rng, dt):
-    solver = ParticleSolver(BODIES["mixed"])
+    solver = ParticleSolver(BODIES["box"])
     state = solver.step(shaken(solver.start(), rng), dt)
     assert all(np.isfinite(getattr(state, name)).all() for name in ARRAYS)
 
@@ -349,4 +346,4 @@ def test_wrong_bodies_and_states_are_named():
 def test_a_state_of_other_groups_is_named():
     rigid = block((1, 1, 1), (2, 2, 2), rigid=True)
     with pytest.raises(InputError, match="state"):
-        ParticleSolver(rigid).step(rigid.replace(groups=[]).start(), 1 / 60)
+        ParticleSolver(rigid).step(block((1, 1, 1), (2, 2, 2)).start(), 1 / 60)

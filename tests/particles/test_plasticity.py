@@ -1,0 +1,218 @@
+"""Deformation that stays: dents of rigid groups and flow of soft ones; nothing jumps when it happens."""
+
+import numpy as np
+import pytest
+from oracle import random_rotation
+from particles.reference import mixed, polar, shaken
+from scipy.spatial.transform import Rotation
+
+from pointglue.particles import Ball, OrientedBody, ParticleSolver, block, rope
+from pointglue.particles.plasticity import absorb
+
+
+def axes(state):
+    return state.rotations @ state.rest.rotations
+
+
+def assert_same_poses(one, other):
+    """Positions and orientations of the ellipsoids to 1e-12: sizes of 1, a few products of rotations."""
+    np.testing.assert_allclose(one.positions, other.positions, atol=1e-12)
+    np.testing.assert_allclose(axes(one), axes(other), atol=1e-12)
+
+
+def bar(**options):
+    body = block((0.6, 0.2, 0.2), (6, 2, 2), rigid=True, stiffness=0.5, **options)
+    return body.moved(translation=(0, 0.6, 0))
+
+
+def crash(speed, steps=30, plastic_steps=5, **options):
+    """A bar that falls on a ball; the states after each step."""
+    body = bar(**{"yield_speed": 3.0, **options})
+    solver = ParticleSolver(
+        body, gravity=(0, 0, 0), colliders=[Ball((0.05, 0.2, 0), 0.2)], plastic_steps=plastic_steps
+    )
+    states = [solver.start().replace(velocities=np.tile([0, -speed, 0.0], (len(body), 1)))]
+    for _ in range(steps):
+        states.append(solver.step(states[-1], 1 / 60))
+    return body, states
+
+
+def strain(body, state):
+    """How far the body is from any rigid motion of its rest pose, m."""
+    x, rest = (p - np.average(p, axis=0, weights=body.mass) for p in (state.positions, state.rest.positions))
+    Q = polar(np.einsum("n,ni,nj->ij", body.mass, x, rest))
+    return np.abs(x - rest @ Q.T).max()
+
+
+@pytest.mark.parametrize("steps", [5, 8])
+def test_a_hit_above_the_yield_speed_lets_go_and_leaves_a_dent(steps):
+    body, states = crash(8.0, plastic_steps=steps)
+    pauses = [int(state.pause[0]) for state in states]
+    hit = pauses.index(steps)
+    assert pauses == [0] * hit + list(range(steps, -1, -1)) + [0] * (30 - steps - hit)
+    absorbed = hit + steps
+    for k, state in enumerate(states):
+        changed = np.abs(state.rest.positions - body.positions).max()
+        assert (changed > 1e-3) == (k >= absorbed)
+    # While it is let go of, it deforms; then it is rigid in its new shape, but for rounding. (The ball may push
+    # some particles still for a few steps, which gives way until the next match.)
+    assert max(strain(body, state) for state in states[hit:absorbed]) > 1e-2
+    for state in [states[absorbed], *states[-15:]]:
+        assert strain(body, state) < 1e-14
+    # The bind pose stays what it was: skinning goes on from there.
+    turn, shift = body.transforms(states[-1])
+    moved = np.einsum("nij,nj->ni", turn, body.positions) + shift
+    np.testing.assert_allclose(moved, states[-1].positions, atol=1e-12)
+
+
+@pytest.mark.parametrize(("speed", "options"), [(2.0, {}), (8.0, {"yield_speed": np.inf})])
+def test_a_hit_below_it_does_nothing(speed, options):
+    body, states = crash(speed, **options)
+    assert not any(state.pause.any() for state in states)
+    for state in states:
+        np.testing.assert_array_equal(state.rest.positions, body.positions)
+    # It was hit, turned away, and is what it was.
+    assert np.abs(states[-1].spins).max() > 0.1
+    assert strain(body, states[-1]) < 1e-14
+
+
+def test_nothing_jumps_when_the_dent_is_absorbed():
+    """Against a solver that lets go for one step more: until the next step, the same poses and velocities."""
+    _, short = crash(8.0, plastic_steps=5)
+    _, long = crash(8.0, plastic_steps=6)
+    absorbed = next(k for k in range(1, 31) if short[k - 1].pause[0] == 1 and short[k].pause[0] == 0)
+    for k in range(absorbed + 1):
+        assert_same_poses(short[k], long[k])
+        np.testing.assert_allclose(short[k].velocities, long[k].velocities, atol=1e-10)
+    assert np.abs(short[absorbed].rest.positions - long[absorbed].rest.positions).max() > 1e-3
+    assert np.abs(short[absorbed + 1].positions - long[absorbed + 1].positions).max() > 1e-6
+
+
+def test_absorb_takes_the_shape_of_now_in_the_frame_of_the_match(rng):
+    body = mixed(rng, groups=[np.arange(19)])
+    state = shaken(body.start(), rng)
+    R = np.stack([random_rotation(rng) for _ in range(len(body))])
+    state = state.replace(positions=body.positions + 0.1 * rng.standard_normal((19, 3)), rotations=R)
+    members = body.groups[0]
+    after = absorb(body, state, members)
+    assert_same_poses(after, state)
+    np.testing.assert_array_equal(after.velocities, state.velocities)
+    # All turn with the match; the rest pose goes to the current one by one rigid motion.
+    Q = after.rotations[0]
+    np.testing.assert_allclose(after.rotations, np.tile(Q, (19, 1, 1)), atol=1e-14)
+    fits = (after.positions[:1] - after.rest.positions[:1] @ Q.T) + after.rest.positions @ Q.T
+    np.testing.assert_allclose(fits, after.positions, atol=1e-13)
+    # Where it lies in the rest pose has not moved on the whole.
+    np.testing.assert_allclose(
+        np.average(after.rest.positions, axis=0, weights=body.mass),
+        np.average(body.positions, axis=0, weights=body.mass),
+        atol=1e-13,
+    )
+    # Absorbing once more changes nothing.
+    again = absorb(body, after, members)
+    np.testing.assert_allclose(again.rest.positions, after.rest.positions, atol=1e-12)
+    np.testing.assert_allclose(again.rest.rotations, after.rest.rotations, atol=1e-12)
+    # What is outside the group is left alone.
+    part = absorb(body, state, np.arange(5))
+    np.testing.assert_array_equal(part.rest.positions[5:], state.rest.positions[5:])
+    np.testing.assert_array_equal(part.rotations[5:], state.rotations[5:])
+
+
+def test_a_dented_body_is_at_rest_in_its_new_shape():
+    body, states = crash(8.0)
+    solver = ParticleSolver(body, gravity=(0, 0, 0))
+    still = states[-1].replace(velocities=np.zeros((len(body), 3)), spins=np.zeros((len(body), 3)))
+    after = still
+    for _ in range(30):
+        after = solver.step(after, 1 / 60)
+    np.testing.assert_allclose(after.positions, still.positions, atol=1e-9)  # the tolerance it was rigid to
+
+
+def test_blows_between_bodies_count_too():
+    ball = OrientedBody([[0.05, 1.2, 0.0]], radii=0.15, mass=20.0)
+    for speed, dents in ((2.0, False), (10.0, True)):
+        solver = ParticleSolver([bar(yield_speed=3.0), ball], gravity=(0, 0, 0))
+        velocities = np.zeros((len(solver.body), 3))
+        velocities[-1, 1] = -speed
+        state, dented = solver.start().replace(velocities=velocities), False
+        for _ in range(40):
+            state = solver.step(state, 1 / 60)
+            dented = dented or bool(state.pause.any())
+        assert dented == dents
+
+
+def bend(state):
+    """Degrees between the two ends of a rope."""
+    along = np.diff(state.positions, axis=0)
+    along /= np.linalg.norm(along, axis=1, keepdims=True)
+    return np.degrees(np.arccos(np.clip(along[0] @ along[-1], -1, 1)))
+
+
+def bent(state, angle=1.2):
+    """A straight rope along x, held in an arc."""
+    a = np.linspace(0, angle, len(state))
+    x = np.stack([np.sin(a), 1 - np.cos(a), 0 * a], axis=1) / angle
+    return state.replace(
+        positions=x,
+        rotations=Rotation.from_rotvec(np.outer(a, [0, 0, 1])).as_matrix(),
+        pinned=np.ones(len(state), bool),
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "stays"),
+    [({"yield_strain": 0.005, "creep": 5.0}, True), ({}, False), ({"yield_strain": 0.5, "creep": 5.0}, False)],
+    ids=["flows", "elastic", "below its yield strain"],
+)
+def test_a_bent_rope_that_flows_stays_bent(options, stays):
+    body = rope((0, 0, 0), (1, 0, 0), particles=8, radius=0.05, stiffness=0.8, **options)
+    solver = ParticleSolver(body, gravity=(0, 0, 0), contacts="none", damping=2.0)
+    state = bent(solver.start())
+    held = bend(state)
+    for _ in range(120):
+        state = solver.step(state, 1 / 60)
+    state = state.replace(pinned=np.zeros(8, bool))
+    for _ in range(300):
+        state = solver.step(state, 1 / 60)
+    assert bend(state) > 0.6 * held if stays else bend(state) < 0.05 * held
+
+
+def test_nothing_jumps_while_it_flows():
+    """A step with flow against one without, from the same state: the same poses, another rest pose."""
+    options = {"particles": 8, "radius": 0.05, "stiffness": 0.8, "torsion": 0.3}
+    flows = rope((0, 0, 0), (1, 0, 0), yield_strain=0.005, creep=5.0, **options)
+    elastic = rope((0, 0, 0), (1, 0, 0), **options)
+    solver, other = (ParticleSolver(body, contacts="none") for body in (flows, elastic))
+    state = bent(solver.start()).replace(pinned=np.arange(8) == 0)
+    for _ in range(30):
+        plain, state = other.step(state, 1 / 60), solver.step(state, 1 / 60)
+        assert_same_poses(state, plain)
+        np.testing.assert_allclose(state.velocities, plain.velocities, atol=1e-10)
+        assert not state.pause.any()
+    assert np.abs(state.rest.positions - flows.positions).max() > 1e-3
+
+
+def test_flow_approaches_the_yield_strain_at_its_rate():
+    """A pair held at twice its length: the strain beyond the limit falls as exp(-creep t), as the edge grows."""
+    body = OrientedBody([[0, 0, 0], [0.2, 0, 0]], radii=0.05, edges=[[0, 1]], yield_strain=0.1, creep=2.0)
+    solver = ParticleSolver(body, gravity=(0, 0, 0))
+    state = solver.start().replace(positions=[[0, 0, 0], [0.4, 0, 0]], pinned=[True, True])
+    lengths = [0.2]
+    for _ in range(300):
+        state = solver.step(state, 1 / 60)
+        lengths.append(np.linalg.norm(np.diff(state.rest.positions, axis=0)))
+    assert (np.diff(lengths) >= 0).all()
+    # In the end the strain is 0.4 / l - 1 = 0.1.
+    assert lengths[-1] == pytest.approx(0.4 / 1.1, rel=1e-3)
+    # At first the strain is 1, nine tenths of which flow at 2 / s, in a step of 1 - exp(-2 / 60).
+    assert lengths[1] - 0.2 == pytest.approx(0.9 * 0.2 * -np.expm1(-2 / 60), rel=1e-9)
+
+
+def test_a_body_at_rest_does_not_flow():
+    body = rope((0, 0, 0), (1, 0, 0), particles=8, radius=0.05, yield_strain=1e-6, creep=5.0)
+    solver = ParticleSolver(body, gravity=(0, 0, 0))
+    state = solver.start()
+    rest = state.rest
+    for _ in range(50):
+        state = solver.step(state, 1 / 60)
+    assert state.rest is rest
