@@ -22,7 +22,7 @@ def axes_of(body):
 
 
 def inertia_of(mass, radii, axes):
-    """Of each solid ellipsoid about its centre, (m/5) diag(b^2 + c^2, a^2 + c^2, a^2 + b^2) in its own axes."""
+    """Of each solid ellipsoid about its centre, (m/5) diag(b^2 + c^2, a^2 + c^2, a^2 + b^2) in its axes."""
     moments = mass[:, None] / 5 * ((radii**2).sum(1, keepdims=True) - radii**2)
     return np.einsum("nik,nk,njk->nij", axes, moments, axes)
 
@@ -138,12 +138,15 @@ class Reference:
         self.rest_axes = axes_of(body)
         times = np.bincount(np.concatenate([np.empty(0, int), *body.groups]), minlength=len(body))
         self.oriented = times < 2
-        self.moments = np.einsum(
-            "nik,nk,njk->nij", self.rest_axes, body.mass[:, None] / 5 * body.radii**2, self.rest_axes
-        ) * (self.oriented[:, None, None])
+        self.moments = (
+            np.einsum(
+                "nik,nk,njk->nij", self.rest_axes, body.mass[:, None] / 5 * body.radii**2, self.rest_axes
+            )
+            * (self.oriented[:, None, None])
+        )
 
     def coefficient(self, s):
-        """The stiffness of a step of 1/60 s, for an iteration of this substep: the spring's compliance stays."""
+        """The stiffness of a step of 1/60 s for an iteration of this substep: the compliance is the same."""
         compliance = (1 - s) / s * (1 / 60) ** 2 if s > 0 else np.inf
         whole = 1 / (1 + compliance / self.h**2)
         return 1 - (1 - whole) ** (1 / self.iterations)
@@ -163,7 +166,7 @@ class Reference:
         v, w = (xp - x) / h, Rotation.from_matrix(Rp @ np.swapaxes(R, 1, 2)).as_rotvec() / h
         now = self.angular_momenta(xp, Rp, v, w)
         for piece in range(len(wanted)):
-            # A rigid spin about the centre of mass brings back what matching took; linear momentum is as it was.
+            # A rigid spin about the centre of mass brings back what matching took.
             inside = self.pieces() == piece
             m, arm = (
                 body.mass[inside],
@@ -187,8 +190,8 @@ class Reference:
 
     def inertia(self, R):
         """Of the ellipsoids as they lie; shared particles of two groups carry none."""
-        I = inertia_of(self.body.mass, self.body.radii, R @ self.rest_axes)
-        return I * self.oriented[:, None, None]
+        each = inertia_of(self.body.mass, self.body.radii, R @ self.rest_axes)
+        return each * self.oriented[:, None, None]
 
     def angular_momenta(self, x, R, v, w):
         """Of each piece."""

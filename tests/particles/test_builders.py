@@ -77,11 +77,17 @@ def test_hinged_boxes_share_the_two_particles_of_the_hinge():
 @pytest.mark.parametrize(
     ("build", "message"),
     [
-        (lambda: rope((0, 0, 0), (1, 0, 0), particles=1, radius=0.1), "particles must be a whole number of at"),
+        (
+            lambda: rope((0, 0, 0), (1, 0, 0), particles=1, radius=0.1),
+            "particles must be a whole number of at",
+        ),
         (lambda: rope((0, 0, 0), (1, 0, 0), particles=2.0, radius=0.1), "particles must be a whole number"),
         (lambda: rope((0, 0, 0), (0, 0, 0), particles=2, radius=0.1), "start and end must be apart"),
         (lambda: rope((0, 0), (1, 0, 0), particles=2, radius=0.1), "start must be three finite numbers"),
-        (lambda: rope((0, 0, 0), (1, 0, np.inf), particles=2, radius=0.1), "end must be three finite numbers"),
+        (
+            lambda: rope((0, 0, 0), (1, 0, np.inf), particles=2, radius=0.1),
+            "end must be three finite numbers",
+        ),
         (lambda: rope((0, 0, 0), (1, 0, 0), particles=2, radius=0), "radii must be positive"),
         (lambda: sheet((1, 1, 1), (2, 2), thickness=0.1), "size and cells must have two numbers"),
         (lambda: sheet((1, -1), (2, 2), thickness=0.1), "size"),

@@ -54,7 +54,9 @@ def test_drag_slows_all_motion_exponentially(rng):
     state = solver.start().replace(velocities=[[1, 2, 3]], spins=[[3, 2, 1]])
     for k in range(1, 61):
         state = solver.step(state, 1 / 60)
-        np.testing.assert_allclose(state.velocities[0], np.exp(-0.7 * k / 60) * np.array([1, 2, 3]), rtol=1e-12)
+        np.testing.assert_allclose(
+            state.velocities[0], np.exp(-0.7 * k / 60) * np.array([1, 2, 3]), rtol=1e-12
+        )
         np.testing.assert_allclose(state.spins[0], np.exp(-0.7 * k / 60) * np.array([3, 2, 1]), rtol=1e-12)
 
 
@@ -120,7 +122,7 @@ def test_lift_of_a_tilted_ellipsoid_is_its_submerged_volume(rng):
 
 
 def test_terminal_velocity_in_water():
-    """Weight less lift is drag c v^2; drag is taken at the end of the step, so that it is c v^2 / (1 + c v dt / m)."""
+    """Weight less lift is drag, c v^2, taken at the end of the step: c v^2 / (1 + c v dt / m)."""
     body = ball(-50.0, 2000.0)
     c, m, weight = 0.5 * 1000 * 0.5 * SHADOW, body.mass[0], 1000 * VOLUME * 9.81
     errors = []
@@ -197,7 +199,10 @@ def test_any_function_is_a_force(rng):
 
 def test_forces_add_up():
     body = ball()
-    push = [lambda body, state, dt: [[body.mass[0], 0, 0]], lambda body, state, dt: [[0, 0, 2 * body.mass[0]]]]
+    push = [
+        lambda body, state, dt: [[body.mass[0], 0, 0]],
+        lambda body, state, dt: [[0, 0, 2 * body.mass[0]]],
+    ]
     solver = ParticleSolver(body, forces=push, gravity=(0, 1.0, 0))
     np.testing.assert_allclose(run(solver, solver.start(), 60).velocities, [[1, 1, 2]], rtol=1e-12)
 

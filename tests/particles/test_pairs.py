@@ -158,7 +158,9 @@ def test_bounce_returns_its_share_of_the_approach(v, mass, bounce):
     mean = np.dot(mass, v) / sum(mass)
     parting = bounce * (v[0] - v[1])
     after = states[-1].velocities[:, 0]
-    np.testing.assert_allclose(after, [mean - parting * mass[1] / sum(mass), mean + parting * mass[0] / sum(mass)])
+    np.testing.assert_allclose(
+        after, [mean - parting * mass[1] / sum(mass), mean + parting * mass[0] / sum(mass)]
+    )
 
 
 @pytest.mark.xfail(strict=True, reason="bounce gives nothing back: calm only takes speed away")
@@ -234,7 +236,9 @@ def test_friction_between_free_balls_keeps_linear_momentum():
 
 @pytest.mark.parametrize("distance", [1e-6, 0.01, 0.1, 0.19])
 def test_overlap_at_the_start_is_resolved_without_a_kick(distance):
-    solver = ParticleSolver([OrientedBody([[x, 0, 0]], radii=0.1) for x in (0.0, distance)], gravity=(0, 0, 0))
+    solver = ParticleSolver(
+        [OrientedBody([[x, 0, 0]], radii=0.1) for x in (0.0, distance)], gravity=(0, 0, 0)
+    )
     state = solver.start()
     for _ in range(30):
         state = solver.step(state, 1 / 60)
@@ -292,7 +296,9 @@ def test_bodies_do_not_pass_through_each_other_at_20_m_per_s(options):
     assert shoot(*crossed_bars(4.0, **options), 20.0) > 0.6
 
 
-@pytest.mark.xfail(strict=True, reason="bodies of particles smaller than a substep's way get stuck or pass through")
+@pytest.mark.xfail(
+    strict=True, reason="bodies of particles smaller than a substep's way get stuck or pass through"
+)
 @pytest.mark.parametrize("options", [{"rigid": True}, {"stiffness": 0.5}], ids=["rigid", "soft"])
 def test_bodies_of_small_particles_do_not_pass_through_each_other_at_20_m_per_s(options):
     assert shoot(*crossed_bars(1.0, **options), 20.0, friction=0.0, spin_friction=0.0) > 0.15

@@ -54,8 +54,8 @@ def test_a_hit_above_the_yield_speed_lets_go_and_leaves_a_dent(steps):
     for k, state in enumerate(states):
         changed = np.abs(state.rest.positions - body.positions).max()
         assert (changed > 1e-3) == (k >= absorbed)
-    # While it is let go of, it deforms; then it is rigid in its new shape, but for rounding. (The ball may push
-    # some particles still for a few steps, which gives way until the next match.)
+    # While it is let go of, it deforms; then it is rigid in its new shape, but for rounding. (For a few steps
+    # more the ball may push some particles out of place, until the next match.)
     assert max(strain(body, state) for state in states[hit:absorbed]) > 1e-2
     for state in [states[absorbed], *states[-15:]]:
         assert strain(body, state) < 1e-14
@@ -161,7 +161,11 @@ def bent(state, angle=1.2):
 
 @pytest.mark.parametrize(
     ("options", "stays"),
-    [({"yield_strain": 0.005, "creep": 5.0}, True), ({}, False), ({"yield_strain": 0.5, "creep": 5.0}, False)],
+    [
+        ({"yield_strain": 0.005, "creep": 5.0}, True),
+        ({}, False),
+        ({"yield_strain": 0.5, "creep": 5.0}, False),
+    ],
     ids=["flows", "elastic", "below its yield strain"],
 )
 def test_a_bent_rope_that_flows_stays_bent(options, stays):
@@ -193,7 +197,7 @@ def test_nothing_jumps_while_it_flows():
 
 
 def test_flow_approaches_the_yield_strain_at_its_rate():
-    """A pair held at twice its length: the strain beyond the limit falls as exp(-creep t), as the edge grows."""
+    """A pair held at twice its length: the edge grows until the strain is down to the limit."""
     body = OrientedBody([[0, 0, 0], [0.2, 0, 0]], radii=0.05, edges=[[0, 1]], yield_strain=0.1, creep=2.0)
     solver = ParticleSolver(body, gravity=(0, 0, 0))
     state = solver.start().replace(positions=[[0, 0, 0], [0.4, 0, 0]], pinned=[True, True])

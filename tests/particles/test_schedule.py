@@ -76,7 +76,9 @@ def assert_independent(order, touched):
 @settings(max_examples=60)
 def test_every_group_runs_once_and_none_twice_at_a_time(body, data):
     n = len(body)
-    active = np.array(data.draw(st.lists(st.booleans(), min_size=len(body.groups), max_size=len(body.groups))), bool)
+    active = np.array(
+        data.draw(st.lists(st.booleans(), min_size=len(body.groups), max_size=len(body.groups))), bool
+    )
     plan = plan_of(body, active=active)
     governed = {int(i) for k in np.flatnonzero(active) for i in body.groups[k]}
     expected = {i: {i} | neighbours(body, i) for i in range(n) if i not in governed}

@@ -159,7 +159,9 @@ def test_stepping_is_pure(rng):
     assert bits(twin.step(start, 1 / 60)) == once
     for name, copy in copies.items():
         np.testing.assert_array_equal(getattr(start, name), copy)
-    for now, copy in zip((start.rest.positions, start.rest.rotations, start.rest.touching), rest, strict=True):
+    for now, copy in zip(
+        (start.rest.positions, start.rest.rotations, start.rest.touching), rest, strict=True
+    ):
         np.testing.assert_array_equal(now, copy)
 
 
@@ -269,7 +271,9 @@ def test_absurd_time_steps_stay_finite(rng, name, dt):
         assert_rotations(state)
 
 
-@pytest.mark.xfail(strict=True, reason="(h / REFERENCE) ** 2 overflows, or 0 / 0, in ParticleSolver._converted")
+@pytest.mark.xfail(
+    strict=True, reason="(h / REFERENCE) ** 2 overflows, or 0 / 0, in ParticleSolver._converted"
+)
 @pytest.mark.parametrize("dt", [1e300, 1e-300])
 def test_more_absurd_time_steps_stay_finite(rng, dt):
     solver = ParticleSolver(BODIES["box"])
@@ -342,7 +346,9 @@ def test_wrong_bodies_and_states_are_named():
         ParticleSolver(ONE).step(broken, 1 / 60)
 
 
-@pytest.mark.xfail(strict=True, raises=IndexError, reason="only the number of particles of a state is checked")
+@pytest.mark.xfail(
+    strict=True, raises=IndexError, reason="only the number of particles of a state is checked"
+)
 def test_a_state_of_other_groups_is_named():
     rigid = block((1, 1, 1), (2, 2, 2), rigid=True)
     with pytest.raises(InputError, match="state"):

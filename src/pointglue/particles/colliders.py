@@ -133,7 +133,7 @@ class Collider:
     motion: Rigid | None = None
     """It stands at p -> R p + t of its own coordinates; None for where they are."""
     friction: float | None = None
-    """Fraction of the sliding that is stopped; None for that of the solver."""
+    """Coulomb's coefficient; None for that of the solver."""
     spin_friction: float | None = None
     """Fraction of the rolling that is made to match; None for that of the solver."""
 
@@ -141,10 +141,10 @@ class Collider:
         """Check what all colliders have in common."""
         if self.motion is not None and not isinstance(self.motion, Motion) and not callable(self.motion):
             raise InputError(f"motion must be a Motion or a function, got {type(self.motion).__name__}")
-        for name in ("friction", "spin_friction"):
-            value = getattr(self, name)
-            if value is not None and not 0.0 <= _number(name, value) <= 1.0:
-                raise InputError(f"{name} must be a fraction from 0 to 1, got {value!r}")
+        if self.friction is not None and not 0.0 <= _number("friction", self.friction) < inf:
+            raise InputError(f"friction must be finite and not negative, got {self.friction!r}")
+        if self.spin_friction is not None and not 0.0 <= _number("spin_friction", self.spin_friction) <= 1.0:
+            raise InputError(f"spin_friction must be a fraction from 0 to 1, got {self.spin_friction!r}")
 
     def ready(self, count: int) -> "ReadyCollider":
         """What a solver of `count` particles works with."""

@@ -4,34 +4,57 @@ Equations 16 to 21 in terms of displacements within the substep instead of veloc
 held in place too, and does not creep by g h^2 each time.
 """
 
+import math
+
 import numpy as np
 
 from ..compute import kernel
 from .collider_kernels import carried
 from .ellipsoids import shape_matrix, support
-from .turning import times, turn, turned_by
+from .turning import inertia, times, turn, turned_by
 
 
 @kernel
-def _roll(i, nx, ny, nz, r, ux, uy, uz, share, F, M, P, E, twist):
-    """theta += r / |r|^2 x (u - theta x r) share, with r = r n: turn a particle with what it touches."""
-    tx, ty, tz = turned_by(E[i], F[i])
-    ux -= r * (ty * nz - tz * ny)
-    uy -= r * (tz * nx - tx * nz)
-    uz -= r * (tx * ny - ty * nx)
-    f = share / r
-    tx, ty, tz = f * (ny * uz - nz * uy), f * (nz * ux - nx * uz), f * (nx * uy - ny * ux)
-    turn(tx, ty, tz, E[i])
-    times(E[i], M[i], P[i])
-    twist[i, 0] += tx
-    twist[i, 1] += ty
-    twist[i, 2] += tz
+def _yield(i, rx, ry, rz, tx, ty, tz, mobility, inverse_mass, M, E, turned):
+    """How far the surface of particle i at r goes along the unit vector t for an impulse of 1 along it.
+
+    mobility + (r x t)^T J^-1 (r x t); J^-1 (r x t), by how much it turns, goes into `turned`. What does not
+    move, or carries no orientation, does not turn.
+    """
+    turned[0], turned[1], turned[2] = 0.0, 0.0, 0.0
+    a, b, c, d, e, f = inertia(E[i], M[i])
+    p, q, r = d * f - e * e, c * e - b * f, b * e - c * d
+    det = a * p + b * q + c * r
+    if inverse_mass[i] == 0.0 or det == 0.0:
+        return mobility
+    x, y, z = ry * tz - rz * ty, rz * tx - rx * tz, rx * ty - ry * tx
+    u, v, w = a * f - c * c, b * c - a * e, a * d - b * b
+    turned[0] = (p * x + q * y + r * z) / det
+    turned[1] = (q * x + u * y + v * z) / det
+    turned[2] = (r * x + v * y + w * z) / det
+    return mobility + x * turned[0] + y * turned[1] + z * turned[2]
 
 
 @kernel
-def rub(start, stop, slide, roll, before, now, pushed, normals, C, M, X, F, P, E, total, twist):
-    """Friction on a collider: equation 16, then 17 with r = -r n. `before` and `now` (12,) are its poses."""
-    G = np.empty(9)
+def _push(i, j, tx, ty, tz, mobility, turned, M, P, E):
+    """Move and turn particle i by an impulse j along t on its surface."""
+    P[i, 0] += mobility * j * tx
+    P[i, 1] += mobility * j * ty
+    P[i, 2] += mobility * j * tz
+    if turned[0] != 0.0 or turned[1] != 0.0 or turned[2] != 0.0:
+        turn(j * turned[0], j * turned[1], j * turned[2], E[i])
+        times(E[i], M[i], P[i])
+
+
+@kernel
+def rub(start, stop, mu, roll, before, now, pushed, normals, inverse_mass, alone, C, M, X, F, P, E):
+    """Friction on a collider, no more than `mu` times the push that keeps a particle out (Coulomb's law).
+
+    A particle that is `alone` takes an impulse at its surface that moves and turns it. One with neighbours,
+    which say how it is turned, moves as in equation 16, and then turns by the fraction `roll` of the slip
+    that is left as in 17, with the lever r = -r n. `before` and `now` (12,) are the poses of the collider.
+    """
+    G, turned = np.empty(9), np.empty(3)
     for i in range(start, stop):
         if not pushed[i] > 0.0:
             continue
@@ -42,80 +65,76 @@ def rub(start, stop, slide, roll, before, now, pushed, normals, C, M, X, F, P, E
         x, y, z = sx - (P[i, 0] - X[i, 0]), sy - (P[i, 1] - X[i, 1]), sz - (P[i, 2] - X[i, 2])
         away = x * nx + y * ny + z * nz
         x, y, z = x - away * nx, y - away * ny, z - away * nz
-        dx, dy, dz = slide * x, slide * y, slide * z
-        P[i, 0] += dx
-        P[i, 1] += dy
-        P[i, 2] += dz
-        total[i, 0] += dx
-        total[i, 1] += dy
-        total[i, 2] += dz
-        _roll(i, -nx, -ny, -nz, r, x - dx, y - dy, z - dz, roll, F, M, P, E, twist)
+        if not alone[i]:
+            slip = math.sqrt(x * x + y * y + z * z)
+            f = mu * pushed[i] / slip if slip > mu * pushed[i] else 1.0
+            P[i, 0] += f * x
+            P[i, 1] += f * y
+            P[i, 2] += f * z
+            x, y, z = (1.0 - f) * x, (1.0 - f) * y, (1.0 - f) * z
+        ax, ay, az = turned_by(E[i], F[i])
+        x, y, z = x + r * (ay * nz - az * ny), y + r * (az * nx - ax * nz), z + r * (ax * ny - ay * nx)
+        slip = math.sqrt(x * x + y * y + z * z)
+        if slip > 0.0:
+            x, y, z = x / slip, y / slip, z / slip
+            mobility = inverse_mass[i] if alone[i] else 0.0
+            ease = _yield(i, -r * nx, -r * ny, -r * nz, x, y, z, mobility, inverse_mass, M, E, turned)
+            if alone[i]:
+                j = min(slip / ease, mu * pushed[i] / inverse_mass[i])
+                _push(i, j, x, y, z, mobility, turned, M, P, E)
+            elif ease > 0.0:
+                _push(i, roll * slip / ease, x, y, z, 0.0, turned, M, P, E)
 
 
 @kernel
-def rub_pairs(
-    start,
-    stop,
-    base,
-    slide,
-    roll,
-    pairs,
-    touched,
-    normals,
-    inverse_mass,
-    piece_of,
-    C,
-    M,
-    X,
-    F,
-    P,
-    E,
-    total,
-    twist,
-):
-    """Friction between two particles, equations 18 to 21: both read first, means weighted by mass."""
-    G = np.empty(9)
+def rub_pairs(start, stop, base, mu, roll, pairs, touched, normals, inverse_mass, alone, C, M, X, F, P, E):
+    """The same between two particles (equations 18 to 21): both read first, shared by mass."""
+    G, turned_i, turned_j = np.empty(9), np.empty(3), np.empty(3)
     for k in range(base + start, base + stop):
         if not touched[k] > 0.0:
             continue
         i, j = pairs[k, 0], pairs[k, 1]
         nx, ny, nz = normals[k, 0], normals[k, 1], normals[k, 2]
-        u = inverse_mass[i] / (inverse_mass[i] + inverse_mass[j])
+        u, v = inverse_mass[i], inverse_mass[j]
+        both = alone[i] and alone[j]
         x = (P[j, 0] - X[j, 0]) - (P[i, 0] - X[i, 0])
         y = (P[j, 1] - X[j, 1]) - (P[i, 1] - X[i, 1])
         z = (P[j, 2] - X[j, 2]) - (P[i, 2] - X[i, 2])
         away = x * nx + y * ny + z * nz
         x, y, z = x - away * nx, y - away * ny, z - away * nz
-        f, g = slide * u, -slide * (1.0 - u)
-        P[i, 0] += f * x
-        P[i, 1] += f * y
-        P[i, 2] += f * z
-        P[j, 0] += g * x
-        P[j, 1] += g * y
-        P[j, 2] += g * z
-        if piece_of[i] != piece_of[j]:
-            total[i, 0] += f * x
-            total[i, 1] += f * y
-            total[i, 2] += f * z
-            total[j, 0] += g * x
-            total[j, 1] += g * y
-            total[j, 2] += g * z
-        # The slip that is left, and how the two surfaces move by turning.
-        x, y, z = (1.0 - slide) * x, (1.0 - slide) * y, (1.0 - slide) * z
+        if not both:
+            slip = math.sqrt(x * x + y * y + z * z)
+            slide = mu * touched[k] / slip if slip > mu * touched[k] else 1.0
+            f, g = slide * u / (u + v), -slide * v / (u + v)
+            P[i, 0] += f * x
+            P[i, 1] += f * y
+            P[i, 2] += f * z
+            P[j, 0] += g * x
+            P[j, 1] += g * y
+            P[j, 2] += g * z
+            x, y, z = (1.0 - slide) * x, (1.0 - slide) * y, (1.0 - slide) * z
+        # What turning adds to the slip of the surfaces, at r n from i and at -s n from j.
         shape_matrix(E[i], C[i], G)
         r = support(G, nx, ny, nz)
         shape_matrix(E[j], C[j], G)
         s = support(G, nx, ny, nz)
         ax, ay, az = turned_by(E[i], F[i])
         bx, by, bz = turned_by(E[j], F[j])
-        ax, ay, az = r * (ay * nz - az * ny), r * (az * nx - ax * nz), r * (ax * ny - ay * nx)
-        bx, by, bz = -s * (by * nz - bz * ny), -s * (bz * nx - bx * nz), -s * (bx * ny - by * nx)
-        # The mean surface displacement, seen from i and from j.
-        px, py, pz = ax + u * (x + bx - ax), ay + u * (y + by - ay), az + u * (z + bz - az)
-        if inverse_mass[i] > 0.0:
-            _roll(i, nx, ny, nz, r, px, py, pz, roll, F, M, P, E, twist)
-        if inverse_mass[j] > 0.0:
-            _roll(j, -nx, -ny, -nz, s, px - x, py - y, pz - z, roll, F, M, P, E, twist)
+        ax, ay, az = r * ax + s * bx, r * ay + s * by, r * az + s * bz
+        x, y, z = x - (ay * nz - az * ny), y - (az * nx - ax * nz), z - (ax * ny - ay * nx)
+        slip = math.sqrt(x * x + y * y + z * z)
+        if slip == 0.0:
+            continue
+        x, y, z = x / slip, y / slip, z / slip
+        push = mu * touched[k] / (u + v)
+        if not both:
+            u, v = 0.0, 0.0
+        ease = _yield(i, r * nx, r * ny, r * nz, x, y, z, u, inverse_mass, M, E, turned_i)
+        ease += _yield(j, -s * nx, -s * ny, -s * nz, x, y, z, v, inverse_mass, M, E, turned_j)
+        if ease > 0.0:
+            impulse = min(slip / ease, push) if both else roll * slip / ease
+            _push(i, impulse, x, y, z, u, turned_i, M, P, E)
+            _push(j, -impulse, x, y, z, v, turned_j, M, P, E)
 
 
 @kernel

@@ -32,6 +32,7 @@ def match(
     shares,
     turning,
     scales,
+    yields,
     stiffness,
     fixed,
     M,
@@ -40,18 +41,20 @@ def match(
 ):
     """Move the particles of each group towards their places in its best-fit rigid pose, x += s (g - x).
 
-    A = sum_i m_i (x_i - c) p_i^T + B_i,  Q = polar(A),  g_i = Q p_i + c, with p_i the offset from the
-    group's centre of mass at rest. The first `turning` particles of a group take Q for their rotation.
+    A = sum_i m_i (x_i - c) p_i^T + B_i,  Q = polar(A),  g_i = Q' p_i + c, with p_i the offset from the
+    group's centre of mass at rest. The first `turning` particles of a group take Q for their rotation. Q' is
+    Q without the torque that the orientations exert in A, see `_untorqued`.
     Blocks are made of batches, and the groups of a batch share no particle: their rotations are computed
     together.
     """
     scratch, work = np.empty(SCRATCH), (np.empty(1, np.int64), np.empty(BLOCK, np.int64))
-    A, Q, centres = np.zeros(9 * BLOCK), np.empty(9 * BLOCK), np.empty(3 * BLOCK)
+    A, own, Q, centres = np.zeros(9 * BLOCK), np.empty(9 * BLOCK), np.empty(9 * BLOCK), np.empty(3 * BLOCK)
+    goal = np.empty(9)
     for batch in range(blocks[base + start], blocks[base + stop]):
         for first in range(batches[batch], batches[batch + 1], BLOCK):
             count = min(BLOCK, batches[batch + 1] - first)
             for k in range(count):
-                _moments(first + k, k, starts, members, offsets, shares, scales, P, A, centres)
+                _moments(first + k, k, starts, members, offsets, shares, scales, P, A, own, centres)
             part_rotations(A, Q, scratch, LEAST_D, (count + PART - 1) // PART * PART)
             for k in range(count):
                 g = first + k
@@ -59,14 +62,15 @@ def match(
                     work[0][0] = k
                     before = E[members[starts[g]]].reshape(1, 9)
                     settle(0, 1, work[0], A.reshape(-1, 9), before, MIN_GAP, Q.reshape(-1, 9), work[1])
-                _pull(g, k, starts, members, offsets, stiffness[g], fixed, P, Q, centres)
+                _untorqued(g, k, yields, own, Q, goal)
+                _pull(g, k, starts, members, offsets, stiffness[g], fixed, P, goal, centres)
                 for e in range(starts[g], starts[g] + turning[g]):
                     if not fixed[members[e]]:
                         _take(members[e], k, Q, M, P, E)
 
 
 @kernel
-def _moments(g, k, starts, members, offsets, shares, scales, P, A, centres):
+def _moments(g, k, starts, members, offsets, shares, scales, P, A, own, centres):
     """The moment matrix of a group, divided by its size at rest; its centre seen from its first particle.
 
     The fourth number of an offset is 1: so the sum for the centre is one of four alike, a single vector
@@ -103,22 +107,64 @@ def _moments(g, k, starts, members, offsets, shares, scales, P, A, centres):
         b22 += P[i, 11]
     s, t = scales[g, 0], scales[g, 1]
     j = 9 * k
-    A[j], A[j + 1], A[j + 2] = s * a00 + t * b00, s * a01 + t * b01, s * a02 + t * b02
-    A[j + 3], A[j + 4], A[j + 5] = s * a10 + t * b10, s * a11 + t * b11, s * a12 + t * b12
-    A[j + 6], A[j + 7], A[j + 8] = s * a20 + t * b20, s * a21 + t * b21, s * a22 + t * b22
+    own[j], own[j + 1], own[j + 2] = t * b00, t * b01, t * b02
+    own[j + 3], own[j + 4], own[j + 5] = t * b10, t * b11, t * b12
+    own[j + 6], own[j + 7], own[j + 8] = t * b20, t * b21, t * b22
+    A[j], A[j + 1], A[j + 2] = s * a00 + own[j], s * a01 + own[j + 1], s * a02 + own[j + 2]
+    A[j + 3], A[j + 4], A[j + 5] = s * a10 + own[j + 3], s * a11 + own[j + 4], s * a12 + own[j + 5]
+    A[j + 6], A[j + 7], A[j + 8] = s * a20 + own[j + 6], s * a21 + own[j + 7], s * a22 + own[j + 8]
     centres[3 * k], centres[3 * k + 1], centres[3 * k + 2] = cx, cy, cz
 
 
 @kernel
-def _pull(g, k, starts, members, offsets, s, fixed, P, Q, centres):
-    """x += s (g - x), all seen from the group's first particle, that no digits be lost far away."""
-    o = members[starts[g]]
-    ox, oy, oz = P[o, 0], P[o, 1], P[o, 2]
-    cx, cy, cz = centres[3 * k], centres[3 * k + 1], centres[3 * k + 2]
+def _untorqued(g, k, yields, own, Q, goal):
+    """goal = exp([w]x) Q, the rotation towards which positions move.
+
+    A = A_x + B with the moments A_x of positions and B of orientations, and A Q^T is symmetric: if B Q^T is
+    not, then neither is A_x Q^T, and to move positions towards Q would turn them by a torque to which nothing
+    responds. One Newton step removes it: w = -Q H^-1 Q^T vee(B Q^T - Q B^T), H = tr(A) I - A at rest.
+    """
     j = 9 * k
     q00, q01, q02 = Q[j], Q[j + 1], Q[j + 2]
     q10, q11, q12 = Q[j + 3], Q[j + 4], Q[j + 5]
     q20, q21, q22 = Q[j + 6], Q[j + 7], Q[j + 8]
+    b00, b01, b02 = own[j], own[j + 1], own[j + 2]
+    b10, b11, b12 = own[j + 3], own[j + 4], own[j + 5]
+    b20, b21, b22 = own[j + 6], own[j + 7], own[j + 8]
+    x = (b10 * q20 + b11 * q21 + b12 * q22) - (b20 * q10 + b21 * q11 + b22 * q12)
+    y = (b20 * q00 + b21 * q01 + b22 * q02) - (b00 * q20 + b01 * q21 + b02 * q22)
+    z = (b00 * q10 + b01 * q11 + b02 * q12) - (b10 * q00 + b11 * q01 + b12 * q02)
+    u, v, w = q00 * x + q10 * y + q20 * z, q01 * x + q11 * y + q21 * z, q02 * x + q12 * y + q22 * z
+    x = yields[g, 0] * u + yields[g, 1] * v + yields[g, 2] * w
+    y = yields[g, 1] * u + yields[g, 3] * v + yields[g, 4] * w
+    z = yields[g, 2] * u + yields[g, 4] * v + yields[g, 5] * w
+    # Turned in the frame at rest, Q exp([r]x), and not by more than a step that is still small.
+    square = x * x + y * y + z * z
+    f = 1.0 if square < 0.25 else 0.5 / math.sqrt(square)
+    x, y, z = f * x, f * y, f * z
+    t = min(square, 0.25)
+    s = 1.0 - t * (1 / 6 - t * (1 / 120 - t * (1 / 5040)))
+    c = 0.5 - t * (1 / 24 - t * (1 / 720 - t * (1 / 40320)))
+    r00, r01, r02 = 1.0 - c * (y * y + z * z), c * x * y - s * z, c * x * z + s * y
+    r10, r11, r12 = c * x * y + s * z, 1.0 - c * (x * x + z * z), c * y * z - s * x
+    r20, r21, r22 = c * x * z - s * y, c * y * z + s * x, 1.0 - c * (x * x + y * y)
+    goal[0], goal[1] = q00 * r00 + q01 * r10 + q02 * r20, q00 * r01 + q01 * r11 + q02 * r21
+    goal[2] = q00 * r02 + q01 * r12 + q02 * r22
+    goal[3], goal[4] = q10 * r00 + q11 * r10 + q12 * r20, q10 * r01 + q11 * r11 + q12 * r21
+    goal[5] = q10 * r02 + q11 * r12 + q12 * r22
+    goal[6], goal[7] = q20 * r00 + q21 * r10 + q22 * r20, q20 * r01 + q21 * r11 + q22 * r21
+    goal[8] = q20 * r02 + q21 * r12 + q22 * r22
+
+
+@kernel
+def _pull(g, k, starts, members, offsets, s, fixed, P, goal, centres):
+    """x += s (g - x), all seen from the group's first particle, that no digits be lost far away."""
+    o = members[starts[g]]
+    ox, oy, oz = P[o, 0], P[o, 1], P[o, 2]
+    cx, cy, cz = centres[3 * k], centres[3 * k + 1], centres[3 * k + 2]
+    q00, q01, q02 = goal[0], goal[1], goal[2]
+    q10, q11, q12 = goal[3], goal[4], goal[5]
+    q20, q21, q22 = goal[6], goal[7], goal[8]
     for e in range(starts[g], starts[g + 1]):
         i = members[e]
         if fixed[i]:

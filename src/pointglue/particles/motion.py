@@ -8,9 +8,9 @@ from ..compute import kernel
 from .turning import inertia, inertia_times, times, turn, turned_by
 
 # Sums over a chunk of a piece, all about the place that the piece's first particle, its origin, had: wanted
-# angular momentum (3), angular momentum now (3), mass, mass times place (3), momentum (3), and the inertia
-# xx, xy, xz, yy, yz, zz.
-SUMS = 19
+# angular momentum (3), angular momentum now (3), mass, mass times place (3), momentum (3), the inertia
+# xx, xy, xz, yy, yz, zz, and how many particles touch something outside.
+SUMS = 20
 # Rigid motion of a piece: centre, velocity, spin, and the spin that is missing.
 RIGID = 12
 
@@ -35,7 +35,6 @@ def predict(
     P,
     E,
     total,
-    twist,
     sums,
 ):
     """x = X + h v, E = exp(h w) F (equations 10, 11) after v += `gained`; no way is longer than `farthest`.
@@ -66,7 +65,6 @@ def predict(
             for j in range(3):
                 P[i, j] = X[i, j] + h * V[i, j]
                 total[i, j] = 0.0
-                twist[i, j] = 0.0
             for j in range(9):
                 E[i, j] = F[i, j]
             turn(h * W[i, 0], h * W[i, 1], h * W[i, 2], E[i])
@@ -75,14 +73,11 @@ def predict(
 
 
 @kernel
-def finish(start, stop, h, chunks, origins, order, mass, fixed, M, X, F, total, twist, P, E, V0, V, W, sums):
-    """v = (x - X) / h and w = vector(E F^T) / h (equations 12 to 15), and the sums that `balance` needs.
-
-    Contacts add to the wanted angular momentum: by the displacements `total` and the turns `twist`.
-    """
+def finish(start, stop, h, chunks, origins, order, mass, fixed, M, X, F, total, P, E, V0, V, W, sums):
+    """v = (x - X) / h and w = vector(E F^T) / h (equations 12 to 15), and the sums that `balance` needs."""
     for c in range(start, stop):
         o = origins[c]
-        wx = wy = wz = lx = ly = lz = m = mx = my = mz = px = py = pz = 0.0
+        lx = ly = lz = m = mx = my = mz = px = py = pz = touched = 0.0
         ixx = ixy = ixz = iyy = iyz = izz = 0.0
         for k in range(chunks[c], chunks[c + 1]):
             i = order[k]
@@ -93,16 +88,9 @@ def finish(start, stop, h, chunks, origins, order, mass, fixed, M, X, F, total, 
                 W[i, j] /= h
             if fixed[i]:
                 continue
-            s, t = mass[i], mass[i] / h
-            x, y, z = X[i, 0] - X[o, 0], X[i, 1] - X[o, 1], X[i, 2] - X[o, 2]
-            wx += t * (y * total[i, 2] - z * total[i, 1])
-            wy += t * (z * total[i, 0] - x * total[i, 2])
-            wz += t * (x * total[i, 1] - y * total[i, 0])
-            if twist[i, 0] != 0.0 or twist[i, 1] != 0.0 or twist[i, 2] != 0.0:
-                u, v, w = inertia_times(E[i], M[i], twist[i, 0] / h, twist[i, 1] / h, twist[i, 2] / h)
-                wx += u
-                wy += v
-                wz += w
+            s = mass[i]
+            if total[i, 0] != 0.0 or total[i, 1] != 0.0 or total[i, 2] != 0.0:
+                touched += 1.0
             x, y, z = P[i, 0] - X[o, 0], P[i, 1] - X[o, 1], P[i, 2] - X[o, 2]
             a, b, d, e, f, g = inertia(E[i], M[i])
             lx += s * (y * V[i, 2] - z * V[i, 1]) + a * W[i, 0] + b * W[i, 1] + d * W[i, 2]
@@ -121,9 +109,7 @@ def finish(start, stop, h, chunks, origins, order, mass, fixed, M, X, F, total, 
             ixy += b - s * x * y
             ixz += d - s * x * z
             iyz += f - s * y * z
-        sums[c, 0] += wx
-        sums[c, 1] += wy
-        sums[c, 2] += wz
+        sums[c, 19] = touched
         sums[c, 3], sums[c, 4], sums[c, 5], sums[c, 6] = lx, ly, lz, m
         sums[c, 7], sums[c, 8], sums[c, 9], sums[c, 10], sums[c, 11], sums[c, 12] = mx, my, mz, px, py, pz
         sums[c, 13], sums[c, 14], sums[c, 15] = ixx, ixy, ixz
@@ -134,7 +120,8 @@ def finish(start, stop, h, chunks, origins, order, mass, fixed, M, X, F, total, 
 def balance(piece_chunks, origins, held, X, sums, rigid) -> None:
     """From the sums the rigid motion of each piece, and the spin that its own constraints took from it.
 
-    Matching straight paths to a turning shape loses angular momentum of the order of (w h)^2 a step.
+    Matching straight paths to a turning shape loses angular momentum of the order of (w h)^2 a step. What is
+    pinned or touches something gives and takes momentum there, and nothing is made up for.
     """
     J = np.empty(9)
     for piece in range(len(piece_chunks) - 1):
@@ -156,7 +143,7 @@ def balance(piece_chunks, origins, held, X, sums, rigid) -> None:
         )
         J[1], J[2], J[5] = s[14] + m * x * y, s[15] + m * x * z, s[17] + m * y * z
         J[3], J[6], J[7] = J[1], J[2], J[5]
-        now = 3 if held[piece] else 0  # pins take what momentum they like
+        now = 3 if held[piece] or s[19] > 0.0 else 0
         gx, gy, gz = _solve(J, s[now] - s[3], s[now + 1] - s[4], s[now + 2] - s[5])
         rx, ry, rz = _solve(
             J,

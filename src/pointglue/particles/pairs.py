@@ -108,11 +108,11 @@ class PairContacts:
             found = (self.touched, self.normals, total)
             self._each(contacts.separate, self.pairs, self.bounds, inverse_mass, piece_of, C, X, P, E, *found)
 
-    def rub(self, slide: float, roll: float, inverse_mass: Array, piece_of: Array, *arrays: Array) -> None:
-        """Friction between those that touched; `arrays` are C, M, X, F, P, E, total and twist."""
+    def rub(self, slide: float, roll: float, *arrays: Array) -> None:
+        """Friction between those that touched; `arrays` are inverse masses, alone, C, M, X, F, P, E."""
         if len(self.pairs):
             met = (self.pairs, self.touched, self.normals)
-            self._each(friction.rub_pairs, slide, roll, *met, inverse_mass, piece_of, *arrays)
+            self._each(friction.rub_pairs, slide, roll, *met, *arrays)
 
     def calm(self, bounce: float, inverse_mass: Array, V0: Array, V: Array, struck: Array) -> None:
         """Take from those that touched the speed that being pushed apart gave them."""

@@ -58,6 +58,7 @@ class Topology:
         components = body.components
         self.piece_of = components
         self.piece_order = np.argsort(components, kind="stable")
+        self.alone = np.bincount(components)[components] == 1
         self.pieces = np.concatenate([[0], np.cumsum(np.bincount(components))]).astype(np.int64)
         # Sums over a piece are sums over its chunks, which do not depend on who adds them up.
         cuts = [np.arange(a, b, CHUNK) for a, b in pairwise(self.pieces)]
@@ -123,6 +124,8 @@ class Schedule:
     """(groups,): how many members, the first ones, take the rotation of the group."""
     scales: Array
     """(groups, 2): mass / s and 1 / s, with s the trace of the moment matrix at rest."""
+    yields: Array
+    """(groups, 6): xx, xy, xz, yy, yz, zz of (tr(A) I - A)^-1, A the moment matrix at rest over s."""
     owner: NDArray[np.int64]
     """(groups,): the particle of an implicit group, -1 for an explicit one."""
     implicit: int
@@ -168,6 +171,11 @@ class Schedule:
         own = np.trace(moments, axis1=1, axis2=2)[members]
         trace = np.bincount(group, weight[members] * (arm**2).sum(1) + own, len(starts) - 1)
         trace[trace == 0.0] = 1.0  # a group of one particle without orientation
+        spread = weight[members, None, None] * arm[:, :, None] * arm[:, None, :] + moments[members]
+        A = np.stack([np.bincount(group, c, len(starts) - 1) for c in spread.reshape(-1, 9).T], axis=1)
+        H = np.eye(3) - (A / trace[:, None]).reshape(-1, 3, 3)
+        # A group of nothing but particles without orientation may leave a spin open.
+        yields = np.linalg.pinv(H, rcond=1e-9, hermitian=True).reshape(-1, 9)[:, [0, 1, 2, 4, 5, 8]]
         edges = body.edges[topology.edge_order]
         return cls(
             order=implicit.then(explicit, n),
@@ -177,6 +185,7 @@ class Schedule:
             shares=share,
             turning=turning,
             scales=np.stack([total / trace, 1 / trace], axis=1),
+            yields=np.ascontiguousarray(yields),
             owner=np.concatenate([implicit.sets, np.full(len(explicit.sets), -1)]),
             implicit=len(implicit.sets),
             moments=moments.reshape(n, 9),

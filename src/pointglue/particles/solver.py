@@ -51,11 +51,12 @@ class ParticleSolver:
     are done over all constraints in each. Stiffness and friction mean a fraction in 1/60 s; they are
     converted for the substep and do not depend on the number of iterations.
 
-    `contacts`: "all", only between different "bodies", or "none". `friction` and `spin_friction` are the
-    paper's s_lin and s_rot, for colliders that have none of their own and for pairs of particles. `bounce`
-    is the share of the approach speed that contact returns. `drag` (1/s) slows all motion, `damping` (1/s)
-    only motion within a body: it keeps both momenta. A group hit faster than its yield speed is let go
-    of for `plastic_steps` calls of step.
+    `contacts`: "all", only between different "bodies", or "none". `friction` is Coulomb's coefficient, and
+    `spin_friction` the fraction of rolling that particles with neighbours are made to match (the paper's
+    s_rot), for colliders that have none of their own and for pairs of particles. `bounce` is the share of
+    the approach speed that contact returns. `drag` (1/s) slows all motion, `damping` (1/s) only motion
+    within a body: it keeps both momenta. A group hit faster than its yield speed is let go of for
+    `plastic_steps` calls of step.
 
     A solver owns buffers: one thread at a time may step it.
     """
@@ -92,7 +93,7 @@ class ParticleSolver:
         self.gravity = as_reals("gravity", gravity).astype(np.float64)
         if self.gravity.shape != (3,) or not np.isfinite(self.gravity).all():
             raise InputError(f"gravity must be three finite numbers, got {gravity!r}")
-        self.friction = _number("friction", friction, 0.0, 1.0)
+        self.friction = _number("friction", friction, 0.0, inf)
         self.spin_friction = _number("spin_friction", spin_friction, 0.0, 1.0)
         self.bounce = _number("bounce", bounce, 0.0, 1.0)
         self.drag = _number("drag", drag, 0.0, inf)
@@ -122,7 +123,7 @@ class ParticleSolver:
     def _allocate(self, n: int) -> None:
         self._X, self._V, self._V0, self._W = (np.empty((n, 3)) for _ in range(4))
         self._F, self._E, self._P = np.empty((n, 9)), np.empty((n, 9)), np.empty((n, 12))
-        self._total, self._twist = np.empty((n, 3)), np.empty((n, 3))
+        self._total = np.empty((n, 3))
         self._struck, self._gained = np.empty(n), np.empty((n, 3))
         self._sums = np.empty((len(self._topology.chunks) - 1, motion.SUMS))
         self._rigid = np.empty((len(self._topology.pieces) - 1, motion.RIGID))
@@ -220,7 +221,7 @@ class ParticleSolver:
         chunks = (top.chunks, top.origins, top.piece_order)
         inertia = (self.body.mass, self._fixed, M)
         count = len(top.chunks) - 1
-        cleared = (self._total, self._twist, self._sums)
+        cleared = (self._total, self._sums)
         speed = (h, FARTHEST * self._extent)
         run(motion.predict, count, 4, *speed, *chunks, self._gained, *inertia, X, F, V, W, P, E, *cleared)
         self._follow_scripts(now, h)
@@ -236,8 +237,9 @@ class ParticleSolver:
             for ready, pushed, normals in zip(self._colliders, self._pushed, self._normals, strict=True):
                 ready.push_out(P, E, plan.shapes, self._fixed, pushed, normals, self._total)
         self._rub(h)
-        contacts = (self._total, self._twist)
-        run(motion.finish, count, 4, h, *chunks, *inertia, X, F, *contacts, P, E, self._V0, V, W, self._sums)
+        run(
+            motion.finish, count, 4, h, *chunks, *inertia, X, F, self._total, P, E, self._V0, V, W, self._sums
+        )
         motion.balance(top.piece_chunks, top.origins, plan.held, X, self._sums, self._rigid)
         kept = (exp(-self.damping * h), exp(-self.drag * h))
         run(motion.conserve, n, PARTICLES, *kept, top.piece_of, self._rigid, self._fixed, P, X, V, W)
@@ -262,7 +264,7 @@ class ParticleSolver:
         # On one thread there is nothing to wait for between layers.
         layers = order.layers if len(order.blocks) > 2 and thread_count() > 1 else order.layers[[0, -1]]
         shape = (plan.starts, plan.members, plan.offsets, plan.shares, plan.turning, plan.scales)
-        groups = (*shape, shapes, self._fixed, M, P, E)
+        groups = (*shape, plan.yields, shapes, self._fixed, M, P, E)
         for base, end in pairwise(layers):
             run(matching.match, end - base, 1, base, order.blocks, order.batches, *groups)
         if lengths.any():
@@ -283,17 +285,17 @@ class ParticleSolver:
     def _rub(self, h: float) -> None:
         """Friction of all contacts of this substep; what it moved into a collider comes out again."""
         n, plan = len(self.body), self._schedule
-        arrays = (plan.shapes, plan.moments, self._X, self._F, self._P, self._E, self._total, self._twist)
+        moved = (self._X, self._F, self._P, self._E)
+        arrays = (self._inverse_mass, self._topology.alone, plan.shapes, plan.moments, *moved)
         if self._pairs is not None:
-            slide, roll = _for_substep(self.friction, h), _for_substep(self.spin_friction, h)
-            self._pairs.rub(slide, roll, self._inverse_mass, self._topology.piece_of, *arrays)
+            self._pairs.rub(self.friction, _for_substep(self.spin_friction, h), *arrays)
         for ready, pushed, normals in zip(self._colliders, self._pushed, self._normals, strict=True):
             own = ready.collider
             ready.push_out(self._P, self._E, plan.shapes, self._fixed, pushed, normals, self._total)
-            slide = _for_substep(self.friction if own.friction is None else own.friction, h)
+            mu = self.friction if own.friction is None else own.friction
             roll = _for_substep(self.spin_friction if own.spin_friction is None else own.spin_friction, h)
             frames = (ready.frame_before, ready.frame_now)
-            run(friction.rub, n, PARTICLES, slide, roll, *frames, pushed, normals, *arrays)
+            run(friction.rub, n, PARTICLES, mu, roll, *frames, pushed, normals, *arrays)
 
     def _calm(self, h: float) -> None:
         """Take away the speed that contacts gave beyond what they return."""
