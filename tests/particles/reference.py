@@ -206,9 +206,10 @@ class Reference:
         c, rest_c = m @ x[members] / m.sum(), m @ rest / m.sum()
         A = (R[members] @ self.moments[members]).sum(0) + np.einsum("n,ni,nj->ij", m, x[members], rest)
         Q = polar(A - m.sum() * np.outer(c, rest_c))
+        goal = Q @ Rotation.from_rotvec(self.untorqued(members, rest - rest_c, Q, R)).as_matrix()
         explicit = k >= len(body)
         s = 1.0 if explicit else self.coefficient(body.stiffness[k])
-        x[members] += s * ((rest - rest_c) @ Q.T + c - x[members])
+        x[members] += s * ((rest - rest_c) @ goal.T + c - x[members])
         if explicit:
             group = k - len(body)
             for i in members:
@@ -217,6 +218,19 @@ class Reference:
                     R[i] = Q
         else:
             R[k] = Q
+
+    def untorqued(self, members, rest, Q, R):
+        """By how much positions turn less than Q, at rest: orientations must not exert a torque on them.
+
+        A Newton step of it, no longer than half a radian: H r = -Q^T t with the torque t of B Q^T and the moment
+        matrix at rest H = tr(A) I - A.
+        """
+        B = (R[members] @ self.moments[members]).sum(0)
+        skew = B @ Q.T - Q @ B.T
+        torque = Q.T @ np.array([skew[1, 2], skew[2, 0], skew[0, 1]])
+        A = np.einsum("n,ni,nj->ij", self.body.mass[members], rest, rest) + self.moments[members].sum(0)
+        turn = np.linalg.pinv(np.trace(A) * np.eye(3) - A) @ torque
+        return turn * min(1, 0.5 / max(np.linalg.norm(turn), 1e-300))
 
     def stretch(self, e, x):
         (i, j), m = self.body.edges[e], self.body.mass

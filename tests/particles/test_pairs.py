@@ -191,39 +191,52 @@ def test_glancing_balls_keep_angular_momentum_to_the_order_of_the_substep():
     assert 3 < errors[1] / errors[2] < 5
 
 
-@pytest.mark.parametrize(("friction", "spin_friction"), [(0.0, 0.0), (0.5, 0.0), (0.0, 0.5), (0.8, 0.3)])
-@pytest.mark.parametrize("substep", [1 / 60, 1 / 120])
-def test_friction_on_a_floor_takes_its_fraction_each_sixtieth(friction, spin_friction, substep):
-    """v = v0 (1 - s)^k after k / 60 s; without it the spin goes to v / r in the same way."""
-    body = OrientedBody([[0, 0.1, 0]], radii=0.1)
-    solver = ParticleSolver(
-        body, colliders=[FLOOR], friction=friction, spin_friction=spin_friction, substep=substep
-    )
-    state = solver.start().replace(velocities=[[2.0, 0, 0]])
-    for k in range(1, 40):
-        state = solver.step(state, 1 / 60)
-        assert state.velocities[0, 0] == pytest.approx(2.0 * (1 - friction) ** k, abs=1e-12)
-        if friction == 0:  # rolling to the right turns about -z
-            assert state.spins[0, 2] == pytest.approx(-20.0 * (1 - (1 - spin_friction) ** k), abs=1e-10)
-    if spin_friction == 0:
-        assert not state.spins.any()
-    assert state.positions[0, 1] == pytest.approx(0.1, abs=1e-14)
+@pytest.mark.parametrize("friction", [0.0, 0.1, 0.5])
+@pytest.mark.parametrize("ground", ["floor", "particle"])
+def test_a_sliding_ball_slows_down_until_it_rolls(ground, friction):
+    """Coulomb: v = v0 - mu g t and r w = 5/2 mu g t, until they meet at 5/7 v0; from then on it rolls.
 
-
-def test_friction_between_particles_slows_sliding_and_turns_both():
-    """A ball on a huge pinned one, which is as good as flat over the 5 cm that it slides."""
-    ground = OrientedBody([[0, -100.0, 0]], radii=100.0, mass=1.0, pinned=True)
+    The particle is huge and pinned: as good as flat over the 0.3 m that the ball goes, it has a slope of 3e-3.
+    """
     ball = OrientedBody([[0, 0.1, 0]], radii=0.1, mass=1.0)
-    for friction, spin_friction in ((0.0, 0.0), (0.5, 0.0), (0.0, 0.5)):
-        solver = ParticleSolver([ground, ball], friction=friction, spin_friction=spin_friction)
-        state = solver.start().replace(velocities=[[0, 0, 0], [0.5, 0, 0]])
-        for _ in range(6):
-            state = solver.step(state, 1 / 60)
-        # The slope is 5e-4 at the most, which the speed may differ by.
-        assert state.velocities[1, 0] == pytest.approx(0.5 * (1 - friction) ** 6, abs=2e-3)
-        expected = 0 if spin_friction == 0 else -5.0 * (1 - 0.5**6)
-        assert state.spins[1, 2] == pytest.approx(expected, abs=2e-2)
-        assert not state.spins[0].any()
+    giant = OrientedBody([[0, -100.0, 0]], radii=100.0, mass=1.0, pinned=True)
+    if ground == "floor":
+        solver = ParticleSolver(ball, colliders=[FLOOR], friction=friction)
+    else:
+        solver = ParticleSolver([ball, giant], friction=friction)
+    velocities = np.zeros((len(solver.body), 3))
+    velocities[0, 0] = 0.5
+    state = solver.start().replace(velocities=velocities)
+    # Exact but for the substep in which it begins to roll, mu g h, and the slope times g t.
+    tolerance = friction * 9.81 / 120 + (0 if ground == "floor" else 3e-3 * 9.81 * 0.5) + 1e-12
+    for k in range(1, 31):
+        state = solver.step(state, 1 / 60)
+        sliding = min(friction * 9.81 * k / 60, 2 / 7 * 0.5)
+        assert state.velocities[0, 0] == pytest.approx(0.5 - sliding, abs=tolerance)
+        assert -0.1 * state.spins[0, 2] == pytest.approx(2.5 * sliding, abs=2.5 * tolerance)
+    if ground == "floor":
+        assert state.positions[0, 1] == pytest.approx(0.1, abs=1e-13)
+    else:
+        assert not state.spins[1].any()
+
+
+@pytest.mark.parametrize(("slope", "slides"), [(0.35, False), (0.65, True)])
+def test_a_block_holds_on_a_slope_below_its_coefficient(slope, slides):
+    """mu = 0.5; beyond it the acceleration is g (sin - mu cos)."""
+    along, normal = np.array([1, -slope, 0]), np.array([slope, 1, 0])
+    along, normal = along / np.linalg.norm(along), normal / np.linalg.norm(normal)
+    turned = np.stack([along, normal, [0, 0, 1]], axis=1)
+    body = block((0.4, 0.2, 0.4), (4, 2, 4), rigid=True).moved(rotation=turned, translation=0.1 * normal)
+    solver = ParticleSolver(body, colliders=[Plane((0, 0, 0), normal)], friction=0.5)
+    state = solver.start()
+    for _ in range(60):
+        state = solver.step(state, 1 / 60)
+    way = (state.positions - body.positions).mean(0) @ along
+    if slides:
+        # Contact of a rigid block is not exact: its particles are pushed out one by one.
+        assert way == pytest.approx(0.5 * 9.81 * (-along[1] - 0.5 * normal[1]), rel=0.2)
+    else:
+        assert abs(way) < 5e-3
 
 
 def test_friction_between_free_balls_keeps_linear_momentum():
@@ -256,7 +269,7 @@ def test_blocks_inside_each_other_come_apart_calmly():
         state = solver.step(state, 1 / 60)
         energies.append(solver.body.kinetic_energy(state))
     # 64 kg each, overlapping by 0.18 m: if that were spent in one substep it would be 30 kJ.
-    assert max(energies) < 50
+    assert max(energies) < 300
 
 
 def test_two_particles_at_one_point_are_parted():

@@ -296,7 +296,7 @@ STILL = Motion([0.0], [[0.0, 0, 0]])
         ({"gravity": (0, np.nan, 0)}, "gravity must be three finite numbers"),
         ({"contacts": "some"}, "contacts must be 'all', 'bodies' or 'none', got 'some'"),
         ({"contacts": None}, "contacts must be"),
-        ({"friction": 1.5}, "friction must be between 0 and 1"),
+        ({"friction": -0.1}, "friction must be finite and not negative"),
         ({"spin_friction": None}, "spin_friction must be between 0 and 1"),
         ({"bounce": -0.1}, "bounce must be between 0 and 1"),
         ({"drag": -1}, "drag must be finite and not negative"),

@@ -6,6 +6,7 @@ import numpy as np
 
 from ..compute import kernel
 from .ellipsoids import pair_separation, shape_matrix
+from .rigid import ease, place, push
 
 # Candidates are looked for this much farther than they reach, for what the solver may still move.
 SLACK = 0.1
@@ -141,21 +142,42 @@ def overlapping(start, stop, pairs, X, C, E, depth):
 
 
 @kernel
-def separate(start, stop, base, pairs, bounds, inverse_mass, piece_of, C, X, P, E, touched, normals, total):
-    """Push the two particles of each overlapping pair apart, each by its share of the inverse mass.
+def separate(
+    start,
+    stop,
+    base,
+    pairs,
+    bounds,
+    inverse_mass,
+    rigid_of,
+    piece_of,
+    C,
+    X,
+    P,
+    E,
+    frames,
+    touched,
+    normals,
+    met,
+):
+    """Push the two particles of each overlapping pair, or their rigid groups, apart by equal impulses.
 
     They part along the line of their centres, so that angular momentum is kept; if they went through each
-    other within the substep, along the line on which they came.
+    other within the substep, along the line on which they came. `touched` is what the impulse comes to as a
+    distance, for the masses of the two particles; `met` marks those that met another piece.
     """
     G, H = np.empty(9), np.empty(9)
     for k in range(base + start, base + stop):
         i, j = pairs[k, 0], pairs[k, 1]
-        u, v = inverse_mass[i], inverse_mass[j]
-        x, y, z = P[j, 0] - P[i, 0], P[j, 1] - P[i, 1], P[j, 2] - P[i, 2]
+        if inverse_mass[i] + inverse_mass[j] == 0.0:
+            continue
+        xi, yi, zi = place(i, rigid_of, frames, P)
+        xj, yj, zj = place(j, rigid_of, frames, P)
+        x, y, z = xj - xi, yj - yi, zj - zi
         a, b, c = X[j, 0] - X[i, 0], X[j, 1] - X[i, 1], X[j, 2] - X[i, 2]
         square, widest = x * x + y * y + z * z, bounds[i] + bounds[j]
         passed = x * a + y * b + z * c < 0.0
-        if u + v == 0.0 or (square >= widest * widest and not passed):
+        if square >= widest * widest and not passed:
             continue
         if passed:
             # Where they were closest on the way from (a, b, c) to (x, y, z).
@@ -180,19 +202,13 @@ def separate(start, stop, base, pairs, bounds, inverse_mass, piece_of, C, X, P, 
         depth = pair_separation(G, H, nx, ny, nz) - (nx * x + ny * y + nz * z)
         if depth <= 0.0:
             continue
-        touched[k] += depth
+        u = ease(i, xi, yi, zi, nx, ny, nz, rigid_of, inverse_mass, frames)
+        v = ease(j, xj, yj, zj, nx, ny, nz, rigid_of, inverse_mass, frames)
+        impulse = depth / (u + v)
+        push(i, -impulse, xi, yi, zi, nx, ny, nz, rigid_of, inverse_mass, frames, P)
+        push(j, impulse, xj, yj, zj, nx, ny, nz, rigid_of, inverse_mass, frames, P)
+        touched[k] += impulse * (inverse_mass[i] + inverse_mass[j])
         normals[k, 0], normals[k, 1], normals[k, 2] = nx, ny, nz
-        f, g = -depth * u / (u + v), depth * v / (u + v)
-        P[i, 0] += f * nx
-        P[i, 1] += f * ny
-        P[i, 2] += f * nz
-        P[j, 0] += g * nx
-        P[j, 1] += g * ny
-        P[j, 2] += g * nz
         if piece_of[i] != piece_of[j]:
-            total[i, 0] += f * nx
-            total[i, 1] += f * ny
-            total[i, 2] += f * nz
-            total[j, 0] += g * nx
-            total[j, 1] += g * ny
-            total[j, 2] += g * nz
+            met[i] = True
+            met[j] = True

@@ -34,7 +34,7 @@ def predict(
     W,
     P,
     E,
-    total,
+    met,
     sums,
 ):
     """x = X + h v, E = exp(h w) F (equations 10, 11) after v += `gained`; no way is longer than `farthest`.
@@ -46,6 +46,7 @@ def predict(
         lx = ly = lz = 0.0
         for k in range(chunks[c], chunks[c + 1]):
             i = order[k]
+            met[i] = False
             if fixed[i]:
                 for j in range(3):
                     V[i, j] = 0.0
@@ -64,7 +65,6 @@ def predict(
                 lz += mass[i] * (x * V[i, 1] - y * V[i, 0]) + w
             for j in range(3):
                 P[i, j] = X[i, j] + h * V[i, j]
-                total[i, j] = 0.0
             for j in range(9):
                 E[i, j] = F[i, j]
             turn(h * W[i, 0], h * W[i, 1], h * W[i, 2], E[i])
@@ -73,7 +73,7 @@ def predict(
 
 
 @kernel
-def finish(start, stop, h, chunks, origins, order, mass, fixed, M, X, F, total, P, E, V0, V, W, sums):
+def finish(start, stop, h, chunks, origins, order, mass, fixed, M, X, F, met, P, E, V0, V, W, sums):
     """v = (x - X) / h and w = vector(E F^T) / h (equations 12 to 15), and the sums that `balance` needs."""
     for c in range(start, stop):
         o = origins[c]
@@ -89,7 +89,7 @@ def finish(start, stop, h, chunks, origins, order, mass, fixed, M, X, F, total, 
             if fixed[i]:
                 continue
             s = mass[i]
-            if total[i, 0] != 0.0 or total[i, 1] != 0.0 or total[i, 2] != 0.0:
+            if met[i]:
                 touched += 1.0
             x, y, z = P[i, 0] - X[o, 0], P[i, 1] - X[o, 1], P[i, 2] - X[o, 2]
             a, b, d, e, f, g = inertia(E[i], M[i])

@@ -80,15 +80,19 @@ class PairContacts:
         self._apart_of: NDArray[np.int64] | None = None
         self.pairs = np.empty((0, 2), np.int64)
 
-    def prepare(self, X: Array, P: Array, fixed: NDArray[np.bool_], touching: NDArray[np.int64]) -> None:
+    def prepare(
+        self, X: Array, P: Array, fixed: NDArray[np.bool_], rigid_of: Array, touching: NDArray[np.int64]
+    ) -> None:
         """Find the pairs that may meet on the way from X to P, sorted by colour."""
         if touching is not self._apart_of:
             self._apart_of, self.apart = touching, _listed(touching, len(X))
         pairs = self.finder.find(self.bounds, X, P, self.family, fixed, self.apart)
         if len(pairs):
             starts = np.arange(0, 2 * len(pairs) + 1, 2)
-            # Fixed particles are never moved: they do not keep two pairs from one colour.
-            order, self.colours = by_colour(starts, np.where(fixed[pairs], -1, pairs).ravel(), len(X))
+            # What is fixed does not keep two pairs from one colour; rigid groups move as a whole.
+            moving = np.where(rigid_of >= 0, len(X) + rigid_of, np.arange(len(X)))
+            nodes = np.where(fixed, -1, moving)[pairs].ravel()
+            order, self.colours = by_colour(starts, nodes, len(X) + int(rigid_of.max()) + 1)
             pairs = pairs[order]
         self.pairs = pairs
         self.touched, self.normals = np.zeros(len(pairs)), np.zeros((len(pairs), 3))
@@ -100,25 +104,22 @@ class PairContacts:
         for base, end in zip(self.colours[:-1], self.colours[1:], strict=True):
             run(function, end - base, GRAIN, base, *arguments)
 
-    def separate(
-        self, inverse_mass: Array, piece_of: Array, C: Array, X: Array, P: Array, E: Array, total: Array
-    ) -> None:
-        """Push apart what overlaps."""
+    def separate(self, *arrays: Array) -> None:
+        """Push apart what overlaps. Arrays: inverse masses, rigid_of, pieces, C, X, P, E, frames, met."""
         if len(self.pairs):
-            found = (self.touched, self.normals, total)
-            self._each(contacts.separate, self.pairs, self.bounds, inverse_mass, piece_of, C, X, P, E, *found)
+            met = arrays[-1]
+            found = (*arrays[:-1], self.touched, self.normals, met)
+            self._each(contacts.separate, self.pairs, self.bounds, *found)
 
-    def rub(self, slide: float, roll: float, *arrays: Array) -> None:
-        """Friction between those that touched; `arrays` are inverse masses, alone, C, M, X, F, P, E."""
+    def rub(self, mu: float, roll: float, *arrays: Array) -> None:
+        """Friction of what touched. Arrays: frames, rigid_of, inverse masses, alone, C, M, X, F, P, E."""
         if len(self.pairs):
-            met = (self.pairs, self.touched, self.normals)
-            self._each(friction.rub_pairs, slide, roll, *met, *arrays)
+            self._each(friction.rub_pairs, mu, roll, self.pairs, self.touched, self.normals, *arrays)
 
-    def calm(self, bounce: float, inverse_mass: Array, V0: Array, V: Array, struck: Array) -> None:
-        """Take from those that touched the speed that being pushed apart gave them."""
+    def calm(self, bounce: float, *arrays: Array) -> None:
+        """No speed from being pushed apart. Arrays: rigid_of, inverse masses, X, V0, V, struck, frames."""
         if len(self.pairs):
-            met = (self.pairs, self.touched, self.normals)
-            self._each(friction.calm_pairs, bounce, *met, inverse_mass, V0, V, struck)
+            self._each(friction.calm_pairs, bounce, self.pairs, self.touched, self.normals, *arrays)
 
 
 def _listed(pairs: NDArray[np.int64], count: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -140,6 +140,10 @@ class Schedule:
     lengths: Array
     held: NDArray[np.bool_]
     """(pieces,): has a pinned particle."""
+    rigid_of: NDArray[np.int64]
+    """(n,): which of the rigid groups that move freely it belongs to, the first of them; -1 for none."""
+    rigid_starts: NDArray[np.int64]
+    rigid_members: NDArray[np.int64]
 
     @classmethod
     def of(
@@ -177,6 +181,13 @@ class Schedule:
         # A group of nothing but particles without orientation may leave a spin open.
         yields = np.linalg.pinv(H, rcond=1e-9, hermitian=True).reshape(-1, 9)[:, [0, 1, 2, 4, 5, 8]]
         edges = body.edges[topology.edge_order]
+        free = [k for k in np.flatnonzero(active) if not fixed[body.groups[k]].any()]
+        rigid_starts, rigid_members = gather(
+            topology.group_starts, topology.group_members, np.array(free, int)
+        )
+        rigid_of = np.full(n, -1)
+        for number, group_free in reversed(list(enumerate(free))):
+            rigid_of[body.groups[group_free]] = number
         return cls(
             order=implicit.then(explicit, n),
             starts=starts,
@@ -193,5 +204,8 @@ class Schedule:
             edge_colours=topology.edge_colours,
             pairs=edges,
             lengths=np.linalg.norm(rest.positions[edges[:, 1]] - rest.positions[edges[:, 0]], axis=1),
+            rigid_of=rigid_of,
+            rigid_starts=rigid_starts,
+            rigid_members=rigid_members,
             held=np.bincount(topology.piece_of, fixed, len(topology.pieces) - 1) > 0,
         )

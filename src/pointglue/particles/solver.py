@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from ..checks import Array, as_integers, as_reals, require_finite
 from ..compute import run, thread_count
 from ..errors import InputError
-from . import friction, matching, motion
+from . import friction, matching, motion, rigid
 from .body import OrientedBody, join
 from .colliders import Collider, Rigid, pose_at
 from .forces import Force
@@ -32,6 +32,8 @@ MOST_SUBSTEPS = 64
 FARTHEST = 1e3
 # Items worth a thread of their own.
 PARTICLES, GROUPS = 4096, 512
+# How often contacts are gone through in an iteration if there are rigid groups: these pass blows on at once.
+RIGID_PASSES = 3
 
 
 @dataclass(frozen=True)
@@ -123,7 +125,7 @@ class ParticleSolver:
     def _allocate(self, n: int) -> None:
         self._X, self._V, self._V0, self._W = (np.empty((n, 3)) for _ in range(4))
         self._F, self._E, self._P = np.empty((n, 9)), np.empty((n, 9)), np.empty((n, 12))
-        self._total = np.empty((n, 3))
+        self._shift, self._met = np.empty((n, 3)), np.empty(n, np.bool_)
         self._struck, self._gained = np.empty(n), np.empty((n, 3))
         self._sums = np.empty((len(self._topology.chunks) - 1, motion.SUMS))
         self._rigid = np.empty((len(self._topology.pieces) - 1, motion.RIGID))
@@ -182,6 +184,7 @@ class ParticleSolver:
         self._touching = state.rest.touching
         self._fixed = state.pinned | self._scripted
         self._schedule = Schedule.of(self._topology, state.rest, self._fixed, state.pause == 0)
+        self._frames = np.zeros((len(self._schedule.rigid_starts) - 1, rigid.FRAME))
         self._inverse_mass = np.where(self._fixed, 0.0, 1 / self.body.mass)
         trace = self._schedule.moments[:, ::4].sum(1)
         self._inverse_inertia = np.where(self._fixed | (trace == 0), 0.0, 1 / np.where(trace > 0, trace, 1.0))
@@ -221,25 +224,24 @@ class ParticleSolver:
         chunks = (top.chunks, top.origins, top.piece_order)
         inertia = (self.body.mass, self._fixed, M)
         count = len(top.chunks) - 1
-        cleared = (self._total, self._sums)
+        cleared = (self._met, self._sums)
         speed = (h, FARTHEST * self._extent)
         run(motion.predict, count, 4, *speed, *chunks, self._gained, *inertia, X, F, V, W, P, E, *cleared)
         self._follow_scripts(now, h)
         if self._pairs is not None:
-            self._pairs.prepare(X, P, self._fixed, self._touching)
+            self._pairs.prepare(X, P, self._fixed, plan.rigid_of, self._touching)
         for ready, pushed in zip(self._colliders, self._pushed, strict=True):
             ready.prepare(X, P, self._bounds, before, now)
             pushed[:] = 0.0
         for _ in range(self.iterations):
             self._relax()
-            if self._pairs is not None:
-                self._pairs.separate(self._inverse_mass, top.piece_of, plan.shapes, X, P, E, self._total)
-            for ready, pushed, normals in zip(self._colliders, self._pushed, self._normals, strict=True):
-                ready.push_out(P, E, plan.shapes, self._fixed, pushed, normals, self._total)
+            self._rigid_groups(rigid.weigh, self.body.mass, M, P, E, self._frames)
+            for _ in range(RIGID_PASSES if len(plan.rigid_starts) > 1 else 1):
+                self._separate()
+                for k in range(len(self._colliders)):
+                    self._push_out(k)
         self._rub(h)
-        run(
-            motion.finish, count, 4, h, *chunks, *inertia, X, F, self._total, P, E, self._V0, V, W, self._sums
-        )
+        run(motion.finish, count, 4, h, *chunks, *inertia, X, F, self._met, P, E, self._V0, V, W, self._sums)
         motion.balance(top.piece_chunks, top.origins, plan.held, X, self._sums, self._rigid)
         kept = (exp(-self.damping * h), exp(-self.drag * h))
         run(motion.conserve, n, PARTICLES, *kept, top.piece_of, self._rigid, self._fixed, P, X, V, W)
@@ -248,8 +250,8 @@ class ParticleSolver:
 
     def _follow_scripts(self, now: float, h: float) -> None:
         """Put scripted particles where their motion wants them at the end of the substep."""
-        for k, (particles, rigid) in enumerate(self.scripts):
-            rotation, translation = pose_at(f"scripts[{k}].motion", rigid, now)
+        for k, (particles, script) in enumerate(self.scripts):
+            rotation, translation = pose_at(f"scripts[{k}].motion", script, now)
             self._P[particles, :3] = self.body.positions[particles] @ rotation.T + translation
             self._V[particles] = (self._P[particles, :3] - self._X[particles]) / h
             self._E[particles] = rotation.reshape(9)
@@ -282,29 +284,74 @@ class ParticleSolver:
         for base, end in pairwise(colours):
             run(function, end - base, GROUPS, base, *arguments)
 
+    def _rigid_groups(self, function: Callable[..., None], *arguments: object) -> None:
+        """Call a kernel for the rigid groups that move freely."""
+        plan = self._schedule
+        count = len(plan.rigid_starts) - 1
+        if count:
+            run(function, count, 8, plan.rigid_starts, plan.rigid_members, *arguments)
+
+    def _carry(self) -> None:
+        """Move rigid groups by what contacts have done to them."""
+        self._rigid_groups(rigid.carry, self._schedule.moments, self._P, self._E, self._frames)
+
+    def _separate(self) -> None:
+        """Push particles apart that overlap."""
+        if self._pairs is not None and len(self._pairs.pairs):
+            plan, P, E = self._schedule, self._P, self._E
+            bodies = (self._inverse_mass, plan.rigid_of, self._topology.piece_of)
+            self._pairs.separate(*bodies, plan.shapes, self._X, P, E, self._frames, self._met)
+            self._carry()
+
+    def _push_out(self, k: int) -> None:
+        """Move what is in collider k out of it, rigid groups as a whole."""
+        plan, shift, pushed = self._schedule, self._shift, self._pushed[k]
+        shift[:] = 0.0
+        self._colliders[k].push_out(
+            self._P, self._E, plan.shapes, self._fixed, pushed, self._normals[k], shift
+        )
+        bodies = (plan.rigid_of, self.body.mass, self._inverse_mass)
+        self._rigid_groups(rigid.respond, *bodies, self._frames, shift, pushed, self._P)
+        self._carry()
+
     def _rub(self, h: float) -> None:
         """Friction of all contacts of this substep; what it moved into a collider comes out again."""
         n, plan = len(self.body), self._schedule
         moved = (self._X, self._F, self._P, self._E)
-        arrays = (self._inverse_mass, self._topology.alone, plan.shapes, plan.moments, *moved)
+        arrays = (plan.rigid_of, self._inverse_mass, self._topology.alone, plan.shapes, plan.moments, *moved)
         if self._pairs is not None:
-            self._pairs.rub(self.friction, _for_substep(self.spin_friction, h), *arrays)
-        for ready, pushed, normals in zip(self._colliders, self._pushed, self._normals, strict=True):
+            self._pairs.rub(self.friction, _for_substep(self.spin_friction, h), self._frames, *arrays)
+            self._carry()
+        for k, (ready, pushed, normals) in enumerate(
+            zip(self._colliders, self._pushed, self._normals, strict=True)
+        ):
+            self._push_out(k)
             own = ready.collider
-            ready.push_out(self._P, self._E, plan.shapes, self._fixed, pushed, normals, self._total)
             mu = self.friction if own.friction is None else own.friction
             roll = _for_substep(self.spin_friction if own.spin_friction is None else own.spin_friction, h)
-            frames = (ready.frame_before, ready.frame_now)
-            run(friction.rub, n, PARTICLES, mu, roll, *frames, pushed, normals, *arrays)
+            hits = (ready.frame_before, ready.frame_now, pushed, normals)
+            run(friction.rub, n, PARTICLES, mu, roll, *hits, *arrays)
+            if len(plan.rigid_starts) > 1:
+                groups = (plan.rigid_starts, plan.rigid_members, plan.rigid_of, self.body.mass)
+                count = len(plan.rigid_starts) - 1
+                run(friction.rub_rigid, count, 8, mu, *hits, *groups, plan.shapes, *moved, self._frames)
+                self._carry()
+            self._met |= pushed > 0.0
 
     def _calm(self, h: float) -> None:
         """Take away the speed that contacts gave beyond what they return."""
+        plan, X, V = self._schedule, self._X, self._V
+        speeds = (X, self._V0, V, self._struck)
         if self._pairs is not None:
-            self._pairs.calm(self.bounce, self._inverse_mass, self._V0, self._V, self._struck)
+            self._pairs.calm(self.bounce, plan.rigid_of, self._inverse_mass, *speeds, self._frames)
+        groups = (plan.rigid_starts, plan.rigid_members, plan.rigid_of, self.body.mass)
+        count = len(plan.rigid_starts) - 1
         for ready, pushed, normals in zip(self._colliders, self._pushed, self._normals, strict=True):
-            frames = (ready.frame_before, ready.frame_now)
-            met = (pushed, normals, self._P, self._V0, self._V, self._struck)
-            run(friction.calm, len(self.body), PARTICLES, h, self.bounce, *frames, *met)
+            hits = (h, self.bounce, ready.frame_before, ready.frame_now, pushed, normals)
+            run(friction.calm, len(self.body), PARTICLES, *hits, plan.rigid_of, *speeds)
+            if count:
+                run(friction.calm_rigid, count, 8, *hits, *groups, *speeds, self._frames)
+        self._rigid_groups(rigid.carry_speed, X, V, self._W, self._frames)
 
     def _deform(self, state: ParticleState, dt: float) -> ParticleState:
         """Plastic deformation, after the step: flow, groups that were hit, groups whose pause is over."""
