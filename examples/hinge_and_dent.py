@@ -35,18 +35,14 @@ def swing():
 
 
 def shoot():
-    """Solver and states of the wall and the ball, for two seconds.
-
-    That a group is hit is seen at the end of a step, so the steps are short: in a long one the ball is
-    stopped before the wall gives way.
-    """
+    """Solver and states of the wall and the ball, for two seconds."""
     wall = particles.block((1.1, 0.77, 0.66), (10, 7, 6), rigid=True, yield_speed=3.0, stiffness=0.5)
     ball = particles.OrientedBody([[0.0, 0.45, 1.05]], radii=0.17, mass=60.0)
     solver = particles.ParticleSolver(
         [wall.moved(translation=[0.0, 0.385, 0.0]), ball],
         iterations=4,
         substep=STEP,
-        plastic_steps=10,
+        plastic_time=10 * STEP,
         colliders=[particles.Plane([0, 0, 0], [0, 1, 0])],
     )
     shot = solver.start().pushed(solver.body.mass, [len(wall)], ball.mass[0] * SHOT)

@@ -196,7 +196,7 @@ def test_glancing_balls_keep_angular_momentum_to_the_order_of_the_substep():
 def test_a_sliding_ball_slows_down_until_it_rolls(ground, friction):
     """Coulomb: v = v0 - mu g t and r w = 5/2 mu g t, until they meet at 5/7 v0; from then on it rolls.
 
-    The particle is huge and pinned: as good as flat over the 0.3 m that the ball goes, it has a slope of 3e-3.
+    The particle is huge and pinned: as good as flat over the 0.3 m that the ball goes, a slope of 3e-3.
     """
     ball = OrientedBody([[0, 0.1, 0]], radii=0.1, mass=1.0)
     giant = OrientedBody([[0, -100.0, 0]], radii=100.0, mass=1.0, pinned=True)

@@ -88,7 +88,7 @@ TORQUE = "explicit groups leave out the torque of orientations that do turn with
 
 
 def collision(options, substep):
-    """Two crossed bars that hit each other at 2 m/s without friction: momenta before and after, and a mass."""
+    """Two crossed bars that hit each other at 2 m/s without friction: momenta before and after, a mass."""
     one = block((0.6, 0.2, 0.2), (6, 2, 2), **options)
     other = block((0.2, 0.2, 0.6), (2, 2, 6), **options).moved(translation=(0.2, 0.35, 0.01))
     free = {"gravity": (0, 0, 0), "friction": 0.0, "spin_friction": 0.0}

@@ -184,7 +184,7 @@ class OrientedBody:
             spins=np.zeros((n, 3)),
             pinned=self.pinned,
             rest=rest,
-            pause=np.zeros(len(self.groups), np.int64),
+            pause=np.zeros(len(self.groups)),
         )
 
     def moved(

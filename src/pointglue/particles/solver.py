@@ -58,7 +58,7 @@ class ParticleSolver:
     s_rot), for colliders that have none of their own and for pairs of particles. `bounce` is the share of
     the approach speed that contact returns. `drag` (1/s) slows all motion, `damping` (1/s) only motion
     within a body: it keeps both momenta. A group hit faster than its yield speed is let go of for
-    `plastic_steps` calls of step.
+    `plastic_time` (s).
 
     A solver owns buffers: one thread at a time may step it.
     """
@@ -79,7 +79,7 @@ class ParticleSolver:
         bounce: float = 0.0,
         drag: float = 0.0,
         damping: float = 0.0,
-        plastic_steps: int = 5,
+        plastic_time: float = 5 / 60,
     ) -> None:
         listed = [bodies] if isinstance(bodies, OrientedBody) else list(bodies)
         for k, body in enumerate(listed):
@@ -90,7 +90,7 @@ class ParticleSolver:
         self.parts = tuple(slice(int(a), int(b)) for a, b in pairwise(ends))
         """Where the particles of each body are."""
         self.iterations = _whole("iterations", iterations)
-        self.plastic_steps = _whole("plastic_steps", plastic_steps)
+        self.plastic_time = _number("plastic_time", plastic_time, 0.0, inf, positive=True)
         self.substep = _number("substep", substep, 0.0, inf, positive=True)
         self.gravity = as_reals("gravity", gravity).astype(np.float64)
         if self.gravity.shape != (3,) or not np.isfinite(self.gravity).all():
@@ -118,7 +118,7 @@ class ParticleSolver:
         self._extent = float(np.ptp(self.body.positions, axis=0).max() + 2 * self._bounds.max())
         self._creeps = bool((np.isfinite(self.body.yield_strain) & (self.body.creep > 0)).any())
         self._dents = np.flatnonzero(np.isfinite(self.body.yield_speed))
-        self._loaded: ParticleState | None = None  # the state that the schedule was made for
+        self._planned: ParticleState | None = None  # the state that the schedule was made for
         self._coefficients_at = 0.0
         self._allocate(n)
 
@@ -143,30 +143,6 @@ class ParticleSolver:
     def step(self, state: ParticleState, dt: float) -> ParticleState:
         """The state `dt` seconds later."""
         dt = _number("dt", dt, 0.0, inf, positive=True)
-        self._load(state)
-        count = min(MOST_SUBSTEPS, max(1, ceil(dt / self.substep * (1 - 1e-9))))
-        h = dt / count
-        self._gained[:] = h * self.gravity
-        if self.forces:
-            self._gained += h * self._applied(state, dt) / self.body.mass[:, None]
-        self._struck[:] = 0.0
-        if self._coefficients_at != h:
-            self._coefficients_at, self._coefficients = h, self._converted(h)
-        for k in range(count):
-            self._advance(state.time + k * h, state.time + (k + 1) * h, h)
-        n = len(self.body)
-        after = replace(
-            state,
-            time=state.time + dt,
-            positions=self._X.copy(),
-            rotations=self._F.reshape(n, 3, 3).copy(),
-            velocities=self._V.copy(),
-            spins=self._W.copy(),
-        )
-        return self._deform(after, dt)
-
-    def _load(self, state: ParticleState) -> None:
-        """Take the state into the buffers; the schedule is kept while rest pose, pins and groups stay."""
         if len(state) != len(self.body):
             raise InputError(
                 f"state has {len(state)} particles, but the solver's bodies have {len(self.body)}"
@@ -174,13 +150,41 @@ class ParticleSolver:
         for name in ("positions", "rotations", "velocities", "spins"):
             if not np.isfinite(getattr(state, name)).all():
                 require_finite(f"state.{name}", getattr(state, name))
+        self._take(state)
+        self._plan(state)
+        count = min(MOST_SUBSTEPS, max(1, ceil(dt / self.substep * (1 - 1e-9))))
+        h, time = dt / count, state.time
+        self._gained[:] = h * self.gravity
+        if self.forces:
+            self._gained += h * self._applied(state, dt) / self.body.mass[:, None]
+        for k in range(count):
+            state = self._substep(state, time + k * h, time + (k + 1) * h, h)
+        state = self._taken(state, time + dt)
+        return creep(self.body, state, self._topology, self._schedule, dt) if self._creeps else state
+
+    def _take(self, state: ParticleState) -> None:
+        """Copy the state into the buffers."""
         self._X[:], self._F[:] = state.positions, state.rotations.reshape(-1, 9)
         self._V[:], self._W[:] = state.velocities, state.spins
-        seen = self._loaded
+
+    def _taken(self, state: ParticleState, time: float) -> ParticleState:
+        """The state with what is in the buffers now."""
+        return replace(
+            state,
+            time=time,
+            positions=self._X.copy(),
+            rotations=self._F.reshape(-1, 3, 3).copy(),
+            velocities=self._V.copy(),
+            spins=self._W.copy(),
+        )
+
+    def _plan(self, state: ParticleState) -> None:
+        """Make the schedule, unless rest pose, pins and groups are those that it was made for."""
+        seen = self._planned
         same = seen is not None and seen.rest is state.rest and seen.pinned is state.pinned
         if seen is not None and same and ((seen.pause > 0) == (state.pause > 0)).all():
             return
-        self._loaded, self._coefficients_at = state, 0.0
+        self._planned, self._coefficients_at = state, 0.0
         self._touching = state.rest.touching
         self._fixed = state.pinned | self._scripted
         self._schedule = Schedule.of(self._topology, state.rest, self._fixed, state.pause == 0)
@@ -188,6 +192,40 @@ class ParticleSolver:
         self._inverse_mass = np.where(self._fixed, 0.0, 1 / self.body.mass)
         trace = self._schedule.moments[:, ::4].sum(1)
         self._inverse_inertia = np.where(self._fixed | (trace == 0), 0.0, 1 / np.where(trace > 0, trace, 1.0))
+
+    def _substep(self, state: ParticleState, before: float, now: float, h: float) -> ParticleState:
+        """Advance the buffers; the state that comes back has the rest pose and the pauses from then on.
+
+        A rigid group that turns out to have been hit too hard is let go of and the substep done again, so
+        that what hit it goes on, whenever the blow falls.
+        """
+        if not len(self._dents):
+            self._advance(before, now, h)
+            return state
+        body, buffers = self.body, (self._X, self._F, self._V, self._W)
+        saved = [buffer.copy() for buffer in buffers]
+        self._struck[:] = 0.0
+        self._advance(before, now, h)
+        whole = [k for k in self._dents if state.pause[k] == 0]
+        hit = [k for k in whole if self._struck[body.groups[k]].max() > body.yield_speed[k]]
+        if hit:
+            pause = state.pause.copy()
+            pause[hit] = self.plastic_time
+            state = replace(state, pause=pause)
+            self._plan(state)
+            self._X[:], self._F[:], self._V[:], self._W[:] = saved
+            self._advance(before, now, h)
+        if (state.pause > 0).any():
+            pause = np.where(state.pause > h * (1 + 1e-9), state.pause - h, 0.0)
+            over = np.flatnonzero((state.pause > 0) & (pause == 0))
+            state = replace(state, pause=pause)
+            if len(over):
+                state = self._taken(state, now)
+                for k in over:
+                    state = absorb(body, state, body.groups[k])
+                self._take(state)
+            self._plan(state)
+        return state
 
     def _applied(self, state: ParticleState, dt: float) -> Array:
         """The sum of all forces, N."""
@@ -212,13 +250,18 @@ class ParticleSolver:
             in_substep = s * ratio / (s * ratio + (1 - s))
             return np.asarray(1 - (1 - in_substep) ** (1 / self.iterations))
 
+        # Edge by edge a full correction would leave all of the twist on every second edge.
+        torsion = np.minimum(converted(self.body.torsion[self._topology.edge_order]), 0.5)
+
         owner = self._schedule.owner
         shapes = np.where(owner >= 0, converted(self.body.stiffness)[owner], 1.0)
         order = self._topology.edge_order
-        return shapes, converted(self.body.stretch[order]), converted(self.body.torsion[order])
+        return shapes, converted(self.body.stretch[order]), torsion
 
     def _advance(self, before: float, now: float, h: float) -> None:
         """One substep."""
+        if self._coefficients_at != h:
+            self._coefficients_at, self._coefficients = h, self._converted(h)
         n, top, plan = len(self.body), self._topology, self._schedule
         X, F, V, W, P, E, M = self._X, self._F, self._V, self._W, self._P, self._E, plan.moments
         chunks = (top.chunks, top.origins, top.piece_order)
@@ -352,20 +395,6 @@ class ParticleSolver:
             if count:
                 run(friction.calm_rigid, count, 8, *hits, *groups, *speeds, self._frames)
         self._rigid_groups(rigid.carry_speed, X, V, self._W, self._frames)
-
-    def _deform(self, state: ParticleState, dt: float) -> ParticleState:
-        """Plastic deformation, after the step: flow, groups that were hit, groups whose pause is over."""
-        body, pause = self.body, state.pause.copy()
-        if self._creeps:
-            state = creep(body, state, self._topology, self._schedule, dt)
-        for k in self._dents:
-            if pause[k] > 0:
-                pause[k] -= 1
-                if pause[k] == 0:
-                    state = absorb(body, state, body.groups[k])
-            elif self._struck[body.groups[k]].max() > body.yield_speed[k]:
-                pause[k] = self.plastic_steps
-        return replace(state, pause=pause)
 
 
 def _for_substep(fraction: float, h: float) -> float:

@@ -42,8 +42,8 @@ class ParticleState:
     pinned: NDArray[np.bool_]
     """(n,): held where they are."""
     rest: RestPose
-    pause: NDArray[np.int64]
-    """(groups,): steps for which a rigid group is still let go of, to deform plastically."""
+    pause: Array
+    """(groups,), s: how long a rigid group is still let go of, to deform plastically."""
 
     def __len__(self) -> int:
         return len(self.positions)
