@@ -126,8 +126,8 @@ def polar(A):
 class Reference:
     """One body in flight, without contacts and pins, a substep of length h at a time."""
 
-    # Whether particles that take the rotation of their group, and so do answer, exert a torque on positions. They
-    # should: see the tests of precession and of the hinge.
+    # Whether particles that take the rotation of their group, and so do answer, exert a torque on positions.
+    # They should: see the tests of precession and of the hinge.
     ANSWERS = False
 
     def __init__(self, body, h, iterations=2, gravity=(0.0, 0.0, 0.0)):
@@ -224,8 +224,8 @@ class Reference:
     def untorqued(self, members, silent, Q, R):
         """By how much positions turn less than Q: orientations of `silent` particles exert no torque on them.
 
-        A Newton step, no longer than half a radian: H r = -Q^T t with the torque t of B Q^T, and H = tr(A) I - A
-        for the moment matrix A at rest.
+        A Newton step, no longer than half a radian: H r = -Q^T t with the torque t of B Q^T, and
+        H = tr(A) I - A for the moment matrix A at rest.
         """
         B = (R[silent] @ self.moments[silent]).sum(0)
         skew = B @ Q.T - Q @ B.T
@@ -248,7 +248,7 @@ class Reference:
     def untwist(self, e, R):
         """22 and 23 at once, on rotations from rest, in proportion to the inverse inertias."""
         i, j = self.body.edges[e]
-        s = self.coefficient(self.body.torsion[e])
+        s = min(self.coefficient(self.body.torsion[e]), 0.5)  # or the twist would stay on every second edge
         weight = [1 / np.trace(self.moments[k]) if self.oriented[k] else 0.0 for k in (i, j)]
         way = Rotation.from_matrix(R[j] @ R[i].T).as_rotvec()
         share = weight[0] / sum(weight)

@@ -48,8 +48,8 @@ def match(
     together.
     """
     scratch, work = np.empty(SCRATCH), (np.empty(1, np.int64), np.empty(BLOCK, np.int64))
-    A, own, Q, centres = np.zeros(9 * BLOCK), np.empty(9 * BLOCK), np.empty(9 * BLOCK), np.empty(3 * BLOCK)
-    goal = np.empty(9)
+    A, own, centres = np.zeros(9 * BLOCK), np.empty(9 * BLOCK), np.empty(3 * BLOCK)
+    Q, goals = np.empty(9 * BLOCK), np.empty(9 * BLOCK)
     for batch in range(blocks[base + start], blocks[base + stop]):
         for first in range(batches[batch], batches[batch + 1], BLOCK):
             count = min(BLOCK, batches[batch + 1] - first)
@@ -57,13 +57,14 @@ def match(
                 _moments(first + k, k, starts, members, offsets, shares, scales, P, A, own, centres)
             part_rotations(A, Q, scratch, LEAST_D, (count + PART - 1) // PART * PART)
             for k in range(count):
-                g = first + k
                 if block_failed(scratch, k):
                     work[0][0] = k
-                    before = E[members[starts[g]]].reshape(1, 9)
+                    before = E[members[starts[first + k]]].reshape(1, 9)
                     settle(0, 1, work[0], A.reshape(-1, 9), before, MIN_GAP, Q.reshape(-1, 9), work[1])
-                _untorqued(g, k, yields, own, Q, goal)
-                _pull(g, k, starts, members, offsets, stiffness[g], fixed, P, goal, centres)
+            _untorqued(count, yields[6 * first :], own, Q, goals)
+            for k in range(count):
+                g = first + k
+                _pull(g, k, starts, members, offsets, stiffness[g], fixed, P, goals, centres)
                 for e in range(starts[g], starts[g] + turning[g]):
                     if not fixed[members[e]]:
                         _take(members[e], k, Q, M, P, E)
@@ -117,54 +118,56 @@ def _moments(g, k, starts, members, offsets, shares, scales, P, A, own, centres)
 
 
 @kernel
-def _untorqued(g, k, yields, own, Q, goal):
-    """goal = exp([w]x) Q, the rotation towards which positions move.
+def _untorqued(count, yields, own, Q, goals):
+    """goal = exp([w]x) Q, the rotation towards which positions move, for `count` groups at once.
 
     A = A_x + B with the moments A_x of positions and B of orientations, and A Q^T is symmetric: if B Q^T is
     not, then neither is A_x Q^T, and to move positions towards Q would turn them by a torque to which nothing
     responds. One Newton step removes it: w = -Q H^-1 Q^T vee(B Q^T - Q B^T), H = tr(A) I - A at rest.
     """
-    j = 9 * k
-    q00, q01, q02 = Q[j], Q[j + 1], Q[j + 2]
-    q10, q11, q12 = Q[j + 3], Q[j + 4], Q[j + 5]
-    q20, q21, q22 = Q[j + 6], Q[j + 7], Q[j + 8]
-    b00, b01, b02 = own[j], own[j + 1], own[j + 2]
-    b10, b11, b12 = own[j + 3], own[j + 4], own[j + 5]
-    b20, b21, b22 = own[j + 6], own[j + 7], own[j + 8]
-    x = (b10 * q20 + b11 * q21 + b12 * q22) - (b20 * q10 + b21 * q11 + b22 * q12)
-    y = (b20 * q00 + b21 * q01 + b22 * q02) - (b00 * q20 + b01 * q21 + b02 * q22)
-    z = (b00 * q10 + b01 * q11 + b02 * q12) - (b10 * q00 + b11 * q01 + b12 * q02)
-    u, v, w = q00 * x + q10 * y + q20 * z, q01 * x + q11 * y + q21 * z, q02 * x + q12 * y + q22 * z
-    x = yields[g, 0] * u + yields[g, 1] * v + yields[g, 2] * w
-    y = yields[g, 1] * u + yields[g, 3] * v + yields[g, 4] * w
-    z = yields[g, 2] * u + yields[g, 4] * v + yields[g, 5] * w
-    # Turned in the frame at rest, Q exp([r]x), and not by more than a step that is still small.
-    square = x * x + y * y + z * z
-    f = 1.0 if square < 0.25 else 0.5 / math.sqrt(square)
-    x, y, z = f * x, f * y, f * z
-    t = min(square, 0.25)
-    s = 1.0 - t * (1 / 6 - t * (1 / 120 - t * (1 / 5040)))
-    c = 0.5 - t * (1 / 24 - t * (1 / 720 - t * (1 / 40320)))
-    r00, r01, r02 = 1.0 - c * (y * y + z * z), c * x * y - s * z, c * x * z + s * y
-    r10, r11, r12 = c * x * y + s * z, 1.0 - c * (x * x + z * z), c * y * z - s * x
-    r20, r21, r22 = c * x * z - s * y, c * y * z + s * x, 1.0 - c * (x * x + y * y)
-    goal[0], goal[1] = q00 * r00 + q01 * r10 + q02 * r20, q00 * r01 + q01 * r11 + q02 * r21
-    goal[2] = q00 * r02 + q01 * r12 + q02 * r22
-    goal[3], goal[4] = q10 * r00 + q11 * r10 + q12 * r20, q10 * r01 + q11 * r11 + q12 * r21
-    goal[5] = q10 * r02 + q11 * r12 + q12 * r22
-    goal[6], goal[7] = q20 * r00 + q21 * r10 + q22 * r20, q20 * r01 + q21 * r11 + q22 * r21
-    goal[8] = q20 * r02 + q21 * r12 + q22 * r22
+    for k in range(count):
+        j, g = 9 * k, 6 * k
+        q00, q01, q02 = Q[j], Q[j + 1], Q[j + 2]
+        q10, q11, q12 = Q[j + 3], Q[j + 4], Q[j + 5]
+        q20, q21, q22 = Q[j + 6], Q[j + 7], Q[j + 8]
+        b00, b01, b02 = own[j], own[j + 1], own[j + 2]
+        b10, b11, b12 = own[j + 3], own[j + 4], own[j + 5]
+        b20, b21, b22 = own[j + 6], own[j + 7], own[j + 8]
+        x = (b10 * q20 + b11 * q21 + b12 * q22) - (b20 * q10 + b21 * q11 + b22 * q12)
+        y = (b20 * q00 + b21 * q01 + b22 * q02) - (b00 * q20 + b01 * q21 + b02 * q22)
+        z = (b00 * q10 + b01 * q11 + b02 * q12) - (b10 * q00 + b11 * q01 + b12 * q02)
+        u, v, w = q00 * x + q10 * y + q20 * z, q01 * x + q11 * y + q21 * z, q02 * x + q12 * y + q22 * z
+        x = yields[g] * u + yields[g + 1] * v + yields[g + 2] * w
+        y = yields[g + 1] * u + yields[g + 3] * v + yields[g + 4] * w
+        z = yields[g + 2] * u + yields[g + 4] * v + yields[g + 5] * w
+        # Turned in the frame at rest, Q exp([r]x), and not by more than a step that is still small.
+        t = x * x + y * y + z * z
+        f = t if t > 0.25 else 0.25
+        f = 0.5 / math.sqrt(f)
+        x, y, z, t = f * x, f * y, f * z, f * f * t
+        s = 1.0 - t * (1 / 6 - t * (1 / 120 - t * (1 / 5040)))
+        c = 0.5 - t * (1 / 24 - t * (1 / 720 - t * (1 / 40320)))
+        r00, r01, r02 = 1.0 - c * (y * y + z * z), c * x * y - s * z, c * x * z + s * y
+        r10, r11, r12 = c * x * y + s * z, 1.0 - c * (x * x + z * z), c * y * z - s * x
+        r20, r21, r22 = c * x * z - s * y, c * y * z + s * x, 1.0 - c * (x * x + y * y)
+        goals[j], goals[j + 1] = q00 * r00 + q01 * r10 + q02 * r20, q00 * r01 + q01 * r11 + q02 * r21
+        goals[j + 2] = q00 * r02 + q01 * r12 + q02 * r22
+        goals[j + 3], goals[j + 4] = q10 * r00 + q11 * r10 + q12 * r20, q10 * r01 + q11 * r11 + q12 * r21
+        goals[j + 5] = q10 * r02 + q11 * r12 + q12 * r22
+        goals[j + 6], goals[j + 7] = q20 * r00 + q21 * r10 + q22 * r20, q20 * r01 + q21 * r11 + q22 * r21
+        goals[j + 8] = q20 * r02 + q21 * r12 + q22 * r22
 
 
 @kernel
-def _pull(g, k, starts, members, offsets, s, fixed, P, goal, centres):
+def _pull(g, k, starts, members, offsets, s, fixed, P, goals, centres):
     """x += s (g - x), all seen from the group's first particle, that no digits be lost far away."""
     o = members[starts[g]]
     ox, oy, oz = P[o, 0], P[o, 1], P[o, 2]
     cx, cy, cz = centres[3 * k], centres[3 * k + 1], centres[3 * k + 2]
-    q00, q01, q02 = goal[0], goal[1], goal[2]
-    q10, q11, q12 = goal[3], goal[4], goal[5]
-    q20, q21, q22 = goal[6], goal[7], goal[8]
+    j = 9 * k
+    q00, q01, q02 = goals[j], goals[j + 1], goals[j + 2]
+    q10, q11, q12 = goals[j + 3], goals[j + 4], goals[j + 5]
+    q20, q21, q22 = goals[j + 6], goals[j + 7], goals[j + 8]
     for e in range(starts[g], starts[g + 1]):
         i = members[e]
         if fixed[i]:

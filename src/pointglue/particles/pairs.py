@@ -2,12 +2,13 @@
 
 import math
 from collections.abc import Callable
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..checks import Array
-from ..compute import run
+from ..compute import run, thread_count
 from . import contacts, friction
 from .colouring import by_colour
 
@@ -98,11 +99,16 @@ class PairContacts:
         self.touched, self.normals = np.zeros(len(pairs)), np.zeros((len(pairs), 3))
 
     def _each(self, function: Callable[..., None], *arguments: object) -> None:
-        if len(self.pairs) < 2 * GRAIN:  # one thread, colour after colour
-            function(0, len(self.pairs), 0, *arguments)
-            return
-        for base, end in zip(self.colours[:-1], self.colours[1:], strict=True):
-            run(function, end - base, GRAIN, base, *arguments)
+        """Colour after colour; those too small to be divided are done in one call, as far as they follow."""
+        base, large = 0, 2 * GRAIN if thread_count() > 1 else len(self.pairs) + 1
+        for begin, end in pairwise(self.colours):
+            if end - begin >= large:
+                if base < begin:
+                    function(0, begin - base, base, *arguments)
+                run(function, end - begin, GRAIN, begin, *arguments)
+                base = end
+        if base < len(self.pairs):
+            function(0, len(self.pairs) - base, base, *arguments)
 
     def separate(self, *arrays: Array) -> None:
         """Push apart what overlaps. Arrays: inverse masses, rigid_of, pieces, C, X, P, E, frames, met."""

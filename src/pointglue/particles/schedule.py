@@ -125,7 +125,7 @@ class Schedule:
     scales: Array
     """(groups, 2): mass / s and 1 / s, with s the trace of the moment matrix at rest."""
     yields: Array
-    """(groups, 6): xx, xy, xz, yy, yz, zz of (tr(A) I - A)^-1, A the moment matrix at rest over s."""
+    """(6 groups,): xx, xy, xz, yy, yz, zz of (tr(A) I - A)^-1 each, A the moment matrix at rest over s."""
     owner: NDArray[np.int64]
     """(groups,): the particle of an implicit group, -1 for an explicit one."""
     implicit: int
@@ -196,7 +196,7 @@ class Schedule:
             shares=share,
             turning=turning,
             scales=np.stack([total / trace, 1 / trace], axis=1),
-            yields=np.ascontiguousarray(yields),
+            yields=np.ascontiguousarray(yields).ravel(),
             owner=np.concatenate([implicit.sets, np.full(len(explicit.sets), -1)]),
             implicit=len(implicit.sets),
             moments=moments.reshape(n, 9),

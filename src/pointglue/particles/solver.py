@@ -239,24 +239,22 @@ class ParticleSolver:
         return total
 
     def _converted(self, h: float) -> tuple[Array, Array, Array]:
-        """Stiffness of groups, edges and twists for one iteration of a substep of length h.
+        """Stiffness of groups and edges for an iteration of a substep of length h, of twists for all of it.
 
         A spring that moves by the fraction s of its deviation in a step of length t has the compliance
         t^2 (1 - s) / s per mass; with the same compliance it moves by s h^2 / (s h^2 + (1 - s) t^2) in h.
         """
         ratio = (h / REFERENCE) ** 2
 
-        def converted(s: Array) -> Array:
+        def converted(s: Array, times: int) -> Array:
             in_substep = s * ratio / (s * ratio + (1 - s))
-            return np.asarray(1 - (1 - in_substep) ** (1 / self.iterations))
+            return np.asarray(1 - (1 - in_substep) ** (1 / times))
 
+        owner, order = self._schedule.owner, self._topology.edge_order
+        shapes = np.where(owner >= 0, converted(self.body.stiffness, self.iterations)[owner], 1.0)
+        lengths = converted(self.body.stretch[order], self.iterations)
         # Edge by edge a full correction would leave all of the twist on every second edge.
-        torsion = np.minimum(converted(self.body.torsion[self._topology.edge_order]), 0.5)
-
-        owner = self._schedule.owner
-        shapes = np.where(owner >= 0, converted(self.body.stiffness)[owner], 1.0)
-        order = self._topology.edge_order
-        return shapes, converted(self.body.stretch[order]), torsion
+        return shapes, lengths, np.minimum(converted(self.body.torsion[order], 1), 0.5)
 
     def _advance(self, before: float, now: float, h: float) -> None:
         """One substep."""
@@ -276,6 +274,7 @@ class ParticleSolver:
         for ready, pushed in zip(self._colliders, self._pushed, strict=True):
             ready.prepare(X, P, self._bounds, before, now)
             pushed[:] = 0.0
+        self._untwist()
         for _ in range(self.iterations):
             self._relax()
             self._rigid_groups(rigid.weigh, self.body.mass, M, P, E, self._frames)
@@ -304,7 +303,7 @@ class ParticleSolver:
     def _relax(self) -> None:
         """All constraints within the bodies, once."""
         plan, P, E, M = self._schedule, self._P, self._E, self._schedule.moments
-        shapes, lengths, twists = self._coefficients
+        shapes, lengths, _ = self._coefficients
         order = plan.order
         # On one thread there is nothing to wait for between layers.
         layers = order.layers if len(order.blocks) > 2 and thread_count() > 1 else order.layers[[0, -1]]
@@ -315,8 +314,14 @@ class ParticleSolver:
         if lengths.any():
             edges = (plan.pairs, plan.lengths, lengths, self._inverse_mass, P)
             self._each_edge(matching.stretch, *edges)
+
+    def _untwist(self) -> None:
+        """Torsion resistance, once a substep."""
+        twists = self._coefficients[2]
         if twists.any():
-            self._each_edge(matching.untwist, plan.pairs, twists, self._inverse_inertia, M, P, E)
+            plan = self._schedule
+            turned = (self._inverse_inertia, plan.moments, self._P, self._E)
+            self._each_edge(matching.untwist, plan.pairs, twists, *turned)
 
     def _each_edge(self, function: Callable[..., None], *arguments: object) -> None:
         """Edges by their colours, or all at once on one thread."""
