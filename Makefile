@@ -9,6 +9,7 @@ demo: .venv/demo
 	$(BIN)/python examples/linear_against_glue.py
 	$(BIN)/python examples/embedded_mesh.py
 	$(BIN)/python examples/posed_figure.py
+	$(BIN)/python examples/falling_bodies.py
 
 test: .venv/test
 	$(BIN)/python -m pytest
