@@ -152,24 +152,24 @@ class Reference:
             * (self.oriented[:, None, None])
         )
 
-    def coefficient(self, s):
-        """The stiffness of a step of 1/60 s for an iteration of this substep: the compliance is the same."""
+    def coefficient(self, s, times):
+        """The stiffness of a step of 1/60 s for one of several in this substep: the compliance stays."""
         compliance = (1 - s) / s * (1 / 60) ** 2 if s > 0 else np.inf
         whole = 1 / (1 + compliance / self.h**2)
-        return 1 - (1 - whole) ** (1 / self.iterations)
+        return 1 - (1 - whole) ** (1 / times)
 
     def step(self, x, R, v, w):
         body, h = self.body, self.h
         v = v + h * self.gravity
         wanted = self.angular_momenta(x, R, v, w)
         xp, Rp = x + h * v, Rotation.from_rotvec(h * w).as_matrix() @ R
+        for e in self.edge_order:
+            self.untwist(e, Rp)
         for _ in range(self.iterations):
             for members, k in self.order:
                 self.match(members, k, xp, Rp)
             for e in self.edge_order:
                 self.stretch(e, xp)
-            for e in self.edge_order:
-                self.untwist(e, Rp)
         v, w = (xp - x) / h, Rotation.from_matrix(Rp @ np.swapaxes(R, 1, 2)).as_rotvec() / h
         now = self.angular_momenta(xp, Rp, v, w)
         for piece in range(len(wanted)):
@@ -217,7 +217,7 @@ class Reference:
         turns = [i for i in members if self.first[i] == k - len(body)] if explicit else [k]
         silent = [i for i in members if i not in turns] if self.ANSWERS else members
         goal = Q @ Rotation.from_rotvec(self.untorqued(members, silent, Q, R)).as_matrix()
-        s = 1.0 if explicit else self.coefficient(body.stiffness[k])
+        s = 1.0 if explicit else self.coefficient(body.stiffness[k], self.iterations)
         x[members] += s * ((rest - rest_c) @ goal.T + c - x[members])
         R[turns] = Q
 
@@ -240,7 +240,7 @@ class Reference:
         (i, j), m = self.body.edges[e], self.body.mass
         length = np.linalg.norm(self.body.positions[j] - self.body.positions[i])
         d = x[j] - x[i]
-        way = self.coefficient(self.body.stretch[e]) * (1 - length / np.linalg.norm(d)) * d
+        way = self.coefficient(self.body.stretch[e], self.iterations) * (1 - length / np.linalg.norm(d)) * d
         share = m[j] / (m[i] + m[j])
         x[i] += share * way
         x[j] -= (1 - share) * way
@@ -248,7 +248,9 @@ class Reference:
     def untwist(self, e, R):
         """22 and 23 at once, on rotations from rest, in proportion to the inverse inertias."""
         i, j = self.body.edges[e]
-        s = min(self.coefficient(self.body.torsion[e]), 0.5)  # or the twist would stay on every second edge
+        s = min(
+            self.coefficient(self.body.torsion[e], 1), 0.5
+        )  # more would leave it all on every second edge
         weight = [1 / np.trace(self.moments[k]) if self.oriented[k] else 0.0 for k in (i, j)]
         way = Rotation.from_matrix(R[j] @ R[i].T).as_rotvec()
         share = weight[0] / sum(weight)
