@@ -126,10 +126,6 @@ def polar(A):
 class Reference:
     """One body in flight, without contacts and pins, a substep of length h at a time."""
 
-    # Whether particles that take the rotation of their group, and so do answer, exert a torque on positions.
-    # They should: see the tests of precession and of the hinge.
-    ANSWERS = False
-
     def __init__(self, body, h, iterations=2, gravity=(0.0, 0.0, 0.0)):
         self.body, self.h, self.iterations, self.gravity = body, h, iterations, np.array(gravity)
         topology = Topology(body)
@@ -162,7 +158,11 @@ class Reference:
         body, h = self.body, self.h
         v = v + h * self.gravity
         wanted = self.angular_momenta(x, R, v, w)
-        xp, Rp = x + h * v, Rotation.from_rotvec(h * w).as_matrix() @ R
+        J = self.inertia(R)  # each ellipsoid precesses: the mean spin of the step
+        L = np.einsum("nij,nj->ni", J, w)
+        solved = [np.linalg.pinv(J[i]) @ np.cross(L[i], w[i]) for i in range(len(body))]
+        mean = w + h / 2 * np.array(solved)
+        xp, Rp = x + h * v, Rotation.from_rotvec(h * mean).as_matrix() @ R
         for e in self.edge_order:
             self.untwist(e, Rp)
         for _ in range(self.iterations):
@@ -215,7 +215,7 @@ class Reference:
         Q = polar(A - m.sum() * np.outer(c, rest_c))
         explicit = k >= len(body)
         turns = [i for i in members if self.first[i] == k - len(body)] if explicit else [k]
-        silent = [i for i in members if i not in turns] if self.ANSWERS else members
+        silent = [i for i in members if i not in turns]  # the others answer for themselves
         goal = Q @ Rotation.from_rotvec(self.untorqued(members, silent, Q, R)).as_matrix()
         s = 1.0 if explicit else self.coefficient(body.stiffness[k], self.iterations)
         x[members] += s * ((rest - rest_c) @ goal.T + c - x[members])

@@ -299,7 +299,7 @@ BOX = shapes.box((1, 1, 1), (1, 1, 1))
         (lambda: MeshCollider(BOX[0] * [np.inf, 1, 1], BOX[1]), "vertices must be finite"),
         (lambda: MeshCollider(BOX[0] * [1, 0, 0], BOX[1]), "faces must hold a triangle of some area"),
         (lambda: MeshCollider(BOX[0], BOX[1][:, ::-1]), "got a mesh inside out"),
-        (lambda: Ball([0, 0, 0], 1, friction=1.5), "friction must be a fraction from 0 to 1, got 1.5"),
+        (lambda: Ball([0, 0, 0], 1, friction=-0.5), "friction must be finite and not negative, got -0.5"),
         (lambda: Ball([0, 0, 0], 1, spin_friction=np.nan), "spin_friction must be a number"),
         (lambda: Ball([0, 0, 0], 1, motion=3), "motion must be a Motion or a function, got int"),
         (lambda: Motion([], np.zeros((0, 3))), "times must be a list of at least one time"),

@@ -21,6 +21,7 @@ __all__ = ["OrientedBody", "join"]
 WATER = 1000.0  # kg/m^3, the density of a body whose mass is not said
 # Particles nearer to each other than this fraction of the body's extent are one point given twice.
 COINCIDENT = 1e-9
+DEFAULTS = {"stretch": 0.0, "torsion": 0.0, "yield_speed": inf}
 # Flatter or longer than this, contact points lose half their digits.
 ASPECT = 1e3
 
@@ -111,6 +112,8 @@ class OrientedBody:
         m = WATER * 4 / 3 * pi * size.prod(1) if mass is None else _spread("mass", mass, n)
         _in_range("mass", m, 0.0, inf, open_low=True, open_high=True)
         pairs = _checked_edges(edges, n)
+        if not isinstance(groups, Iterable):
+            raise InputError(f"groups must be a list of lists of particles, got {type(groups).__name__}")
         listed = tuple(_checked_group(k, group, n) for k, group in enumerate(groups))
         values: dict[str, Array | tuple[Array, ...] | bool] = {
             "positions": x,
@@ -210,6 +213,10 @@ class OrientedBody:
         unknown = sorted(set(changes) - set(fields))
         if unknown:
             raise InputError(f"OrientedBody has no field {unknown[0]!r}; it has {', '.join(fields)}")
+        # What holds for all edges or groups holds for other ones too.
+        for name, of in (("stretch", "edges"), ("torsion", "edges"), ("yield_speed", "groups")):
+            if of in changes and name not in changes and len(set(fields[name].tolist())) <= 1:
+                fields[name] = fields[name][0] if len(fields[name]) else DEFAULTS[name]
         return OrientedBody(**{**fields, **changes})
 
     def transforms(self, state: ParticleState) -> tuple[Array, Array]:

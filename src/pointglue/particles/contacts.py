@@ -192,7 +192,9 @@ def separate(
             least = math.sqrt(p * p + q * q + r * r)
             if least > 1e-9 * widest and least >= pair_separation(G, H, p / least, q / least, r / least):
                 continue
-            length = math.sqrt(a * a + b * b + c * c)
+        came = a * a + b * b + c * c
+        if passed or (square < 1e-6 * widest * widest and came > square):
+            length = math.sqrt(came)
             nx, ny, nz = a / length, b / length, c / length
         elif square > 0.0:
             length = math.sqrt(square)

@@ -237,26 +237,30 @@ def _turned(i, r, E, F, rigid_of, frames):
 
 
 @kernel
-def _parting(i, h, bounce, before, now, normals, X, V0, struck):
-    """How fast particle i may leave a collider along its normal: no faster than it returns the approach."""
+def _parting(i, h, bounce, slow, before, now, normals, X, V0, struck):
+    """How fast particle i is to leave a collider along its normal, at most; and whether also at least.
+
+    A blow is returned by the share `bounce`; what comes slower than `slow` only rests.
+    """
     nx, ny, nz = normals[i, 0], normals[i, 1], normals[i, 2]
     sx, sy, sz = carried(before, now, X[i, 0], X[i, 1], X[i, 2])
     surface = (sx * nx + sy * ny + sz * nz) / h
     approach = surface - (V0[i, 0] * nx + V0[i, 1] * ny + V0[i, 2] * nz)
     struck[i] = max(struck[i], approach)
-    return surface + max(0.0, bounce * approach)
+    returned = bounce * approach if approach > slow else 0.0
+    return surface + returned, returned > 0.0
 
 
 @kernel
-def calm(start, stop, h, bounce, before, now, pushed, normals, rigid_of, X, V0, V, struck):
+def calm(start, stop, h, bounce, slow, before, now, pushed, normals, rigid_of, X, V0, V, struck):
     """A collider gives no speed but what it returns of the approach: being pushed out is not a kick."""
     for i in range(start, stop):
         if not pushed[i] > 0.0 or rigid_of[i] >= 0:
             continue
         nx, ny, nz = normals[i, 0], normals[i, 1], normals[i, 2]
-        excess = V[i, 0] * nx + V[i, 1] * ny + V[i, 2] * nz
-        excess -= _parting(i, h, bounce, before, now, normals, X, V0, struck)
-        if excess > 0.0:
+        speed, least = _parting(i, h, bounce, slow, before, now, normals, X, V0, struck)
+        excess = V[i, 0] * nx + V[i, 1] * ny + V[i, 2] * nz - speed
+        if excess > 0.0 or least:
             V[i, 0] -= excess * nx
             V[i, 1] -= excess * ny
             V[i, 2] -= excess * nz
@@ -268,6 +272,7 @@ def calm_rigid(
     stop,
     h,
     bounce,
+    slow,
     before,
     now,
     pushed,
@@ -290,13 +295,14 @@ def calm_rigid(
                 count += 1
         if count == 0:
             continue
-        hits, limits, taken = np.empty(count, np.int64), np.empty(count), np.zeros(count)
+        hits, taken = np.empty(count, np.int64), np.zeros(count)
+        limits, lifted = np.empty(count), np.empty(count, np.bool_)
         k = 0
         for e in range(starts[g], starts[g + 1]):
             i = members[e]
             if rigid_of[i] == g and pushed[i] > 0.0:
                 hits[k] = i
-                limits[k] = _parting(i, h, bounce, before, now, normals, X, V0, struck)
+                limits[k], lifted[k] = _parting(i, h, bounce, slow, before, now, normals, X, V0, struck)
                 k += 1
         for _ in range(PASSES):
             for k in range(count):
@@ -306,7 +312,9 @@ def calm_rigid(
                 u, v, w = _speed(i, X, V, rigid_of, frames)
                 excess = u * nx + v * ny + w * nz - limits[k]
                 before_it = taken[k]
-                taken[k] = max(0.0, before_it + excess / ease(i, x, y, z, nx, ny, nz, rigid_of, mass, frames))
+                taken[k] += excess / ease(i, x, y, z, nx, ny, nz, rigid_of, mass, frames)
+                if not lifted[k]:
+                    taken[k] = max(0.0, taken[k])
                 push(i, before_it - taken[k], x, y, z, nx, ny, nz, rigid_of, mass, frames, V)
 
 
@@ -327,7 +335,7 @@ def _speed(i, X, V, rigid_of, frames):
 
 @kernel
 def calm_pairs(
-    start, stop, base, bounce, pairs, touched, normals, rigid_of, inverse_mass, X, V0, V, struck, frames
+    start, stop, base, bounce, slow, pairs, touched, normals, rigid_of, inverse_mass, X, V0, V, struck, frames
 ):
     """The same for two particles or their groups, which share it by mass."""
     for k in range(base + start, base + stop):
@@ -336,11 +344,16 @@ def calm_pairs(
         i, j = pairs[k, 0], pairs[k, 1]
         nx, ny, nz = normals[k, 0], normals[k, 1], normals[k, 2]
         approach = (V0[i, 0] - V0[j, 0]) * nx + (V0[i, 1] - V0[j, 1]) * ny + (V0[i, 2] - V0[j, 2]) * nz
-        struck[i], struck[j] = max(struck[i], approach), max(struck[j], approach)
+        # What is fixed may stand in several pairs of a colour, and nothing is to be written there.
+        if inverse_mass[i] > 0.0:
+            struck[i] = max(struck[i], approach)
+        if inverse_mass[j] > 0.0:
+            struck[j] = max(struck[j], approach)
         ui, vi, wi = _speed(i, X, V, rigid_of, frames)
         uj, vj, wj = _speed(j, X, V, rigid_of, frames)
-        excess = (uj - ui) * nx + (vj - vi) * ny + (wj - wi) * nz - max(0.0, bounce * approach)
-        if excess > 0.0:
+        returned = bounce * approach if approach > slow else 0.0
+        excess = (uj - ui) * nx + (vj - vi) * ny + (wj - wi) * nz - returned
+        if excess > 0.0 or returned > 0.0:
             xi, yi, zi, xj, yj, zj = X[i, 0], X[i, 1], X[i, 2], X[j, 0], X[j, 1], X[j, 2]
             w = ease(i, xi, yi, zi, nx, ny, nz, rigid_of, inverse_mass, frames)
             w += ease(j, xj, yj, zj, nx, ny, nz, rigid_of, inverse_mass, frames)

@@ -54,7 +54,7 @@ def match(
         for first in range(batches[batch], batches[batch + 1], BLOCK):
             count = min(BLOCK, batches[batch + 1] - first)
             for k in range(count):
-                _moments(first + k, k, starts, members, offsets, shares, scales, P, A, own, centres)
+                _moments(first + k, k, starts, members, offsets, shares, turning, scales, P, A, own, centres)
             part_rotations(A, Q, scratch, LEAST_D, (count + PART - 1) // PART * PART)
             for k in range(count):
                 if block_failed(scratch, k):
@@ -71,8 +71,10 @@ def match(
 
 
 @kernel
-def _moments(g, k, starts, members, offsets, shares, scales, P, A, own, centres):
-    """The moment matrix of a group, divided by its size at rest; its centre seen from its first particle.
+def _moments(g, k, starts, members, offsets, shares, turning, scales, P, A, own, centres):
+    """The moment matrix A of a group, divided by its size at rest; its centre seen from its first particle.
+
+    `own` is the part of it that comes from orientations of particles that do not take the group's rotation.
 
     The fourth number of an offset is 1: so the sum for the centre is one of four alike, a single vector
     instruction.
@@ -108,12 +110,18 @@ def _moments(g, k, starts, members, offsets, shares, scales, P, A, own, centres)
         b22 += P[i, 11]
     s, t = scales[g, 0], scales[g, 1]
     j = 9 * k
+    A[j], A[j + 1], A[j + 2] = s * a00 + t * b00, s * a01 + t * b01, s * a02 + t * b02
+    A[j + 3], A[j + 4], A[j + 5] = s * a10 + t * b10, s * a11 + t * b11, s * a12 + t * b12
+    A[j + 6], A[j + 7], A[j + 8] = s * a20 + t * b20, s * a21 + t * b21, s * a22 + t * b22
+    # Those that take the group's rotation answer for themselves.
+    for e in range(starts[g], starts[g] + turning[g]):
+        i = members[e]
+        b00, b01, b02 = b00 - P[i, 3], b01 - P[i, 4], b02 - P[i, 5]
+        b10, b11, b12 = b10 - P[i, 6], b11 - P[i, 7], b12 - P[i, 8]
+        b20, b21, b22 = b20 - P[i, 9], b21 - P[i, 10], b22 - P[i, 11]
     own[j], own[j + 1], own[j + 2] = t * b00, t * b01, t * b02
     own[j + 3], own[j + 4], own[j + 5] = t * b10, t * b11, t * b12
     own[j + 6], own[j + 7], own[j + 8] = t * b20, t * b21, t * b22
-    A[j], A[j + 1], A[j + 2] = s * a00 + own[j], s * a01 + own[j + 1], s * a02 + own[j + 2]
-    A[j + 3], A[j + 4], A[j + 5] = s * a10 + own[j + 3], s * a11 + own[j + 4], s * a12 + own[j + 5]
-    A[j + 6], A[j + 7], A[j + 8] = s * a20 + own[j + 6], s * a21 + own[j + 7], s * a22 + own[j + 8]
     centres[3 * k], centres[3 * k + 1], centres[3 * k + 2] = cx, cy, cz
 
 
@@ -121,9 +129,9 @@ def _moments(g, k, starts, members, offsets, shares, scales, P, A, own, centres)
 def _untorqued(count, yields, own, Q, goals):
     """goal = exp([w]x) Q, the rotation towards which positions move, for `count` groups at once.
 
-    A = A_x + B with the moments A_x of positions and B of orientations, and A Q^T is symmetric: if B Q^T is
-    not, then neither is A_x Q^T, and to move positions towards Q would turn them by a torque to which nothing
-    responds. One Newton step removes it: w = -Q H^-1 Q^T vee(B Q^T - Q B^T), H = tr(A) I - A at rest.
+    A = A_x + B with the moments B of orientations that do not answer to the group, and A Q^T is symmetric: if
+    B Q^T is not, then neither is A_x Q^T, and to move towards Q would turn the others by a torque to which
+    nothing responds. One Newton step removes it: w = -Q H^-1 Q^T vee(B Q^T - Q B^T), H = tr(A) I - A at rest.
     """
     for k in range(count):
         j, g = 9 * k, 6 * k

@@ -9,10 +9,12 @@ from .turning import inertia, inertia_times, times, turn, turned_by
 
 # Sums over a chunk of a piece, all about the place that the piece's first particle, its origin, had: wanted
 # angular momentum (3), angular momentum now (3), mass, mass times place (3), momentum (3), the inertia
-# xx, xy, xz, yy, yz, zz, and how many particles touch something outside.
-SUMS = 20
-# Rigid motion of a piece: centre, velocity, spin, and the spin that is missing.
-RIGID = 12
+# xx, xy, xz, yy, yz, zz, how many particles touch something outside, and wanted momentum (3).
+SUMS = 23
+# Radians that a particle turns in a substep, at most: absurd steps stay finite.
+MOST_TURN = 1e6
+# Rigid motion of a piece: centre, velocity, spin, the spin that is missing, and the velocity that is.
+RIGID = 15
 
 
 @kernel
@@ -39,11 +41,11 @@ def predict(
 ):
     """x = X + h v, E = exp(h w) F (equations 10, 11) after v += `gained`; no way is longer than `farthest`.
 
-    The angular momentum before constraints act goes into `sums`.
+    The momenta before constraints act go into `sums`.
     """
     for c in range(start, stop):
         o = origins[c]
-        lx = ly = lz = 0.0
+        lx = ly = lz = px = py = pz = 0.0
         for k in range(chunks[c], chunks[c + 1]):
             i = order[k]
             met[i] = False
@@ -63,13 +65,39 @@ def predict(
                 lx += mass[i] * (y * V[i, 2] - z * V[i, 1]) + u
                 ly += mass[i] * (z * V[i, 0] - x * V[i, 2]) + v
                 lz += mass[i] * (x * V[i, 1] - y * V[i, 0]) + w
+                px += mass[i] * V[i, 0]
+                py += mass[i] * V[i, 1]
+                pz += mass[i] * V[i, 2]
             for j in range(3):
                 P[i, j] = X[i, j] + h * V[i, j]
             for j in range(9):
                 E[i, j] = F[i, j]
-            turn(h * W[i, 0], h * W[i, 1], h * W[i, 2], E[i])
+            x, y, z = _precessed(h, F[i], M[i], W[i, 0], W[i, 1], W[i, 2])
+            most = h * max(abs(x), abs(y), abs(z))
+            f = h if most < MOST_TURN else h * (MOST_TURN / most)
+            turn(f * x, f * y, f * z, E[i])
             times(E[i], M[i], P[i])
         sums[c, 0], sums[c, 1], sums[c, 2] = lx, ly, lz
+        sums[c, 20], sums[c, 21], sums[c, 22] = px, py, pz
+
+
+@kernel
+def _precessed(h, F, M, x, y, z):
+    """The mean spin in the step, w + h/2 J^-1 (J w x w): an ellipsoid keeps its momentum, not its spin."""
+    u, v, w = inertia_times(F, M, x, y, z)
+    p, q, r = v * z - w * y, w * x - u * z, u * y - v * x
+    most = (u * u + v * v + w * w) * (x * x + y * y + z * z)
+    if p * p + q * q + r * r <= 1e-24 * most:
+        return x, y, z  # a ball, or about an axis of its own
+    a, b, c, d, e, f = inertia(F, M)
+    s, t, o = d * f - e * e, c * e - b * f, b * e - c * d
+    half = 0.5 * h / (a * s + b * t + c * o)
+    k, m, n = a * f - c * c, b * c - a * e, a * d - b * b
+    u, v, w = half * (s * p + t * q + o * r), half * (t * p + k * q + m * r), half * (o * p + m * q + n * r)
+    # Where a step is too long to be followed, the correction is at least no larger than what it corrects.
+    most, all_of_it = u * u + v * v + w * w, x * x + y * y + z * z
+    f = 1.0 if most < all_of_it else math.sqrt(all_of_it / most)
+    return x + f * u, y + f * v, z + f * w
 
 
 @kernel
@@ -143,7 +171,10 @@ def balance(piece_chunks, origins, held, X, sums, rigid) -> None:
         )
         J[1], J[2], J[5] = s[14] + m * x * y, s[15] + m * x * z, s[17] + m * y * z
         J[3], J[6], J[7] = J[1], J[2], J[5]
-        now = 3 if held[piece] or s[19] > 0.0 else 0
+        free = not held[piece] and s[19] == 0.0
+        now = 0 if free else 3
+        # What rounding took of the linear momentum, which would add up over thousands of steps.
+        ex, ey, ez = (s[20] / m - u, s[21] / m - v, s[22] / m - w) if free else (0.0, 0.0, 0.0)
         gx, gy, gz = _solve(J, s[now] - s[3], s[now + 1] - s[4], s[now + 2] - s[5])
         rx, ry, rz = _solve(
             J,
@@ -155,6 +186,7 @@ def balance(piece_chunks, origins, held, X, sums, rigid) -> None:
         r = rigid[piece]
         r[0], r[1], r[2], r[3], r[4], r[5] = x + X[o, 0], y + X[o, 1], z + X[o, 2], u, v, w
         r[6], r[7], r[8], r[9], r[10], r[11] = rx, ry, rz, gx, gy, gz
+        r[12], r[13], r[14] = ex, ey, ez
 
 
 @kernel
@@ -168,9 +200,9 @@ def conserve(start, stop, damped, dragged, piece_of, rigid, fixed, P, X, V, W):
             r = rigid[piece_of[i]]
             x, y, z = P[i, 0] - r[0], P[i, 1] - r[1], P[i, 2] - r[2]
             u, v, w = r[3] + r[7] * z - r[8] * y, r[4] + r[8] * x - r[6] * z, r[5] + r[6] * y - r[7] * x
-            V[i, 0] = dragged * (u + damped * (V[i, 0] + r[10] * z - r[11] * y - u))
-            V[i, 1] = dragged * (v + damped * (V[i, 1] + r[11] * x - r[9] * z - v))
-            V[i, 2] = dragged * (w + damped * (V[i, 2] + r[9] * y - r[10] * x - w))
+            V[i, 0] = dragged * (r[12] + u + damped * (V[i, 0] + r[10] * z - r[11] * y - u))
+            V[i, 1] = dragged * (r[13] + v + damped * (V[i, 1] + r[11] * x - r[9] * z - v))
+            V[i, 2] = dragged * (r[14] + w + damped * (V[i, 2] + r[9] * y - r[10] * x - w))
             for j in range(3):
                 W[i, j] = dragged * (r[6 + j] + damped * (W[i, j] + r[9 + j] - r[6 + j]))
         for j in range(3):

@@ -122,10 +122,10 @@ class PairContacts:
         if len(self.pairs):
             self._each(friction.rub_pairs, mu, roll, self.pairs, self.touched, self.normals, *arrays)
 
-    def calm(self, bounce: float, *arrays: Array) -> None:
+    def calm(self, bounce: float, slow: float, *arrays: Array) -> None:
         """No speed from being pushed apart. Arrays: rigid_of, inverse masses, X, V0, V, struck, frames."""
         if len(self.pairs):
-            self._each(friction.calm_pairs, bounce, self.pairs, self.touched, self.normals, *arrays)
+            self._each(friction.calm_pairs, bounce, slow, self.pairs, self.touched, self.normals, *arrays)
 
 
 def _listed(pairs: NDArray[np.int64], count: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import ceil, exp, inf
 from numbers import Real
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -28,6 +28,7 @@ __all__ = ["ParticleSolver", "Script"]
 REFERENCE = 1 / 60
 # A step is never cut into more than this, however long it is.
 MOST_SUBSTEPS = 64
+SHORTEST = 1e-9
 # No particle goes farther in a substep than this many times the size of everything: absurd steps stay finite.
 FARTHEST = 1e3
 # Items worth a thread of their own.
@@ -81,10 +82,7 @@ class ParticleSolver:
         damping: float = 0.0,
         plastic_time: float = 5 / 60,
     ) -> None:
-        listed = [bodies] if isinstance(bodies, OrientedBody) else list(bodies)
-        for k, body in enumerate(listed):
-            if not isinstance(body, OrientedBody):
-                raise InputError(f"bodies[{k}] must be an OrientedBody, got {type(body).__name__}")
+        listed = _listed("bodies", [bodies] if isinstance(bodies, OrientedBody) else bodies, OrientedBody)
         self.body = listed[0] if len(listed) == 1 else join(listed)
         ends = np.cumsum([0, *(len(body) for body in listed)])
         self.parts = tuple(slice(int(a), int(b)) for a, b in pairwise(ends))
@@ -100,9 +98,10 @@ class ParticleSolver:
         self.bounce = _number("bounce", bounce, 0.0, 1.0)
         self.drag = _number("drag", drag, 0.0, inf)
         self.damping = _number("damping", damping, 0.0, inf)
-        self.forces = tuple(forces)
+        self.forces = tuple(_listed("forces", forces, Callable))
         n = len(self.body)
-        self.scripts = tuple(_checked_script(k, script, n) for k, script in enumerate(scripts))
+        listed_scripts = _listed("scripts", scripts, Script)
+        self.scripts = tuple(_checked_script(k, script, n) for k, script in enumerate(listed_scripts))
         self._scripted = np.zeros(n, np.bool_)
         for particles, _ in self.scripts:
             self._scripted[particles] = True
@@ -114,7 +113,7 @@ class ParticleSolver:
         # Within a rigid group nothing collides.
         family = self._part_of if contacts == "bodies" else self._topology.rigid_of
         self._pairs = None if contacts == "none" or n == 1 else PairContacts(n, self._bounds, family)
-        self._colliders = tuple(collider.ready(n) for collider in colliders)
+        self._colliders = tuple(collider.ready(n) for collider in _listed("colliders", colliders, Collider))
         self._extent = float(np.ptp(self.body.positions, axis=0).max() + 2 * self._bounds.max())
         self._creeps = bool((np.isfinite(self.body.yield_strain) & (self.body.creep > 0)).any())
         self._dents = np.flatnonzero(np.isfinite(self.body.yield_speed))
@@ -143,9 +142,14 @@ class ParticleSolver:
     def step(self, state: ParticleState, dt: float) -> ParticleState:
         """The state `dt` seconds later."""
         dt = _number("dt", dt, 0.0, inf, positive=True)
-        if len(state) != len(self.body):
+        if dt < SHORTEST:
+            raise InputError(f"dt must be at least {SHORTEST:g} s, or motion is lost to rounding, got {dt!r}")
+        if not isinstance(state, ParticleState):
+            raise InputError(f"state must be a ParticleState, got {type(state).__name__}")
+        if len(state) != len(self.body) or len(state.pause) != len(self.body.groups):
             raise InputError(
-                f"state has {len(state)} particles, but the solver's bodies have {len(self.body)}"
+                f"state has {len(state)} particles and {len(state.pause)} groups, but the solver's bodies "
+                f"have {len(self.body)} and {len(self.body.groups)}"
             )
         for name in ("positions", "rotations", "velocities", "spins"):
             if not np.isfinite(getattr(state, name)).all():
@@ -244,7 +248,7 @@ class ParticleSolver:
         A spring that moves by the fraction s of its deviation in a step of length t has the compliance
         t^2 (1 - s) / s per mass; with the same compliance it moves by s h^2 / (s h^2 + (1 - s) t^2) in h.
         """
-        ratio = (h / REFERENCE) ** 2
+        ratio = min(h / REFERENCE, 1e9) ** 2
 
         def converted(s: Array, times: int) -> Array:
             in_substep = s * ratio / (s * ratio + (1 - s))
@@ -390,12 +394,14 @@ class ParticleSolver:
         """Take away the speed that contacts gave beyond what they return."""
         plan, X, V = self._schedule, self._X, self._V
         speeds = (X, self._V0, V, self._struck)
+        # What gravity gives in two substeps is no blow.
+        slow = 2 * h * float(np.linalg.norm(self.gravity))
         if self._pairs is not None:
-            self._pairs.calm(self.bounce, plan.rigid_of, self._inverse_mass, *speeds, self._frames)
+            self._pairs.calm(self.bounce, slow, plan.rigid_of, self._inverse_mass, *speeds, self._frames)
         groups = (plan.rigid_starts, plan.rigid_members, plan.rigid_of, self.body.mass)
         count = len(plan.rigid_starts) - 1
         for ready, pushed, normals in zip(self._colliders, self._pushed, self._normals, strict=True):
-            hits = (h, self.bounce, ready.frame_before, ready.frame_now, pushed, normals)
+            hits = (h, self.bounce, slow, ready.frame_before, ready.frame_now, pushed, normals)
             run(friction.calm, len(self.body), PARTICLES, *hits, plan.rigid_of, *speeds)
             if count:
                 run(friction.calm_rigid, count, 8, *hits, *groups, *speeds, self._frames)
@@ -421,9 +427,19 @@ def _whole(name: str, value: int) -> int:
     return int(value)
 
 
+def _listed(name: str, values: Any, kind: Any) -> list[Any]:
+    """The values, if they are a list of that kind."""
+    if not isinstance(values, Iterable):
+        raise InputError(f"{name} must be a list, got {type(values).__name__}")
+    listed = list(values)
+    for k, value in enumerate(listed):
+        if not isinstance(value, kind):
+            wanted = "a function" if kind is Callable else f"of type {kind.__name__}"
+            raise InputError(f"{name}[{k}] must be {wanted}, got {type(value).__name__}")
+    return listed
+
+
 def _checked_script(k: int, script: Script, count: int) -> tuple[NDArray[np.int64], Rigid]:
-    if not isinstance(script, Script):
-        raise InputError(f"scripts[{k}] must be a Script, got {type(script).__name__}")
     particles = as_integers(f"scripts[{k}].particles", script.particles)
     if not len(particles) or particles.min() < 0 or particles.max() >= count:
         raise InputError(

@@ -64,6 +64,11 @@ class ParticleState:
             if array.shape != getattr(self, name).shape:
                 raise InputError(f"{name} must have shape {getattr(self, name).shape}, got {array.shape}")
             require_finite(name, array)
+        if "rotations" in arrays:
+            off = np.abs(arrays["rotations"] @ np.swapaxes(arrays["rotations"], 1, 2) - np.eye(3)).max((1, 2))
+            wrong = (off > 1e-6) | (np.linalg.det(arrays["rotations"]) < 0)
+            if wrong.any():
+                raise InputError(f"rotations[{int(wrong.argmax())}] is not a rotation matrix")
         if "pinned" in changes:
             arrays["pinned"] = np.array(changes["pinned"])
             if arrays["pinned"].dtype != np.bool_ or arrays["pinned"].shape != self.pinned.shape:
