@@ -113,15 +113,12 @@ def _moments(g, k, starts, members, offsets, shares, turning, scales, P, A, own,
     A[j], A[j + 1], A[j + 2] = s * a00 + t * b00, s * a01 + t * b01, s * a02 + t * b02
     A[j + 3], A[j + 4], A[j + 5] = s * a10 + t * b10, s * a11 + t * b11, s * a12 + t * b12
     A[j + 6], A[j + 7], A[j + 8] = s * a20 + t * b20, s * a21 + t * b21, s * a22 + t * b22
-    # Those that take the group's rotation answer for themselves.
-    for e in range(starts[g], starts[g] + turning[g]):
-        i = members[e]
-        b00, b01, b02 = b00 - P[i, 3], b01 - P[i, 4], b02 - P[i, 5]
-        b10, b11, b12 = b10 - P[i, 6], b11 - P[i, 7], b12 - P[i, 8]
-        b20, b21, b22 = b20 - P[i, 9], b21 - P[i, 10], b22 - P[i, 11]
-    own[j], own[j + 1], own[j + 2] = t * b00, t * b01, t * b02
-    own[j + 3], own[j + 4], own[j + 5] = t * b10, t * b11, t * b12
-    own[j + 6], own[j + 7], own[j + 8] = t * b20, t * b21, t * b22
+    # Those that take the group's rotation answer for themselves: the first of an implicit group, and all of an
+    # explicit one but the shared ones, which have no moments.
+    t = t if turning[g] == 1 else 0.0
+    own[j], own[j + 1], own[j + 2] = t * (b00 - P[o, 3]), t * (b01 - P[o, 4]), t * (b02 - P[o, 5])
+    own[j + 3], own[j + 4], own[j + 5] = t * (b10 - P[o, 6]), t * (b11 - P[o, 7]), t * (b12 - P[o, 8])
+    own[j + 6], own[j + 7], own[j + 8] = t * (b20 - P[o, 9]), t * (b21 - P[o, 10]), t * (b22 - P[o, 11])
     centres[3 * k], centres[3 * k + 1], centres[3 * k + 2] = cx, cy, cz
 
 
