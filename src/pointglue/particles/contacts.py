@@ -27,12 +27,18 @@ def fill_table(bounds, X, P, balls, cells, table, ids, sorted_balls) -> float:
     is left to `find_far`.
     """
     n, slots = len(bounds), len(table) - 2
+    # All paths as seen from what they have in common: what moves together has not moved.
+    common = np.zeros(3)
+    for i in range(n):
+        for j in range(3):
+            common[j] += (P[i, j] - X[i, j]) / n
     mean = widest = 0.0
     for i in range(n):
         square = 0.0
         for j in range(3):
-            balls[i, j] = 0.5 * (X[i, j] + P[i, j])
-            square += (P[i, j] - X[i, j]) ** 2
+            way = P[i, j] - X[i, j] - common[j]
+            balls[i, j] = X[i, j] + 0.5 * way
+            square += way * way
         balls[i, 3] = (1.0 + SLACK) * bounds[i] + 0.5 * math.sqrt(square)
         widest = max(widest, balls[i, 3])
         mean += balls[i, 3] / n
@@ -117,13 +123,31 @@ def _may_meet(i, j, family, fixed, apart, apart_starts):
 
 
 @kernel
-def list_pairs(ids, near, counts, pairs) -> None:
-    """The lists of all particles as one list of pairs, smaller number first."""
-    k = 0
+def list_pairs(ids, near, counts, starts, pairs) -> None:
+    """The lists of all particles as one list of pairs, in order, smaller number first.
+
+    In order, because cells come in that of the table, which has to do with where the scene stands.
+    """
+    starts[:] = 0
     for s in range(len(counts)):
         for e in range(counts[s]):
-            pairs[k, 0], pairs[k, 1] = min(ids[s], near[s, e]), max(ids[s], near[s, e])
-            k += 1
+            starts[min(ids[s], near[s, e]) + 1] += 1
+    for i in range(len(counts)):
+        starts[i + 1] += starts[i]
+    for s in range(len(counts)):
+        for e in range(counts[s]):
+            low, high = min(ids[s], near[s, e]), max(ids[s], near[s, e])
+            pairs[starts[low], 0], pairs[starts[low], 1] = low, high
+            starts[low] += 1
+    # Each particle's part, sorted by the other one; starts[i] is now where it ends.
+    for i in range(len(counts)):
+        first = starts[i - 1] if i > 0 else 0
+        for k in range(first + 1, starts[i]):
+            high, e = pairs[k, 1], k
+            while e > first and pairs[e - 1, 1] > high:
+                pairs[e, 1] = pairs[e - 1, 1]
+                e -= 1
+            pairs[e, 1] = high
 
 
 @kernel
@@ -146,6 +170,7 @@ def separate(
     start,
     stop,
     base,
+    recovery,
     pairs,
     bounds,
     inverse_mass,
@@ -202,6 +227,9 @@ def separate(
         else:
             nx, ny, nz = 0.0, 1.0, 0.0  # at one point: any direction, as long as it is always the same
         depth = pair_separation(G, H, nx, ny, nz) - (nx * x + ny * y + nz * z)
+        # What overlapped before comes apart slowly, or bodies that start inside each other would fly.
+        came_nearer = max(0.0, nx * (a - x) + ny * (b - y) + nz * (c - z))
+        depth = min(depth, came_nearer + recovery * min(bounds[i], bounds[j]))
         if depth <= 0.0:
             continue
         u = ease(i, xi, yi, zi, nx, ny, nz, rigid_of, inverse_mass, frames)

@@ -303,6 +303,8 @@ def calm_rigid(
             if rigid_of[i] == g and pushed[i] > 0.0:
                 hits[k] = i
                 limits[k], lifted[k] = _parting(i, h, bounce, slow, before, now, normals, X, V0, struck)
+                u, v, w = V[i, 0] * normals[i, 0], V[i, 1] * normals[i, 1], V[i, 2] * normals[i, 2]
+                lifted[k] = lifted[k] and u + v + w < limits[k]
                 k += 1
         for _ in range(PASSES):
             for k in range(count):
@@ -313,8 +315,8 @@ def calm_rigid(
                 excess = u * nx + v * ny + w * nz - limits[k]
                 before_it = taken[k]
                 taken[k] += excess / ease(i, x, y, z, nx, ny, nz, rigid_of, mass, frames)
-                if not lifted[k]:
-                    taken[k] = max(0.0, taken[k])
+                # Each contact either slows or lifts.
+                taken[k] = min(0.0, taken[k]) if lifted[k] else max(0.0, taken[k])
                 push(i, before_it - taken[k], x, y, z, nx, ny, nz, rigid_of, mass, frames, V)
 
 

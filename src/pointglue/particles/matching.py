@@ -113,8 +113,8 @@ def _moments(g, k, starts, members, offsets, shares, turning, scales, P, A, own,
     A[j], A[j + 1], A[j + 2] = s * a00 + t * b00, s * a01 + t * b01, s * a02 + t * b02
     A[j + 3], A[j + 4], A[j + 5] = s * a10 + t * b10, s * a11 + t * b11, s * a12 + t * b12
     A[j + 6], A[j + 7], A[j + 8] = s * a20 + t * b20, s * a21 + t * b21, s * a22 + t * b22
-    # Those that take the group's rotation answer for themselves: the first of an implicit group, and all of an
-    # explicit one but the shared ones, which have no moments.
+    # Those that take the group's rotation answer for themselves: the first of an implicit group, and all of
+    # an explicit one but the shared ones, which have no moments.
     t = t if turning[g] == 1 else 0.0
     own[j], own[j + 1], own[j + 2] = t * (b00 - P[o, 3]), t * (b01 - P[o, 4]), t * (b02 - P[o, 5])
     own[j + 3], own[j + 4], own[j + 5] = t * (b10 - P[o, 6]), t * (b11 - P[o, 7]), t * (b12 - P[o, 8])

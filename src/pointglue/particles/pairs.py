@@ -26,7 +26,7 @@ class _NearPairs:
         self.balls, self.sorted_balls = np.empty((count, 4)), np.empty((count, 4))
         self.cells = np.empty((count, 3), np.int64)
         self.table = np.empty(2 ** max(4, math.ceil(math.log2(2 * count))) + 2, np.int64)
-        self.ids = np.empty(count, np.int64)
+        self.ids, self.starts = np.empty(count, np.int64), np.empty(count + 1, np.int64)
         self.near, self.counts = np.empty((count, 8), np.int32), np.empty(count, np.int64)
 
     def find(
@@ -54,7 +54,7 @@ class _NearPairs:
             self.near = np.empty((count, 2 * most), np.int32)
         pairs = np.empty((int(self.counts.sum()), 2), np.int64)
         if len(pairs):
-            contacts.list_pairs(self.ids, self.near, self.counts, pairs)
+            contacts.list_pairs(self.ids, self.near, self.counts, self.starts, pairs)
         return pairs
 
 
@@ -110,12 +110,15 @@ class PairContacts:
         if base < len(self.pairs):
             function(0, len(self.pairs) - base, base, *arguments)
 
-    def separate(self, *arrays: Array) -> None:
-        """Push apart what overlaps. Arrays: inverse masses, rigid_of, pieces, C, X, P, E, frames, met."""
+    def separate(self, recovery: float, *arrays: Array) -> None:
+        """Push apart what overlaps. Arrays: inverse masses, rigid_of, pieces, C, X, P, E, frames, met.
+
+        `recovery`, in radii, is how far overlaps of before come apart.
+        """
         if len(self.pairs):
             met = arrays[-1]
             found = (*arrays[:-1], self.touched, self.normals, met)
-            self._each(contacts.separate, self.pairs, self.bounds, *found)
+            self._each(contacts.separate, recovery, self.pairs, self.bounds, *found)
 
     def rub(self, mu: float, roll: float, *arrays: Array) -> None:
         """Friction of what touched. Arrays: frames, rigid_of, inverse masses, alone, C, M, X, F, P, E."""

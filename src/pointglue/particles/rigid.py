@@ -10,6 +10,7 @@ import math
 import numpy as np
 
 from ..compute import kernel
+from .collider_kernels import carried
 from .turning import inertia, times, turn
 
 FRAME = 16
@@ -141,6 +142,28 @@ def carry_speed(start, stop, starts, members, X, V, W, frames):
                 W[i, j] += w[13 + j]
         for j in range(10, FRAME):
             w[j] = 0.0
+
+
+@kernel
+def restrain(start, stop, recovery, bounds, before, now, X, P, shift, pushed):
+    """Take back by how much a collider has pushed a particle out of an overlap of before, but for a little.
+
+    `recovery`, in radii; `before` and `now` (12,) are the poses of the collider.
+    """
+    for i in range(start, stop):
+        d = math.sqrt(shift[i, 0] ** 2 + shift[i, 1] ** 2 + shift[i, 2] ** 2)
+        if d == 0.0:
+            continue
+        nx, ny, nz = shift[i, 0] / d, shift[i, 1] / d, shift[i, 2] / d
+        sx, sy, sz = carried(before, now, P[i, 0], P[i, 1], P[i, 2])
+        x, y, z = X[i, 0] + sx - P[i, 0], X[i, 1] + sy - P[i, 1], X[i, 2] + sz - P[i, 2]
+        excess = d - max(0.0, nx * x + ny * y + nz * z + d) - recovery * bounds[i]
+        if excess > 0.0:
+            for j in range(3):
+                back = excess * shift[i, j] / d
+                P[i, j] -= back
+                shift[i, j] -= back
+            pushed[i] -= excess
 
 
 @kernel

@@ -181,13 +181,14 @@ class Schedule:
         # A group of nothing but particles without orientation may leave a spin open.
         yields = np.linalg.pinv(H, rcond=1e-9, hermitian=True).reshape(-1, 9)[:, [0, 1, 2, 4, 5, 8]]
         edges = body.edges[topology.edge_order]
-        free = [k for k in np.flatnonzero(active) if not fixed[body.groups[k]].any()]
-        rigid_starts, rigid_members = gather(
-            topology.group_starts, topology.group_members, np.array(free, int)
-        )
+        # In contact a shared particle goes with the first of its groups, so that groups share nothing there.
+        free = [body.groups[k] for k in np.flatnonzero(active) if not fixed[body.groups[k]].any()]
         rigid_of = np.full(n, -1)
-        for number, group_free in reversed(list(enumerate(free))):
-            rigid_of[body.groups[group_free]] = number
+        for number, group_members in reversed(list(enumerate(free))):
+            rigid_of[group_members] = number
+        rigid_members = np.argsort(rigid_of, kind="stable")[(rigid_of < 0).sum() :]
+        counts = np.bincount(rigid_of[rigid_members], minlength=len(free))
+        rigid_starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
         return cls(
             order=implicit.then(explicit, n),
             starts=starts,

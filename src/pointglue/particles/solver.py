@@ -33,6 +33,8 @@ SHORTEST = 1e-9
 FARTHEST = 1e3
 # Items worth a thread of their own.
 PARTICLES, GROUPS = 4096, 512
+# How fast overlaps that were there before come apart, in radii a second.
+RECOVERY = 10.0
 # How often contacts are gone through in an iteration if there are rigid groups: these pass blows on at once.
 RIGID_PASSES = 3
 
@@ -262,6 +264,7 @@ class ParticleSolver:
 
     def _advance(self, before: float, now: float, h: float) -> None:
         """One substep."""
+        self._recovery = RECOVERY * h
         if self._coefficients_at != h:
             self._coefficients_at, self._coefficients = h, self._converted(h)
         n, top, plan = len(self.body), self._topology, self._schedule
@@ -352,7 +355,7 @@ class ParticleSolver:
         if self._pairs is not None and len(self._pairs.pairs):
             plan, P, E = self._schedule, self._P, self._E
             bodies = (self._inverse_mass, plan.rigid_of, self._topology.piece_of)
-            self._pairs.separate(*bodies, plan.shapes, self._X, P, E, self._frames, self._met)
+            self._pairs.separate(self._recovery, *bodies, plan.shapes, self._X, P, E, self._frames, self._met)
             self._carry()
 
     def _push_out(self, k: int) -> None:
@@ -362,6 +365,10 @@ class ParticleSolver:
         self._colliders[k].push_out(
             self._P, self._E, plan.shapes, self._fixed, pushed, self._normals[k], shift
         )
+        ready = self._colliders[k]
+        frames = (ready.frame_before, ready.frame_now)
+        moved = (self._X, self._P, shift, pushed)
+        run(rigid.restrain, len(self.body), PARTICLES, self._recovery, self._bounds, *frames, *moved)
         bodies = (plan.rigid_of, self.body.mass, self._inverse_mass)
         self._rigid_groups(rigid.respond, *bodies, self._frames, shift, pushed, self._P)
         self._carry()
