@@ -111,6 +111,8 @@ class OrientedBody:
             turned = turned / length
         m = WATER * 4 / 3 * pi * size.prod(1) if mass is None else _spread("mass", mass, n)
         _in_range("mass", m, 0.0, inf, open_low=True, open_high=True)
+        if not isinstance(loose, bool):
+            raise InputError(f"loose must be True or False, got {loose!r}")
         pairs = _checked_edges(edges, n)
         if not isinstance(groups, Iterable):
             raise InputError(f"groups must be a list of lists of particles, got {type(groups).__name__}")
@@ -131,14 +133,17 @@ class OrientedBody:
             "yield_strain": _in_range("yield_strain", _spread("yield_strain", yield_strain, n), 0.0, inf),
             "creep": _in_range("creep", _spread("creep", creep, n), 0.0, inf, open_high=True),
             "pinned": _mask("pinned", pinned, n),
-            "loose": bool(loose),
+            "loose": loose,
         }
+        self._set(values)
+        self._check_layout()
+
+    def _set(self, values: dict[str, Array | tuple[Array, ...] | bool]) -> None:
         for name, value in values.items():
             for array in value if isinstance(value, tuple) else (value,):
                 if isinstance(array, np.ndarray):
                     array.flags.writeable = False
             object.__setattr__(self, name, value)
-        self._check_layout()
 
     def _check_layout(self) -> None:
         """Raise for particles at one point, and for particles that nothing holds."""
@@ -224,19 +229,26 @@ class OrientedBody:
 
         The composition of the deformation, the rest pose and the inverse bind pose.
         """
+        self._check_state(state)
         turn = state.rotations @ state.rest.rotations @ np.swapaxes(matrices_of(self.orientations), 1, 2)
         return turn, state.positions - np.einsum("nij,nj->ni", turn, self.positions)
 
     def momentum(self, state: ParticleState) -> tuple[Array, Array]:
         """Linear momentum (3,), kg m/s, and angular momentum (3,) about the origin, kg m^2/s."""
+        self._check_state(state)
         p = self.mass[:, None] * state.velocities
         spin = np.einsum("nij,nj->ni", self._inertia(state), state.spins)
         return p.sum(0), (np.cross(state.positions, p) + spin).sum(0)
 
     def kinetic_energy(self, state: ParticleState) -> float:
         """J, of motion and of spin."""
+        self._check_state(state)
         spin = np.einsum("ni,nij,nj", state.spins, self._inertia(state), state.spins)
         return float(0.5 * (self.mass * (state.velocities**2).sum(1)).sum() + 0.5 * spin)
+
+    def _check_state(self, state: ParticleState) -> None:
+        if len(state) != len(self):
+            raise InputError(f"state has {len(state)} particles, but the body has {len(self)}")
 
     def _inertia(self, state: ParticleState) -> Array:
         """(n, 3, 3), of each ellipsoid about its centre now; none for the shared ones, see `oriented`."""
@@ -255,21 +267,22 @@ class OrientedBody:
 
 
 def join(bodies: Sequence[OrientedBody]) -> OrientedBody:
-    """All bodies as one, particles in their order."""
+    """All bodies as one, particles in their order. Each has been checked; two of them may share a place."""
     if not bodies:
         raise InputError("bodies must hold at least one OrientedBody, got none")
-    shift = np.cumsum([0, *(len(body) for body in bodies)])
-    together = {
+    shift = np.cumsum([0, *(len(body) for body in bodies)])[:-1]
+    together: dict[str, Array | tuple[Array, ...] | bool] = {
         name: np.concatenate([getattr(body, name) for body in bodies])
         for name in OrientedBody.__dataclass_fields__
         if name not in ("edges", "groups", "loose")
     }
-    return OrientedBody(
-        **together,
-        edges=np.concatenate([body.edges + k for body, k in zip(bodies, shift, strict=False)]),
-        groups=[group + k for body, k in zip(bodies, shift, strict=False) for group in body.groups],
-        loose=any(body.loose or len(body) == 1 for body in bodies),
-    )
+    moved = list(zip(bodies, shift, strict=True))
+    together["edges"] = np.concatenate([body.edges + k for body, k in moved])
+    together["groups"] = tuple(group + k for body, k in moved for group in body.groups)
+    together["loose"] = True
+    joined = OrientedBody.__new__(OrientedBody)
+    joined._set(together)
+    return joined
 
 
 def _spread(name: str, value: ArrayLike, count: int) -> Array:
@@ -289,10 +302,11 @@ def _in_range(
     )
     if not fits.all():
         where = tuple(int(i) for i in np.argwhere(~fits)[0])
-        wanted = {0.0: "positive and finite" if open_low else "finite and not negative"}[low]
         if high == 1.0:
             wanted = "between 0 and 1"
-        elif not open_high:
+        elif open_high:
+            wanted = "positive and finite" if open_low else "finite and not negative"
+        else:
             wanted = "not negative"
         raise InputError(f"{name} must be {wanted}, got {array[where]} at index {list(where)}")
     return array

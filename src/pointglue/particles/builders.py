@@ -18,6 +18,7 @@ def rope(start: ArrayLike, end: ArrayLike, *, particles: int, radius: float, **o
     """A straight chain of ellipsoids, their first axes along it. `options` are those of OrientedBody."""
     a, b = (_point(name, value) for name, value in (("start", start), ("end", end)))
     _count("particles", particles, 2)
+    _length("radius", radius)
     length = float(np.linalg.norm(b - a))
     if length == 0:
         raise InputError(f"start and end must be apart, got {start!r} twice")
@@ -33,7 +34,7 @@ def rope(start: ArrayLike, end: ArrayLike, *, particles: int, radius: float, **o
         "orientations": np.tile(quaternions_of(axes), (particles, 1)),
         "edges": np.stack([index[:-1], index[1:]], axis=1),
     }
-    return OrientedBody(a + np.linspace(0, 1, particles)[:, None] * (b - a), **{**fields, **options})
+    return _made(a + np.linspace(0, 1, particles)[:, None] * (b - a), fields, options)
 
 
 def sheet(
@@ -48,9 +49,10 @@ def sheet(
     check_box((size[0], 1.0, size[1]), (cells[0], 1, cells[1]))
     lattice, positions = _lattice((size[0], 0.0, size[1]), (cells[0], 0, cells[1]))
     steps = [(1, 0, 0), (0, 0, 1), (1, 0, 1), (1, 0, -1)]
+    _length("thickness", thickness)
     half = 0.5 * np.array([size[0] / cells[0], thickness, size[1] / cells[1]])
     fields = {"radii": np.tile(half, (len(positions), 1)), "edges": _lattice_edges(lattice, steps)}
-    return OrientedBody(positions, **{**fields, **options})
+    return _made(positions, fields, options)
 
 
 def block(
@@ -58,18 +60,20 @@ def block(
 ) -> OrientedBody:
     """A box about the origin, filled with ellipsoids, one in the middle of each cell, joined along the axes.
 
-    `rigid` puts all particles into one group. `options` are those of OrientedBody.
+    `rigid` puts all particles into one group. `options` are those of OrientedBody, and `density` (kg/m^3).
     """
     check_box(size, cells)
+    density = options.pop("density", 1000.0)
+    _length("density", density)
     step = np.array(size) / np.array(cells)
     lattice, positions = _lattice(np.array(size) - step, tuple(c - 1 for c in cells))
     fields: dict[str, Any] = {
         "radii": np.tile(0.5 * step, (len(positions), 1)),
-        "mass": options.pop("density", 1000.0) * step.prod() * np.ones(len(positions)),
+        "mass": density * step.prod() * np.ones(len(positions)),
         "edges": _lattice_edges(lattice, [(1, 0, 0), (0, 1, 0), (0, 0, 1)]),
         "groups": [np.arange(len(positions))] if rigid else [],
     }
-    return OrientedBody(positions, **{**fields, **options})
+    return _made(positions, fields, options)
 
 
 def hinged_boxes(
@@ -98,6 +102,16 @@ def hinged_boxes(
         "edges": np.concatenate([one.edges, one.edges + n, ties]),
         "groups": [np.r_[:n, 2 * n, 2 * n + 1], np.r_[n : 2 * n, 2 * n, 2 * n + 1]],
     }
+    return _made(positions, fields, options)
+
+
+def _made(positions: Array, fields: dict[str, Any], options: dict[str, Any]) -> OrientedBody:
+    """The body, with what the caller wants different."""
+    unknown = sorted(set(options) - set(OrientedBody.__dataclass_fields__)) + ["positions"] * (
+        "positions" in options
+    )
+    if unknown:
+        raise InputError(f"{unknown[0]!r} is not an option of this body; see OrientedBody")
     return OrientedBody(positions, **{**fields, **options})
 
 
@@ -124,6 +138,12 @@ def _point(name: str, value: ArrayLike) -> Array:
     if given.shape != (3,) or not np.isfinite(given).all():
         raise InputError(f"{name} must be three finite numbers, got {value!r}")
     return given
+
+
+def _length(name: str, value: float) -> None:
+    given = as_reals(name, value)
+    if given.shape != () or not 0 < given < np.inf:
+        raise InputError(f"{name} must be positive and finite, got {value!r}")
 
 
 def _count(name: str, value: int, least: int) -> None:

@@ -153,7 +153,7 @@ class Collider:
 
     def _solid(self) -> tuple[int, list[float]]:
         """The kind of solid and its three sizes, as in `collider_kernels`."""
-        raise NotImplementedError
+        raise InputError("Collider is no shape of its own: take Plane, Ball, Box, Capsule or MeshCollider")
 
     def _pose(self) -> tuple[Array, Array]:
         """Where the solid stands in the coordinates of the collider: rotation (3, 3), translation (3,)."""

@@ -61,7 +61,7 @@ class Buoyancy:
 
     def __post_init__(self) -> None:
         """Check the numbers."""
-        if not np.isfinite(as_reals("level", self.level)).all():
+        if as_reals("level", self.level).shape != () or not np.isfinite(self.level):
             raise InputError(f"level must be finite, got {self.level!r}")
         _check_number("density", self.density)
         _check_number("drag", self.drag)

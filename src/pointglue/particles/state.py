@@ -45,6 +45,11 @@ class ParticleState:
     pause: Array
     """(groups,), s: how long a rigid group is still let go of, to deform plastically."""
 
+    def __post_init__(self) -> None:
+        """States are never changed: neither are their arrays."""
+        for name in ("positions", "rotations", "velocities", "spins", "pinned", "pause"):
+            getattr(self, name).flags.writeable = False
+
     def __len__(self) -> int:
         return len(self.positions)
 
@@ -73,14 +78,26 @@ class ParticleState:
             arrays["pinned"] = np.array(changes["pinned"])
             if arrays["pinned"].dtype != np.bool_ or arrays["pinned"].shape != self.pinned.shape:
                 raise InputError(f"pinned must be a mask of {len(self)} booleans")
+        if "pause" in changes:
+            arrays["pause"] = np.array(as_reals("pause", changes["pause"]), np.float64)
+            if arrays["pause"].shape != self.pause.shape or not (arrays["pause"] >= 0).all():
+                raise InputError(f"pause must be {len(self.pause)} times that are not negative")
+        time = as_reals("time", changes.get("time", self.time))
+        if time.shape != () or not np.isfinite(time):
+            raise InputError(f"time must be a finite number of seconds, got {changes['time']!r}")
+        if not isinstance(changes.get("rest", self.rest), RestPose):
+            raise InputError(f"rest must be a RestPose, got {type(changes['rest']).__name__}")
         try:
             return replace(self, **{**changes, **arrays})
         except TypeError as error:
             known = ", ".join(self.__dataclass_fields__)
             raise InputError(f"ParticleState has the fields {known}, got {', '.join(changes)}") from error
 
-    def pushed(self, mass: Array, particles: ArrayLike, impulse: ArrayLike) -> "ParticleState":
-        """After an impulse (3,) or (k, 3), N s, on each of `particles` (k,); `mass` is the body's."""
+    def pushed(self, mass: ArrayLike, particles: ArrayLike, impulse: ArrayLike) -> "ParticleState":
+        """After an impulse (3,) or (k, 3), N s, on each of `particles` (k,); `mass` (n,) is the body's."""
+        kilograms = as_reals("mass", mass)
+        if kilograms.shape != (len(self),) or not (kilograms > 0).all():
+            raise InputError(f"mass must be that of the body, {len(self)} positive numbers, got {mass!r}")
         chosen = as_integers("particles", particles)
         if chosen.size and (chosen.min() < 0 or chosen.max() >= len(self)):
             raise InputError(f"particles must be from 0 to {len(self) - 1}, got {chosen.tolist()[:10]}")
@@ -89,6 +106,6 @@ class ParticleState:
             raise InputError(f"impulse must have shape (3,) or ({len(chosen)}, 3), got shape {kick.shape}")
         require_finite("impulse", kick)
         velocities = self.velocities.copy()
-        np.add.at(velocities, chosen, kick / mass[chosen, None])
+        np.add.at(velocities, chosen, kick / kilograms[chosen, None])
         velocities[self.pinned] = 0.0
         return replace(self, velocities=velocities)
