@@ -57,8 +57,8 @@ def fish_and_plants() -> list[pg.OrientedBody]:
     """Six rooted ribbons and a solid, about 1,000 particles and 3,500 edges as in Figure 4."""
     fish = block((1.3, 0.4, 0.4), (13, 4, 4), stiffness=0.5)
     fish = fish.replace(edges=shortest_edges(fish.positions, 986), stretch=0.0, torsion=0.0)
-    upright = np.array([[1.0, 0, 0], [0, 0, -1], [0, 1, 0]])
-    plant = sheet((0.2, 1.6), (3, 32), thickness=0.02, stiffness=0.2, mass=4e-3)
+    upright = np.array([[1.0, 0, 0], [0, 0, 1], [0, -1, 0]])
+    plant = sheet((0.2, 1.6), (3, 32), thickness=0.02, stiffness=0.2, mass=0.02)
     plant = plant.replace(pinned=plant.positions[:, 2] < -0.79)
     plants = [plant.moved(rotation=upright, translation=(0.3 * k - 0.75, 0.2, 0.6)) for k in range(6)]
     return [fish.replace(mass=fish.mass * 0.52), *plants]

@@ -224,8 +224,8 @@ class Reference:
     def untorqued(self, members, silent, Q, R):
         """By how much positions turn less than Q: orientations of `silent` particles exert no torque on them.
 
-        A Newton step, no longer than half a radian: H r = -Q^T t with the torque t of B Q^T, and
-        H = tr(A) I - A for the moment matrix A at rest.
+        A Newton step: H w = -Q^T t with the torque t of B Q^T, and H = tr(A) I - A for the moment matrix A at
+        rest. It is turned by twice the arctangent of w / 2, and long steps are made shorter.
         """
         B = (R[silent] @ self.moments[silent]).sum(0)
         skew = B @ Q.T - Q @ B.T
@@ -234,7 +234,9 @@ class Reference:
         rest = rest - m @ rest / m.sum()
         A = np.einsum("n,ni,nj->ij", m, rest, rest) + self.moments[members].sum(0)
         turn = np.linalg.pinv(np.trace(A) * np.eye(3) - A) @ torque
-        return turn * min(1, 0.5 / max(np.linalg.norm(turn), 1e-300))
+        half = turn / 2 / (1 + turn @ turn)
+        length = max(np.linalg.norm(half), 1e-300)
+        return half / length * 2 * np.arctan(length)
 
     def stretch(self, e, x):
         (i, j), m = self.body.edges[e], self.body.mass

@@ -326,6 +326,11 @@ class ReadyCollider:
         self._look(X, P, bounds)
         self._chosen = np.flatnonzero(self._near)
 
+    @property
+    def idle(self) -> bool:
+        """Whether nothing can touch the collider in this substep."""
+        return not len(self._chosen)
+
     def push_out(
         self,
         P: Array,

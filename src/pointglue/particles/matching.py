@@ -124,7 +124,7 @@ def _moments(g, k, starts, members, offsets, shares, turning, scales, P, A, own,
 
 @kernel
 def _untorqued(count, yields, own, Q, goals):
-    """goal = exp([w]x) Q, the rotation towards which positions move, for `count` groups at once.
+    """The rotations towards which positions move, Q turned by about w, for `count` groups.
 
     A = A_x + B with the moments B of orientations that do not answer to the group, and A Q^T is symmetric: if
     B Q^T is not, then neither is A_x Q^T, and to move towards Q would turn the others by a torque to which
@@ -145,22 +145,16 @@ def _untorqued(count, yields, own, Q, goals):
         x = yields[g] * u + yields[g + 1] * v + yields[g + 2] * w
         y = yields[g + 1] * u + yields[g + 3] * v + yields[g + 4] * w
         z = yields[g + 2] * u + yields[g + 4] * v + yields[g + 5] * w
-        # Turned in the frame at rest, Q exp([r]x), and not by more than a step that is still small.
-        t = x * x + y * y + z * z
-        f = t if t > 0.25 else 0.25
-        f = 0.5 / math.sqrt(f)
-        x, y, z, t = f * x, f * y, f * z, f * f * t
-        s = 1.0 - t * (1 / 6 - t * (1 / 120 - t * (1 / 5040)))
-        c = 0.5 - t * (1 / 24 - t * (1 / 720 - t * (1 / 40320)))
-        r00, r01, r02 = 1.0 - c * (y * y + z * z), c * x * y - s * z, c * x * z + s * y
-        r10, r11, r12 = c * x * y + s * z, 1.0 - c * (x * x + z * z), c * y * z - s * x
-        r20, r21, r22 = c * x * z - s * y, c * y * z + s * x, 1.0 - c * (x * x + y * y)
-        goals[j], goals[j + 1] = q00 * r00 + q01 * r10 + q02 * r20, q00 * r01 + q01 * r11 + q02 * r21
-        goals[j + 2] = q00 * r02 + q01 * r12 + q02 * r22
-        goals[j + 3], goals[j + 4] = q10 * r00 + q11 * r10 + q12 * r20, q10 * r01 + q11 * r11 + q12 * r21
-        goals[j + 5] = q10 * r02 + q11 * r12 + q12 * r22
-        goals[j + 6], goals[j + 7] = q20 * r00 + q21 * r10 + q22 * r20, q20 * r01 + q21 * r11 + q22 * r21
-        goals[j + 8] = q20 * r02 + q21 * r12 + q22 * r22
+        # Cayley's rotation Q (I + f [r]x + f [r]x^2) in the frame at rest; a long step is made shorter.
+        f = 0.5 / (1.0 + x * x + y * y + z * z)
+        x, y, z = f * x, f * y, f * z
+        f = 2.0 / (1.0 + x * x + y * y + z * z)
+        for row in range(j, j + 9, 3):
+            a, b, c = Q[row], Q[row + 1], Q[row + 2]
+            u, v, w = b * z - c * y, c * x - a * z, a * y - b * x
+            goals[row] = a + f * (u + v * z - w * y)
+            goals[row + 1] = b + f * (v + w * x - u * z)
+            goals[row + 2] = c + f * (w + u * y - v * x)
 
 
 @kernel

@@ -49,6 +49,7 @@ def predict(
         for k in range(chunks[c], chunks[c + 1]):
             i = order[k]
             met[i] = False
+            u = v = w = 0.0
             if fixed[i]:
                 for j in range(3):
                     V[i, j] = 0.0
@@ -72,7 +73,9 @@ def predict(
                 P[i, j] = X[i, j] + h * V[i, j]
             for j in range(9):
                 E[i, j] = F[i, j]
-            x, y, z = _precessed(h, F[i], M[i], W[i, 0], W[i, 1], W[i, 2])
+            x, y, z = W[i, 0], W[i, 1], W[i, 2]
+            if not fixed[i]:
+                x, y, z = _precessed(h, F[i], M[i], x, y, z, u, v, w)
             most = h * max(abs(x), abs(y), abs(z))
             f = h if most < MOST_TURN else h * (MOST_TURN / most)
             turn(f * x, f * y, f * z, E[i])
@@ -82,9 +85,11 @@ def predict(
 
 
 @kernel
-def _precessed(h, F, M, x, y, z):
-    """The mean spin in the step, w + h/2 J^-1 (J w x w): an ellipsoid keeps its momentum, not its spin."""
-    u, v, w = inertia_times(F, M, x, y, z)
+def _precessed(h, F, M, x, y, z, u, v, w):
+    """The mean spin in the step, w + h/2 J^-1 (J w x w): an ellipsoid keeps its momentum, not its spin.
+
+    (x, y, z) is w and (u, v, w) is J w.
+    """
     p, q, r = v * z - w * y, w * x - u * z, u * y - v * x
     most = (u * u + v * v + w * w) * (x * x + y * y + z * z)
     if p * p + q * q + r * r <= 1e-24 * most:

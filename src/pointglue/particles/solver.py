@@ -360,6 +360,8 @@ class ParticleSolver:
 
     def _push_out(self, k: int) -> None:
         """Move what is in collider k out of it, rigid groups as a whole."""
+        if self._colliders[k].idle:
+            return
         plan, shift, pushed = self._schedule, self._shift, self._pushed[k]
         shift[:] = 0.0
         self._colliders[k].push_out(
@@ -384,6 +386,8 @@ class ParticleSolver:
         for k, (ready, pushed, normals) in enumerate(
             zip(self._colliders, self._pushed, self._normals, strict=True)
         ):
+            if ready.idle:
+                continue
             self._push_out(k)
             own = ready.collider
             mu = self.friction if own.friction is None else own.friction
@@ -408,6 +412,8 @@ class ParticleSolver:
         groups = (plan.rigid_starts, plan.rigid_members, plan.rigid_of, self.body.mass)
         count = len(plan.rigid_starts) - 1
         for ready, pushed, normals in zip(self._colliders, self._pushed, self._normals, strict=True):
+            if ready.idle:
+                continue
             hits = (h, self.bounce, slow, ready.frame_before, ready.frame_now, pushed, normals)
             run(friction.calm, len(self.body), PARTICLES, *hits, plan.rigid_of, *speeds)
             if count:
