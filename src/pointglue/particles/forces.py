@@ -2,14 +2,16 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from math import inf, pi
+from math import inf
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from ..checks import Array, as_reals
+from ..compute import run
 from ..errors import InputError
 from .body import OrientedBody
+from .force_kernels import immerse
 from .state import ParticleState
 
 __all__ = ["Buoyancy", "Force", "Wind"]
@@ -37,8 +39,9 @@ class Wind:
 
     def __call__(self, body: OrientedBody, state: ParticleState, dt: float) -> Array:
         """Forces (n, 3), N."""
-        wind = np.broadcast_to(np.asarray(self.velocity, np.float64), (len(body), 3))
-        return _drag(body, state, wind, 0.5 * self.density * self.drag * np.ones(len(body)), dt)
+        return _immersed(
+            body, state, dt, inf, np.array([0.0, 1.0, 0.0]), 0.0, self.density, self.drag, self.velocity
+        )
 
 
 @dataclass(frozen=True)
@@ -73,27 +76,39 @@ class Buoyancy:
         pull = np.asarray(self.gravity, np.float64)
         strength = float(np.linalg.norm(pull))
         up = -pull / strength if strength > 0 else np.array([0.0, 1.0, 0.0])
-        axes = state.rotations @ state.rest.rotations
-        half = np.sqrt((((up @ axes) * body.radii) ** 2).sum(1))
-        t = np.clip((self.level - state.positions @ up) / half, -1.0, 1.0)
-        share = (1 + t) ** 2 * (2 - t) / 4
-        lift = self.density * strength * 4 / 3 * pi * body.radii.prod(1) * share
-        flow = np.broadcast_to(np.asarray(self.current, np.float64), (len(body), 3))
-        return np.asarray(lift[:, None] * up) + _drag(
-            body, state, flow, 0.5 * self.density * self.drag * share, dt
-        )
+        return _immersed(body, state, dt, self.level, up, strength, self.density, self.drag, self.current)
 
 
-def _drag(body: OrientedBody, state: ParticleState, flow: Array, pressure: Array, dt: float) -> Array:
-    """pressure * area * |u| u, taken at the end of the step so that it never reverses the motion.
-
-    The shadow of an ellipsoid along the unit vector u has the area pi abc |diag(1/a, 1/b, 1/c) R^T u|.
-    """
-    u = flow - state.velocities
-    axes = state.rotations @ state.rest.rotations
-    scaled = np.einsum("nji,nj->ni", axes, u) / body.radii  # speed times the length in the area
-    k = pressure * pi * body.radii.prod(1) * np.linalg.norm(scaled, axis=1)
-    return np.asarray((k / (1 + k * dt / body.mass))[:, None] * u)
+def _immersed(
+    body: OrientedBody,
+    state: ParticleState,
+    dt: float,
+    level: float,
+    up: Array,
+    strength: float,
+    density: float,
+    drag: float,
+    flow: ArrayLike,
+) -> Array:
+    """Forces (n, 3) on particles below a level, in a medium that flows."""
+    n, forces = len(body), np.empty((len(body), 3))
+    medium = (
+        float(level),
+        up,
+        strength,
+        float(density),
+        float(drag),
+        np.asarray(flow, np.float64),
+        float(dt),
+    )
+    places = (
+        state.positions,
+        state.velocities,
+        state.rotations.reshape(n, 9),
+        state.rest.rotations.reshape(n, 9),
+    )
+    run(immerse, n, 2048, *medium, body.radii, body.mass, *places, forces)
+    return forces
 
 
 def _check_number(name: str, value: float) -> None:

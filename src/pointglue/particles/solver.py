@@ -117,6 +117,7 @@ class ParticleSolver:
         self._pairs = None if contacts == "none" or n == 1 else PairContacts(n, self._bounds, family)
         self._colliders = tuple(collider.ready(n) for collider in _listed("colliders", colliders, Collider))
         self._extent = float(np.ptp(self.body.positions, axis=0).max() + 2 * self._bounds.max())
+        self._stretches, self._twists = bool(self.body.stretch.any()), bool(self.body.torsion.any())
         self._creeps = bool((np.isfinite(self.body.yield_strain) & (self.body.creep > 0)).any())
         self._dents = np.flatnonzero(np.isfinite(self.body.yield_speed))
         self._planned: ParticleState | None = None  # the state that the schedule was made for
@@ -194,9 +195,13 @@ class ParticleSolver:
         self._touching = state.rest.touching
         self._fixed = state.pinned | self._scripted
         self._schedule = Schedule.of(self._topology, state.rest, self._fixed, state.pause == 0)
-        self._frames = np.zeros((len(self._schedule.rigid_starts) - 1, rigid.FRAME))
+        plan = self._schedule
+        self._layers = plan.order.layers.tolist()
+        shape = (plan.starts, plan.members, plan.offsets, plan.shares, plan.turning, plan.scales, plan.yields)
+        self._shapes: tuple[Array, ...] = shape
+        self._frames = np.zeros((len(plan.rigid_starts) - 1, rigid.FRAME))
         self._inverse_mass = np.where(self._fixed, 0.0, 1 / self.body.mass)
-        trace = self._schedule.moments[:, ::4].sum(1)
+        trace = plan.moments[:, ::4].sum(1)
         self._inverse_inertia = np.where(self._fixed | (trace == 0), 0.0, 1 / np.where(trace > 0, trace, 1.0))
 
     def _substep(self, state: ParticleState, before: float, now: float, h: float) -> ParticleState:
@@ -309,23 +314,20 @@ class ParticleSolver:
 
     def _relax(self) -> None:
         """All constraints within the bodies, once."""
-        plan, P, E, M = self._schedule, self._P, self._E, self._schedule.moments
-        shapes, lengths, _ = self._coefficients
-        order = plan.order
+        plan, P = self._schedule, self._P
+        stiffness, lengths, _ = self._coefficients
+        groups = (*self._shapes, stiffness, self._fixed, plan.moments, P, self._E)
         # On one thread there is nothing to wait for between layers.
-        layers = order.layers if len(order.blocks) > 2 and thread_count() > 1 else order.layers[[0, -1]]
-        shape = (plan.starts, plan.members, plan.offsets, plan.shares, plan.turning, plan.scales)
-        groups = (*shape, plan.yields, shapes, self._fixed, M, P, E)
-        for base, end in pairwise(layers):
-            run(matching.match, end - base, 1, base, order.blocks, order.batches, *groups)
-        if lengths.any():
-            edges = (plan.pairs, plan.lengths, lengths, self._inverse_mass, P)
-            self._each_edge(matching.stretch, *edges)
+        parallel = len(self._layers) > 2 and thread_count() > 1
+        for base, end in pairwise(self._layers if parallel else (self._layers[0], self._layers[-1])):
+            run(matching.match, end - base, 1, base, plan.order.blocks, plan.order.batches, *groups)
+        if self._stretches:
+            self._each_edge(matching.stretch, plan.pairs, plan.lengths, lengths, self._inverse_mass, P)
 
     def _untwist(self) -> None:
         """Torsion resistance, once a substep."""
         twists = self._coefficients[2]
-        if twists.any():
+        if self._twists:
             plan = self._schedule
             turned = (self._inverse_inertia, plan.moments, self._P, self._E)
             self._each_edge(matching.untwist, plan.pairs, twists, *turned)
