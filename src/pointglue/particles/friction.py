@@ -88,39 +88,62 @@ def rub(start, stop, mu, roll, before, now, pushed, normals, rigid_of, inverse_m
 
 
 @kernel
+def _hits(g, starts, members, pushed):
+    """Particles of a rigid group that a collider has pushed."""
+    count = 0
+    for e in range(starts[g], starts[g + 1]):
+        if pushed[members[e]] > 0.0:
+            count += 1
+    hits = np.empty(count, np.int64)
+    count = 0
+    for e in range(starts[g], starts[g + 1]):
+        if pushed[members[e]] > 0.0:
+            hits[count] = members[e]
+            count += 1
+    return hits
+
+
+@kernel
 def rub_rigid(
-    start, stop, mu, before, now, pushed, normals, starts, members, rigid_of, mass, C, X, F, P, E, frames
+    start,
+    stop,
+    mu,
+    before,
+    now,
+    pushed,
+    normals,
+    starts,
+    members,
+    rigid_of,
+    inverse_mass,
+    C,
+    X,
+    F,
+    P,
+    E,
+    frames,
 ):
     """The same for rigid groups: impulses at the surfaces of their particles move and turn the whole."""
     G = np.empty(9)
     for g in range(start, stop):
-        count = 0
-        for e in range(starts[g], starts[g + 1]):
-            if rigid_of[members[e]] == g and pushed[members[e]] > 0.0:
-                count += 1
-        if count == 0:
-            continue
-        hits, contact = np.empty(count, np.int64), np.zeros((count, 10))
-        k = 0
-        for e in range(starts[g], starts[g + 1]):
-            i = members[e]
-            if rigid_of[i] == g and pushed[i] > 0.0:
-                hits[k], c = i, contact[k]
-                nx, ny, nz = normals[i, 0], normals[i, 1], normals[i, 2]
-                shape_matrix(E[i], C[i], G)
-                r = support(G, nx, ny, nz)
-                # The lever, the point of contact, and how far the collider has carried it.
-                c[0], c[1], c[2] = -r * nx, -r * ny, -r * nz
-                c[3], c[4], c[5] = carried(before, now, P[i, 0] + c[0], P[i, 1] + c[1], P[i, 2] + c[2])
-                ax, ay, az = turned_by(E[i], F[i])
-                c[3] -= P[i, 0] - X[i, 0] + ay * c[2] - az * c[1]
-                c[4] -= P[i, 1] - X[i, 1] + az * c[0] - ax * c[2]
-                c[5] -= P[i, 2] - X[i, 2] + ax * c[1] - ay * c[0]
-                c[6] = mu * pushed[i] * mass[i]
-                k += 1
+        hits = _hits(g, starts, members, pushed)
+        contact = np.zeros((len(hits), 10))
+        for k in range(len(hits)):
+            i, c = hits[k], contact[k]
+            nx, ny, nz = normals[i, 0], normals[i, 1], normals[i, 2]
+            shape_matrix(E[i], C[i], G)
+            r = support(G, nx, ny, nz)
+            # The lever, the point of contact, and how far the collider has carried it.
+            c[0], c[1], c[2] = -r * nx, -r * ny, -r * nz
+            c[3], c[4], c[5] = carried(before, now, P[i, 0] + c[0], P[i, 1] + c[1], P[i, 2] + c[2])
+            ax, ay, az = turned_by(E[i], F[i])
+            c[3] -= P[i, 0] - X[i, 0] + ay * c[2] - az * c[1]
+            c[4] -= P[i, 1] - X[i, 1] + az * c[0] - ax * c[2]
+            c[5] -= P[i, 2] - X[i, 2] + ax * c[1] - ay * c[0]
+            c[6] = mu * pushed[i] / inverse_mass[i]
         w = frames[g]
         for _ in range(PASSES):
-            for k in range(count):
+            for k in range(len(hits)):
                 i, c = hits[k], contact[k]
                 nx, ny, nz = normals[i, 0], normals[i, 1], normals[i, 2]
                 px, py, pz = P[i, 0] + c[0], P[i, 1] + c[1], P[i, 2] + c[2]
@@ -133,14 +156,14 @@ def rub_rigid(
                 slip = math.sqrt(x * x + y * y + z * z)
                 if slip == 0.0:
                     continue
-                f = 1.0 / ease(i, px, py, pz, x / slip, y / slip, z / slip, rigid_of, mass, frames)
+                f = 1.0 / ease(i, px, py, pz, x / slip, y / slip, z / slip, rigid_of, inverse_mass, frames)
                 # The impulse so far and this one together are no more than friction allows.
                 x, y, z = c[7] + f * x, c[8] + f * y, c[9] + f * z
                 most = math.sqrt(x * x + y * y + z * z)
                 f = c[6] / most if most > c[6] else 1.0
                 x, y, z = f * x - c[7], f * y - c[8], f * z - c[9]
                 c[7], c[8], c[9] = c[7] + x, c[8] + y, c[9] + z
-                push(i, 1.0, px, py, pz, x, y, z, rigid_of, mass, frames, P)
+                push(i, 1.0, px, py, pz, x, y, z, rigid_of, inverse_mass, frames, P)
 
 
 @kernel
@@ -280,7 +303,7 @@ def calm_rigid(
     starts,
     members,
     rigid_of,
-    mass,
+    inverse_mass,
     X,
     V0,
     V,
@@ -289,35 +312,25 @@ def calm_rigid(
 ):
     """The same for rigid groups, which lose speed as a whole."""
     for g in range(start, stop):
-        count = 0
-        for e in range(starts[g], starts[g + 1]):
-            if rigid_of[members[e]] == g and pushed[members[e]] > 0.0:
-                count += 1
-        if count == 0:
-            continue
-        hits, taken = np.empty(count, np.int64), np.zeros(count)
-        limits, lifted = np.empty(count), np.empty(count, np.bool_)
-        k = 0
-        for e in range(starts[g], starts[g + 1]):
-            i = members[e]
-            if rigid_of[i] == g and pushed[i] > 0.0:
-                hits[k] = i
-                limits[k], lifted[k] = _parting(i, h, bounce, slow, before, now, normals, X, V0, struck)
-                u, v, w = V[i, 0] * normals[i, 0], V[i, 1] * normals[i, 1], V[i, 2] * normals[i, 2]
-                lifted[k] = lifted[k] and u + v + w < limits[k]
-                k += 1
+        hits = _hits(g, starts, members, pushed)
+        taken, limits, lifted = np.zeros(len(hits)), np.empty(len(hits)), np.empty(len(hits), np.bool_)
+        for k in range(len(hits)):
+            i = hits[k]
+            limits[k], lifted[k] = _parting(i, h, bounce, slow, before, now, normals, X, V0, struck)
+            u, v, w = V[i, 0] * normals[i, 0], V[i, 1] * normals[i, 1], V[i, 2] * normals[i, 2]
+            lifted[k] = lifted[k] and u + v + w < limits[k]
         for _ in range(PASSES):
-            for k in range(count):
+            for k in range(len(hits)):
                 i = hits[k]
                 nx, ny, nz = normals[i, 0], normals[i, 1], normals[i, 2]
                 x, y, z = X[i, 0], X[i, 1], X[i, 2]
                 u, v, w = _speed(i, X, V, rigid_of, frames)
                 excess = u * nx + v * ny + w * nz - limits[k]
                 before_it = taken[k]
-                taken[k] += excess / ease(i, x, y, z, nx, ny, nz, rigid_of, mass, frames)
+                taken[k] += excess / ease(i, x, y, z, nx, ny, nz, rigid_of, inverse_mass, frames)
                 # Each contact either slows or lifts.
                 taken[k] = min(0.0, taken[k]) if lifted[k] else max(0.0, taken[k])
-                push(i, before_it - taken[k], x, y, z, nx, ny, nz, rigid_of, mass, frames, V)
+                push(i, before_it - taken[k], x, y, z, nx, ny, nz, rigid_of, inverse_mass, frames, V)
 
 
 @kernel

@@ -24,10 +24,11 @@ from .state import ParticleState
 
 __all__ = ["ParticleSolver", "Script"]
 
-# The coefficients of the bodies (stiffness, friction) are those of a step of this length, s.
+# Coefficients from 0 to 1 (stiffness, stretch, torsion, spin friction) are those of a step this long, s.
 REFERENCE = 1 / 60
 # A step is never cut into more than this, however long it is.
 MOST_SUBSTEPS = 64
+# And never shorter than this, s: motion would be lost to rounding.
 SHORTEST = 1e-9
 # No particle goes farther in a substep than this many times the size of everything: absurd steps stay finite.
 FARTHEST = 1e3
@@ -53,7 +54,7 @@ class ParticleSolver:
 
     `substep` (s) is the longest internal step: :meth:`step` cuts its time into equal parts no longer than
     that, so that the same motion comes out whether it is called 30, 60 or 120 times a second. `iterations`
-    are done over all constraints in each. Stiffness and friction mean a fraction in 1/60 s; they are
+    are done over all constraints in each. Coefficients from 0 to 1 mean a fraction in 1/60 s; they are
     converted for the substep and do not depend on the number of iterations.
 
     `contacts`: "all", only between different "bodies", or "none". `friction` is Coulomb's coefficient, and
@@ -128,7 +129,7 @@ class ParticleSolver:
         self._X, self._V, self._V0, self._W = (np.empty((n, 3)) for _ in range(4))
         self._F, self._E, self._P = np.empty((n, 9)), np.empty((n, 9)), np.empty((n, 12))
         self._shift, self._met = np.empty((n, 3)), np.empty(n, np.bool_)
-        self._struck, self._gained = np.empty(n), np.empty((n, 3))
+        self._struck, self._gained = np.zeros(n), np.empty((n, 3))
         self._sums = np.empty((len(self._topology.chunks) - 1, motion.SUMS))
         self._rigid = np.empty((len(self._topology.pieces) - 1, motion.RIGID))
         self._pushed = [np.empty(n) for _ in self._colliders]
@@ -397,7 +398,7 @@ class ParticleSolver:
             hits = (ready.frame_before, ready.frame_now, pushed, normals)
             run(friction.rub, n, PARTICLES, mu, roll, *hits, *arrays)
             if len(plan.rigid_starts) > 1:
-                groups = (plan.rigid_starts, plan.rigid_members, plan.rigid_of, self.body.mass)
+                groups = (plan.rigid_starts, plan.rigid_members, plan.rigid_of, self._inverse_mass)
                 count = len(plan.rigid_starts) - 1
                 run(friction.rub_rigid, count, 8, mu, *hits, *groups, plan.shapes, *moved, self._frames)
                 self._carry()
@@ -411,7 +412,7 @@ class ParticleSolver:
         slow = 2 * h * float(np.linalg.norm(self.gravity))
         if self._pairs is not None:
             self._pairs.calm(self.bounce, slow, plan.rigid_of, self._inverse_mass, *speeds, self._frames)
-        groups = (plan.rigid_starts, plan.rigid_members, plan.rigid_of, self.body.mass)
+        groups = (plan.rigid_starts, plan.rigid_members, plan.rigid_of, self._inverse_mass)
         count = len(plan.rigid_starts) - 1
         for ready, pushed, normals in zip(self._colliders, self._pushed, self._normals, strict=True):
             if ready.idle:
