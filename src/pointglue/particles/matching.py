@@ -61,7 +61,11 @@ def match(
                     work[0][0] = k
                     before = E[members[starts[first + k]]].reshape(1, 9)
                     settle(0, 1, work[0], A.reshape(-1, 9), before, MIN_GAP, Q.reshape(-1, 9), work[1])
-            _untorqued(count, yields[6 * first :], own, Q, goals)
+            # Called in two places, or LLVM would make it part of this loop and not vectorise it.
+            if count == BLOCK:
+                _untorqued(BLOCK, yields[6 * first :], own, Q, goals)
+            else:
+                _untorqued(count, yields[6 * first :], own, Q, goals)
             for k in range(count):
                 g = first + k
                 _pull(g, k, starts, members, offsets, stiffness[g], fixed, P, goals, centres)
