@@ -115,7 +115,7 @@ def run(function: Callable[..., Any], count: int, grain: int, *arguments: Any) -
     first part itself, so a small job never pays for a hand-over.
     """
     parts = count // max(grain, 1)
-    if parts > 1:
+    if parts > 1 or "POINTGLUE_NUM_THREADS" in os.environ:  # a wrong number there is named in any case
         parts = min(thread_count(), parts)
     if parts <= 1:
         function(0, count, *arguments)
