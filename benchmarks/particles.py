@@ -45,7 +45,7 @@ def octopus() -> pg.OrientedBody:
         angle = arm * np.pi / 4 + 0.6 * out
         parts.append(np.stack([out * np.cos(angle), -0.1 - 0.2 * out, out * np.sin(angle)], axis=1))
     x = np.concatenate(parts)
-    return pg.OrientedBody(x, radii=0.03, edges=shortest_edges(x, 750), stiffness=0.3, torsion=0.2)
+    return pg.OrientedBody(x, radii=0.03, edges=shortest_edges(x, 750), stiffness=0.3)
 
 
 def shortest_edges(x: np.ndarray, count: int) -> np.ndarray:

@@ -73,6 +73,8 @@ def rub(start, stop, mu, roll, before, now, pushed, normals, rigid_of, inverse_m
             P[i, 1] += f * y
             P[i, 2] += f * z
             x, y, z = (1.0 - f) * x, (1.0 - f) * y, (1.0 - f) * z
+            if roll == 0.0:
+                continue
         ax, ay, az = turned_by(E[i], F[i])
         x, y, z = x + r * (ay * nz - az * ny), y + r * (az * nx - ax * nz), z + r * (ax * ny - ay * nx)
         slip = math.sqrt(x * x + y * y + z * z)
@@ -236,6 +238,8 @@ def rub_pairs(
             push(j, -impulse, cx, cy, cz, p, q, t, rigid_of, inverse_mass, frames, P)
             left = 1.0 - impulse * (u + v) / slip
             x, y, z = left * x, left * y, left * z
+        if roll == 0.0:
+            continue
         f, g = 1.0 - f, 1.0 - g
         px, py, pz = f * ax + g * bx, f * ay + g * by, f * az + g * bz
         x, y, z = x - (py * nz - pz * ny), y - (pz * nx - px * nz), z - (px * ny - py * nx)

@@ -59,10 +59,10 @@ class ParticleSolver:
 
     `contacts`: "all", only between different "bodies", or "none". `friction` is Coulomb's coefficient, and
     `spin_friction` the fraction of rolling that particles with neighbours are made to match (the paper's
-    s_rot), for colliders that have none of their own and for pairs of particles. `bounce` is the share of
-    the approach speed that contact returns. `drag` (1/s) slows all motion, `damping` (1/s) only motion
-    within a body: it keeps both momenta. A group hit faster than its yield speed is let go of for
-    `plastic_time` (s).
+    s_rot; only ropes that are to roll need it), for pairs of particles and for colliders that have none of
+    their own. `bounce` is the share of the approach speed that contact returns. `drag` (1/s) slows all
+    motion, `damping` (1/s) only motion within a body: it keeps both momenta. A group hit faster than its
+    yield speed is let go of for `plastic_time` (s).
 
     A solver owns buffers: one thread at a time may step it.
     """
@@ -79,7 +79,7 @@ class ParticleSolver:
         scripts: Iterable[Script] = (),
         contacts: Literal["all", "bodies", "none"] = "all",
         friction: float = 0.5,
-        spin_friction: float = 0.5,
+        spin_friction: float = 0.0,
         bounce: float = 0.0,
         drag: float = 0.0,
         damping: float = 0.0,
@@ -391,7 +391,8 @@ class ParticleSolver:
         ):
             if ready.idle:
                 continue
-            self._push_out(k)
+            if self._pairs is not None and len(self._pairs.pairs):
+                self._push_out(k)
             own = ready.collider
             mu = self.friction if own.friction is None else own.friction
             roll = _for_substep(self.spin_friction if own.spin_friction is None else own.spin_friction, h)
