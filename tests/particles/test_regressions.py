@@ -1,4 +1,4 @@
-"""What a sceptical reader broke, and what holds since."""
+"""Defects that use has shown, and what holds since."""
 
 import numpy as np
 import pytest
