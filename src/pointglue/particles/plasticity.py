@@ -10,14 +10,13 @@ from ..compute import run
 from ..procrustes import fit_rigid
 from ..procrustes.matrices import nearest_rotations
 from .body import OrientedBody
+from .matching import MIN_GAP
 from .pairs import touching_pairs
-from .schedule import Schedule, Springs, Topology
+from .schedule import Schedule, Ties, Topology
 from .state import ParticleState, RestPose
 from .turning import flow_edges, flow_turns
 
 __all__ = ["absorb", "creep"]
-
-MIN_GAP = 1e-8
 
 
 def absorb(body: OrientedBody, state: ParticleState, members: NDArray[np.int64]) -> ParticleState:
@@ -68,7 +67,7 @@ def creep(
     fraction, turns = np.zeros(len(body)), state.rotations.copy()
     fraction[owner[flows]] = (1 - limit[flows] / strain[flows]) * -np.expm1(-body.creep[owner][flows] * dt)
     turns[owner] = Q
-    positions = _flowed(state, topology.springs(state.pause == 0), fraction, turns)
+    positions = _flowed(state, topology.ties(state.pause == 0), fraction, turns)
     for group, paused in zip(body.groups, state.pause > 0, strict=True):
         if not paused:  # a rigid group moves in the rest pose, but as a whole
             moved = fit_rigid(state.rest.positions[group], positions[group], on_degenerate="clamp")
@@ -82,18 +81,18 @@ def creep(
     return replace(state, rotations=turned, rest=RestPose(positions, rotations, state.rest.touching))
 
 
-def _flowed(state: ParticleState, springs: Springs, fraction: Array, turns: Array) -> Array:
+def _flowed(state: ParticleState, ties: Ties, fraction: Array, turns: Array) -> Array:
     """Positions at rest after the edges have flowed by the fractions of their particles."""
-    i, j = springs.pairs.T
+    i, j = ties.pairs.T
     x, rest = state.positions, state.rest.positions
-    share = np.where(springs.rigid, 0.0, 0.5 * (fraction[i] + fraction[j]))
+    share = np.where(ties.rigid, 0.0, 0.5 * (fraction[i] + fraction[j]))
     bend, edges = np.empty((len(i), 3)), np.empty((len(i), 3))
-    run(flow_turns, len(i), 1024, springs.pairs, share, turns.reshape(-1, 9), bend)
-    phi = springs.solve(bend, np.zeros_like(rest))
+    run(flow_turns, len(i), 1024, ties.pairs, share, turns.reshape(-1, 9), bend)
+    phi = ties.solve(bend, np.zeros_like(rest))
     apart = (rest[j] - rest[i], x[j] - x[i])
-    run(flow_edges, len(i), 1024, springs.pairs, fraction, turns.reshape(-1, 9), phi, *apart, edges)
-    edges[springs.rigid] = apart[0][springs.rigid]
-    return springs.solve(edges, rest)
+    run(flow_edges, len(i), 1024, ties.pairs, fraction, turns.reshape(-1, 9), phi, *apart, edges)
+    edges[ties.rigid] = apart[0][ties.rigid]
+    return ties.solve(edges, rest)
 
 
 def _group_of(schedule: Schedule) -> NDArray[np.int64]:

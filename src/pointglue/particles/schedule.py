@@ -66,19 +66,19 @@ class Topology:
         self.piece_chunks = np.cumsum([0, *(len(c) for c in cuts)]).astype(np.int64)
         first = self.piece_order[self.pieces[:-1]]
         self.origins = np.repeat(first, np.diff(self.piece_chunks))
-        self._springs: tuple[bytes, Springs] | None = None
+        self._ties: tuple[bytes, Ties] | None = None
         edges = np.arange(0, 2 * len(body.edges) + 1, 2)
         self.edge_order, self.edge_colours = by_colour(edges, body.edges.ravel(), n)
 
-    def springs(self, active: NDArray[np.bool_]) -> "Springs":
+    def ties(self, active: NDArray[np.bool_]) -> "Ties":
         """What ties the particles together while these rigid groups are in force; kept for the next time."""
         key = active.tobytes()
-        if self._springs is None or self._springs[0] != key:
-            self._springs = (key, Springs(self, active))
-        return self._springs[1]
+        if self._ties is None or self._ties[0] != key:
+            self._ties = (key, Ties(self, active))
+        return self._ties[1]
 
 
-class Springs:
+class Ties:
     """Differences along edges, put together by least squares: positions that have them as nearly as can be.
 
     Rigid groups count as edges from their first particle to all others, and these weigh much more.
