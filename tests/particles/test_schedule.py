@@ -130,7 +130,7 @@ def test_numbers_of_a_group(body, data):
         m = weight[i]
         arm = body.positions[i] - np.average(body.positions[i], axis=0, weights=m)
         np.testing.assert_allclose(plan.offsets[a:b, :3], arm, atol=1e-13)
-        np.testing.assert_allclose(plan.shares[a:b], m / m.sum(), rtol=1e-13)
+        np.testing.assert_allclose(plan.offsets[a:b, 3], m / m.sum(), rtol=1e-13)
         trace = m @ (arm**2).sum(1) + np.trace(M[i].sum(0))
         # Alone and without orientation it has no size, and any will do.
         expected = [m.sum() / trace, 1 / trace] if trace > 1e-20 else [m.sum(), 1.0]

@@ -347,3 +347,17 @@ def test_a_state_of_other_groups_is_named():
     rigid = block((1, 1, 1), (2, 2, 2), rigid=True)
     with pytest.raises(InputError, match="state"):
         ParticleSolver(rigid).step(block((1, 1, 1), (2, 2, 2)).start(), 1 / 60)
+
+
+def test_neighbours_turn_with_a_scripted_particle():
+    """By its moment in their groups, in the very step in which it is turned."""
+    body = rope((0, 0, 0), (0.4, 0, 0), particles=3, radius=0.1)
+
+    def twist(time):
+        return Rotation.from_rotvec([12 * time, 0, 0]).as_matrix(), (0.0, 0.0, 0.0)
+
+    solver = ParticleSolver(body, gravity=(0, 0, 0), scripts=[Script([0], twist)], substep=1 / 60)
+    state = solver.step(solver.start(), 1 / 60)
+    angles = Rotation.from_matrix(state.rotations).as_rotvec()[:, 0]
+    assert angles[0] == pytest.approx(0.2)
+    assert angles[1] > 0.05

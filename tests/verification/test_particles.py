@@ -427,13 +427,15 @@ def test_a_twist_is_shared_in_proportion_to_inverse_inertia():
     ):
         angle = np.array([-0.3, 0.7])
         E = Rotation.from_rotvec(np.outer(angle, [1, 0, 0])).as_matrix().reshape(2, 9)
-        M, P = np.tile(np.eye(3).ravel(), (2, 1)), np.zeros((2, 12))
+        M, P = np.tile(np.eye(3).ravel(), (2, 1)), np.zeros((2, 16))
         # Weights are inverse inertias: of (1, 3) the second is the lighter one and turns the most of the way.
         untwist(0, 1, 0, np.array([[0, 1]]), np.array([s]), np.array(trace, float), M, P, E)
         turned = Rotation.from_matrix(E.reshape(2, 3, 3)).as_rotvec()
         np.testing.assert_allclose(turned[:, 0], expected, atol=1e-14)
         np.testing.assert_allclose(turned[:, 1:], 0, atol=1e-14)
-        np.testing.assert_allclose(P[:, 3:], E, atol=1e-15)  # what goes into the moment matrices follows
+        np.testing.assert_allclose(
+            P[:, 4:].reshape(2, 3, 4)[:, :, :3].reshape(2, 9), E, atol=1e-15
+        )  # what goes into the moment matrices follows
 
 
 def twist_after(torsion, steps, iterations=1):

@@ -10,12 +10,13 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
-from scipy.sparse.csgraph import connected_components, dijkstra
+from scipy.sparse.csgraph import dijkstra
 from scipy.spatial import cKDTree
 
 from ..checks import Array, as_reals, require_finite
 from ..errors import InputError, PointglueWarning
 from ..files import drafted
+from ..geometry.inside import edge_lengths, size_of, welded, winding
 from ..geometry.simplices import check_cells
 from ..geometry.trees import TriangleTree
 
@@ -23,9 +24,8 @@ __all__ = ["CacheFolder", "inside_distances"]
 
 CacheFolder = str | os.PathLike[str] | None
 
-# In sizes of the mesh: what is closer together is one vertex; how close to the surface a handle is on
-# it, and how far within it then looks from.
-SEAM, ON_SURFACE, STEP_IN = 1e-7, 1e-4, 1e-5
+# In sizes of the mesh: how close to the surface a handle is on it, and how far within it then looks from.
+ON_SURFACE, STEP_IN = 1e-4, 1e-5
 
 
 def inside_distances(
@@ -60,14 +60,14 @@ def inside_distances(
         else:
             result[k], lost[k] = stored[:-1], stored[-1] > 0
     if missing:
-        welded, place = _welded(vertices)
+        unique, place = welded(vertices)
         cells = place[faces]
-        tree, edges = TriangleTree(welded, cells), _edges(welded, cells)
+        tree, edges = TriangleTree(unique, cells), edge_lengths(unique, cells)
         for k in _shown(missing, progress):
-            distance = _from_one(tree, edges, welded, handles[k], k)
+            distance = _from_one(tree, edges, unique, handles[k], k)
             unreached = ~np.isfinite(distance)
             if unreached.any():
-                gap, index = cKDTree(welded[~unreached]).query(welded[unreached])
+                gap, index = cKDTree(unique[~unreached]).query(unique[unreached])
                 distance[unreached] = distance[~unreached][index] + gap
             result[k], lost[k] = distance[place], unreached.any()
             known.write(handles[k], np.append(result[k], unreached.sum()))
@@ -81,30 +81,13 @@ def inside_distances(
     return result
 
 
-def _welded(vertices: Array) -> tuple[Array, NDArray[np.int64]]:
-    """Vertices without repetition, and where each of the given ones is among them."""
-    unique, place = np.unique(vertices, axis=0, return_inverse=True)
-    pairs = cKDTree(unique).query_pairs(SEAM * _size(vertices), output_type="ndarray")
-    place = place.reshape(-1)
-    if not len(pairs):
-        return unique, place
-    touching = csr_array((np.ones(len(pairs)), (pairs[:, 0], pairs[:, 1])), shape=(len(unique),) * 2)
-    _, label = connected_components(touching, directed=False)
-    _, first = np.unique(label, return_index=True)
-    return unique[first], label[place]
-
-
-def _size(vertices: Array) -> float:
-    return float(np.linalg.norm(np.ptp(vertices, axis=0)))
-
-
 def _eye(tree: TriangleTree, handle: Array) -> Array:
     """Where a handle looks from: itself, or if it is on the surface, a place just within.
 
     A handle picked on a vertex would see both sides of the wall, and through the air. Which side is within
     is told by winding numbers, whatever way the faces are turned; an open mesh may have no such side.
     """
-    size = _size(tree.vertices)
+    size = size_of(tree.vertices)
     (face,), weights, (distance,) = tree.closest(handle[None])
     corners = tree.vertices[tree.faces[face]]
     normal = np.cross(corners[1] - corners[0], corners[2] - corners[0])
@@ -112,20 +95,10 @@ def _eye(tree: TriangleTree, handle: Array) -> Array:
     if distance > ON_SURFACE * size or not length > 0:
         return handle
     sides = weights[0] @ corners + STEP_IN * size * np.array([[1.0], [-1.0]]) * normal / length
-    inside = np.abs([_winding(tree, side) for side in sides])
+    inside = np.abs(winding(tree, sides))
     if inside.max() < 0.75 or inside.min() > 0.25:
         return handle
     return np.asarray(sides[inside.argmax()])
-
-
-def _winding(tree: TriangleTree, point: Array) -> float:
-    """How often the surface goes around a point: the solid angles of its triangles over that of a sphere."""
-    a, b, c = np.moveaxis(tree.vertices[tree.faces] - point, 1, 0)
-    la, lb, lc = (np.linalg.norm(side, axis=1) for side in (a, b, c))
-    volume = np.einsum("ij,ij->i", a, np.cross(b, c))
-    dots = [np.einsum("ij,ij->i", *pair) for pair in ((a, b), (b, c), (c, a))]
-    angle = 2 * np.arctan2(volume, la * lb * lc + dots[0] * lc + dots[1] * la + dots[2] * lb)
-    return float(angle.sum() / (4 * np.pi))
 
 
 def _from_one(tree: TriangleTree, edges: csr_array, vertices: Array, handle: Array, number: int) -> Array:
@@ -159,16 +132,6 @@ def _from_one(tree: TriangleTree, edges: csr_array, vertices: Array, handle: Arr
         found = dijkstra(graph, directed=True, indices=len(nodes))[: len(nodes)]
         distance[nodes] = np.where(hidden[nodes], found, distance[nodes])
     return distance
-
-
-def _edges(vertices: Array, faces: NDArray[np.int64]) -> csr_array:
-    """Lengths of the edges, in both directions, as a sparse matrix."""
-    ends = np.concatenate([faces[:, [0, 1]], faces[:, [1, 2]], faces[:, [2, 0]]])
-    ends = np.unique(np.sort(ends, axis=1), axis=0)
-    ends = ends[ends[:, 0] != ends[:, 1]]
-    length = np.linalg.norm(vertices[ends[:, 0]] - vertices[ends[:, 1]], axis=1)
-    rows, columns = np.concatenate([ends[:, 0], ends[:, 1]]), np.concatenate([ends[:, 1], ends[:, 0]])
-    return csr_array((np.tile(length, 2), (rows, columns)), shape=(len(vertices), len(vertices)))
 
 
 def _shown(handles: list[int], progress: bool) -> Iterator[int]:

@@ -14,6 +14,7 @@ from ..checks import Array, as_array, as_integers, as_reals, require_finite
 from ..errors import InputError
 from .pairs import touching_pairs
 from .rotations import matrices_of, quaternions_of
+from .skinning import Blend, Skin, join_skins
 from .state import ParticleState, RestPose
 
 __all__ = ["OrientedBody", "join"]
@@ -63,6 +64,8 @@ class OrientedBody:
     """(n,): held where they are."""
     loose: bool
     """Whether particles without any neighbour are meant, and no mistake."""
+    visual: Skin | None
+    """The mesh that follows the particles, if there is one; see :meth:`skin`."""
 
     def __init__(
         self,
@@ -81,6 +84,7 @@ class OrientedBody:
         creep: ArrayLike = 0.0,
         pinned: ArrayLike = False,
         loose: bool = False,
+        visual: Skin | None = None,
     ) -> None:
         x = as_reals("positions", positions).astype(np.float64)
         if x.ndim != 2 or x.shape[1] != 3 or not len(x):
@@ -108,16 +112,24 @@ class OrientedBody:
             length = np.linalg.norm(turned, axis=1, keepdims=True)
             if not (length > 0).all():
                 raise InputError(f"orientations[{int(length.argmin())}] is zero: a quaternion wxyz is needed")
-            turned = turned / length
+            # Unit ones stay as they are, to the last bit.
+            turned = np.where(np.abs(length - 1) > 1e-15, turned / length, turned)
         m = WATER * 4 / 3 * pi * size.prod(1) if mass is None else _spread("mass", mass, n)
         _in_range("mass", m, 0.0, inf, open_low=True, open_high=True)
         if not isinstance(loose, bool):
             raise InputError(f"loose must be True or False, got {loose!r}")
+        if not isinstance(visual, Skin | None):
+            raise InputError(f"visual must be a Skin or None, got {type(visual).__name__}")
+        if visual is not None and visual.particles > n:
+            raise InputError(
+                f"visual is linked to particle {visual.particles - 1}, but there are {n} particles: "
+                f"bind it to them, or pass visual=None"
+            )
         pairs = _checked_edges(edges, n)
         if not isinstance(groups, Iterable):
             raise InputError(f"groups must be a list of lists of particles, got {type(groups).__name__}")
         listed = tuple(_checked_group(k, group, n) for k, group in enumerate(groups))
-        values: dict[str, Array | tuple[Array, ...] | bool] = {
+        values: dict[str, Array | tuple[Array, ...] | bool | Skin | None] = {
             "positions": x,
             "orientations": turned,
             "radii": size,
@@ -134,11 +146,12 @@ class OrientedBody:
             "creep": _in_range("creep", _spread("creep", creep, n), 0.0, inf, open_high=True),
             "pinned": _mask("pinned", pinned, n),
             "loose": loose,
+            "visual": visual,
         }
         self._set(values)
         self._check_layout()
 
-    def _set(self, values: dict[str, Array | tuple[Array, ...] | bool]) -> None:
+    def _set(self, values: dict[str, Array | tuple[Array, ...] | bool | Skin | None]) -> None:
         for name, value in values.items():
             for array in value if isinstance(value, tuple) else (value,):
                 if isinstance(array, np.ndarray):
@@ -210,7 +223,11 @@ class OrientedBody:
         if shift.shape != (3,) or not np.isfinite(shift).all():
             raise InputError(f"translation must be three finite numbers, got {translation!r}")
         axes = turn @ matrices_of(self.orientations)
-        return self.replace(positions=self.positions @ turn.T + shift, orientations=quaternions_of(axes))
+        return self.replace(
+            positions=self.positions @ turn.T + shift,
+            orientations=quaternions_of(axes),
+            visual=None if self.visual is None else self.visual.moved(turn, shift),
+        )
 
     def replace(self, **changes: object) -> "OrientedBody":
         """The same body with some of its fields changed."""
@@ -229,9 +246,31 @@ class OrientedBody:
 
         The composition of the deformation, the rest pose and the inverse bind pose.
         """
-        self._check_state(state)
-        turn = state.rotations @ state.rest.rotations @ np.swapaxes(matrices_of(self.orientations), 1, 2)
+        turn = self._turns(state)
         return turn, state.positions - np.einsum("nij,nj->ni", turn, self.positions)
+
+    def skin(self, state: ParticleState, *, blend: Blend = "linear", out: Array | None = None) -> Array:
+        """Vertices (V, 3) of the visual mesh now; see :meth:`Skin.pose`."""
+        visual, turn = self._visual(), self._turns(state)
+        shift = state.positions - self.positions
+        return visual.pose(turn, shift, about=self.positions, blend=blend, out=out)
+
+    def skin_normals(
+        self, state: ParticleState, *, blend: Blend = "linear", out: Array | None = None
+    ) -> Array:
+        """Unit normals (V, 3) of the visual mesh now; see :meth:`Skin.normals`."""
+        return self._visual().normals(self._turns(state), blend=blend, out=out)
+
+    def _visual(self) -> Skin:
+        if self.visual is None:
+            raise InputError("the body has no visual mesh: give it one, visual=Skin.of(vertices, faces, ...)")
+        return self.visual
+
+    def _turns(self, state: ParticleState) -> Array:
+        """(n, 3, 3), from the bind pose to now."""
+        self._check_state(state)
+        back = np.swapaxes(matrices_of(self.orientations), 1, 2)
+        return np.asarray(state.rotations @ (state.rest.rotations @ back))
 
     def momentum(self, state: ParticleState) -> tuple[Array, Array]:
         """Linear momentum (3,), kg m/s, and angular momentum (3,) about the origin, kg m^2/s."""
@@ -271,15 +310,16 @@ def join(bodies: Sequence[OrientedBody]) -> OrientedBody:
     if not bodies:
         raise InputError("bodies must hold at least one OrientedBody, got none")
     shift = np.cumsum([0, *(len(body) for body in bodies)])[:-1]
-    together: dict[str, Array | tuple[Array, ...] | bool] = {
+    together: dict[str, Array | tuple[Array, ...] | bool | Skin | None] = {
         name: np.concatenate([getattr(body, name) for body in bodies])
         for name in OrientedBody.__dataclass_fields__
-        if name not in ("edges", "groups", "loose")
+        if name not in ("edges", "groups", "loose", "visual")
     }
     moved = list(zip(bodies, shift, strict=True))
     together["edges"] = np.concatenate([body.edges + k for body, k in moved])
     together["groups"] = tuple(group + k for body, k in moved for group in body.groups)
     together["loose"] = True
+    together["visual"] = join_skins([body.visual for body in bodies], [len(body) for body in bodies])
     joined = OrientedBody.__new__(OrientedBody)
     joined._set(together)
     return joined

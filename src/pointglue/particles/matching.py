@@ -1,8 +1,10 @@
 """The constraints within a body: shape matching, lengths and twists, relaxed one after another.
 
-P (n, 12) holds each particle's position x and its share B = E M in a moment matrix side by side, because
-they are always read together; E (n, 9) is its rotation from the rest pose, M = (m/5) Rrest diag(r^2)
-Rrest^T its moment at rest. Constraints of one colour touch no particle twice: they are independent, and
+P (n, 16) holds each particle's position x and its share B = E M in a moment matrix side by side, because
+they are always read together: four rows of three numbers, x first, each with a fourth one that makes it a
+vector. After x that is 1, or 0 for a particle that is held; after the rows of B it means nothing. E (n, 9) is
+its rotation from the rest pose, M (n, 12) = (m/5) Rrest diag(r^2) Rrest^T its moment at rest, in rows of four
+as well. Constraints of one colour touch no particle twice: they are independent, and
 whatever threads do them, in whatever order, the result is the same.
 """
 
@@ -11,6 +13,7 @@ import math
 import numpy as np
 
 from ..compute import kernel
+from ..lanes import lane, load, splat, store
 from ..procrustes.rotation import BLOCK, LEAST_D, PART, SCRATCH, block_failed, part_rotations, settle
 from .turning import times, turn, turned_by
 
@@ -29,7 +32,6 @@ def match(
     starts,
     members,
     offsets,
-    shares,
     turning,
     scales,
     yields,
@@ -48,13 +50,14 @@ def match(
     together.
     """
     scratch, work = np.empty(SCRATCH), (np.empty(1, np.int64), np.empty(BLOCK, np.int64))
-    A, own, centres = np.zeros(9 * BLOCK), np.empty(9 * BLOCK), np.empty(3 * BLOCK)
-    Q, goals = np.empty(9 * BLOCK), np.empty(9 * BLOCK)
+    A, own, centres = np.zeros(9 * BLOCK), np.empty(9 * BLOCK), np.zeros((BLOCK, 4))
+    Q, goals = np.empty(9 * BLOCK), np.zeros(12 * BLOCK)
+    places = goals.reshape(BLOCK, 12)
     for batch in range(blocks[base + start], blocks[base + stop]):
         for first in range(batches[batch], batches[batch + 1], BLOCK):
             count = min(BLOCK, batches[batch + 1] - first)
             for k in range(count):
-                _moments(first + k, k, starts, members, offsets, shares, turning, scales, P, A, own, centres)
+                _moments(first + k, k, starts, members, offsets, turning, scales, P, A, own, centres)
             part_rotations(A, Q, scratch, LEAST_D, (count + PART - 1) // PART * PART)
             for k in range(count):
                 if block_failed(scratch, k):
@@ -68,62 +71,48 @@ def match(
                 _untorqued(count, yields[6 * first :], own, Q, goals)
             for k in range(count):
                 g = first + k
-                _pull(g, k, starts, members, offsets, stiffness[g], fixed, P, goals, centres)
+                _pull(g, k, starts, members, offsets, stiffness, P, places, centres)
                 for e in range(starts[g], starts[g] + turning[g]):
                     if not fixed[members[e]]:
                         _take(members[e], k, Q, M, P, E)
 
 
 @kernel
-def _moments(g, k, starts, members, offsets, shares, turning, scales, P, A, own, centres):
+def _moments(g, k, starts, members, offsets, turning, scales, P, A, own, centres):
     """The moment matrix A of a group, divided by its size at rest; its centre seen from its first particle.
 
     `own` is the part of it that comes from orientations of particles that do not take the group's rotation.
-
-    The fourth number of an offset is 1: so the sum for the centre is one of four alike, a single vector
-    instruction.
+    The fourth number of an offset is the particle's share in the group's mass.
     """
     o = members[starts[g]]
-    ox, oy, oz = P[o, 0], P[o, 1], P[o, 2]
-    a00 = a01 = a02 = cx = a10 = a11 = a12 = cy = a20 = a21 = a22 = cz = 0.0
-    b00 = b01 = b02 = b10 = b11 = b12 = b20 = b21 = b22 = 0.0
+    origin, zero = load(P, o, 0), splat(0.0)
+    a0, a1, a2, b0, b1, b2, c = zero, zero, zero, zero, zero, zero, zero
     for e in range(starts[g], starts[g + 1]):
-        i, w = members[e], shares[e]
-        x, y, z = w * (P[i, 0] - ox), w * (P[i, 1] - oy), w * (P[i, 2] - oz)
-        p, q, r, u = offsets[e, 0], offsets[e, 1], offsets[e, 2], offsets[e, 3]
-        a00 += x * p
-        a01 += x * q
-        a02 += x * r
-        cx += x * u
-        a10 += y * p
-        a11 += y * q
-        a12 += y * r
-        cy += y * u
-        a20 += z * p
-        a21 += z * q
-        a22 += z * r
-        cz += z * u
-        b00 += P[i, 3]
-        b01 += P[i, 4]
-        b02 += P[i, 5]
-        b10 += P[i, 6]
-        b11 += P[i, 7]
-        b12 += P[i, 8]
-        b20 += P[i, 9]
-        b21 += P[i, 10]
-        b22 += P[i, 11]
+        i = members[e]
+        p = load(offsets, e, 0)
+        x = lane(p, 3) * (load(P, i, 0) - origin)
+        c = c + x
+        a0 = a0 + lane(x, 0) * p
+        a1 = a1 + lane(x, 1) * p
+        a2 = a2 + lane(x, 2) * p
+        b0 = b0 + load(P, i, 4)
+        b1 = b1 + load(P, i, 8)
+        b2 = b2 + load(P, i, 12)
     s, t = scales[g, 0], scales[g, 1]
-    j = 9 * k
-    A[j], A[j + 1], A[j + 2] = s * a00 + t * b00, s * a01 + t * b01, s * a02 + t * b02
-    A[j + 3], A[j + 4], A[j + 5] = s * a10 + t * b10, s * a11 + t * b11, s * a12 + t * b12
-    A[j + 6], A[j + 7], A[j + 8] = s * a20 + t * b20, s * a21 + t * b21, s * a22 + t * b22
+    _write(A, 9 * k, s * a0 + t * b0, s * a1 + t * b1, s * a2 + t * b2)
     # Those that take the group's rotation answer for themselves: the first of an implicit group, and all of
     # an explicit one but the shared ones, which have no moments.
     t = t if turning[g] == 1 else 0.0
-    own[j], own[j + 1], own[j + 2] = t * (b00 - P[o, 3]), t * (b01 - P[o, 4]), t * (b02 - P[o, 5])
-    own[j + 3], own[j + 4], own[j + 5] = t * (b10 - P[o, 6]), t * (b11 - P[o, 7]), t * (b12 - P[o, 8])
-    own[j + 6], own[j + 7], own[j + 8] = t * (b20 - P[o, 9]), t * (b21 - P[o, 10]), t * (b22 - P[o, 11])
-    centres[3 * k], centres[3 * k + 1], centres[3 * k + 2] = cx, cy, cz
+    _write(own, 9 * k, t * (b0 - load(P, o, 4)), t * (b1 - load(P, o, 8)), t * (b2 - load(P, o, 12)))
+    store(centres, k, 0, c)
+
+
+@kernel
+def _write(A, j, r0, r1, r2):
+    """The first three lanes of each row into the flat array A from j on."""
+    A[j], A[j + 1], A[j + 2] = lane(r0, 0), lane(r0, 1), lane(r0, 2)
+    A[j + 3], A[j + 4], A[j + 5] = lane(r1, 0), lane(r1, 1), lane(r1, 2)
+    A[j + 6], A[j + 7], A[j + 8] = lane(r2, 0), lane(r2, 1), lane(r2, 2)
 
 
 @kernel
@@ -153,43 +142,38 @@ def _untorqued(count, yields, own, Q, goals):
         f = 0.5 / (1.0 + x * x + y * y + z * z)
         x, y, z = f * x, f * y, f * z
         f = 2.0 / (1.0 + x * x + y * y + z * z)
-        for row in range(j, j + 9, 3):
-            a, b, c = Q[row], Q[row + 1], Q[row + 2]
+        for row in range(3):
+            a, b, c = Q[j + 3 * row], Q[j + 3 * row + 1], Q[j + 3 * row + 2]
             u, v, w = b * z - c * y, c * x - a * z, a * y - b * x
-            goals[row] = a + f * (u + v * z - w * y)
-            goals[row + 1] = b + f * (v + w * x - u * z)
-            goals[row + 2] = c + f * (w + u * y - v * x)
+            goals[12 * k + row] = a + f * (u + v * z - w * y)
+            goals[12 * k + row + 4] = b + f * (v + w * x - u * z)
+            goals[12 * k + row + 8] = c + f * (w + u * y - v * x)
 
 
 @kernel
-def _pull(g, k, starts, members, offsets, s, fixed, P, goals, centres):
-    """x += s (g - x), all seen from the group's first particle, that no digits be lost far away."""
-    o = members[starts[g]]
-    ox, oy, oz = P[o, 0], P[o, 1], P[o, 2]
-    cx, cy, cz = centres[3 * k], centres[3 * k + 1], centres[3 * k + 2]
-    j = 9 * k
-    q00, q01, q02 = goals[j], goals[j + 1], goals[j + 2]
-    q10, q11, q12 = goals[j + 3], goals[j + 4], goals[j + 5]
-    q20, q21, q22 = goals[j + 6], goals[j + 7], goals[j + 8]
+def _pull(g, k, starts, members, offsets, stiffness, P, goals, centres):
+    """x += s (g - x), all seen from the group's first particle, that no digits be lost far away.
+
+    The fourth lane of s is 0, so that of x stays, which is 0 for those that are held: then so do they.
+    """
+    origin, centre = load(P, members[starts[g]], 0), load(centres, k, 0)
+    q0, q1, q2 = load(goals, k, 0), load(goals, k, 4), load(goals, k, 8)
+    s = load(stiffness, g, 0)
     for e in range(starts[g], starts[g + 1]):
         i = members[e]
-        if fixed[i]:
-            continue
-        p, q, r = offsets[e, 0], offsets[e, 1], offsets[e, 2]
-        P[i, 0] += s * (cx + (q00 * p + q01 * q + q02 * r) - (P[i, 0] - ox))
-        P[i, 1] += s * (cy + (q10 * p + q11 * q + q12 * r) - (P[i, 1] - oy))
-        P[i, 2] += s * (cz + (q20 * p + q21 * q + q22 * r) - (P[i, 2] - oz))
+        x, p = load(P, i, 0), load(offsets, e, 0)
+        goal = centre + lane(p, 0) * q0 + lane(p, 1) * q1 + lane(p, 2) * q2
+        store(P, i, 0, x + lane(x, 3) * (s * (goal - (x - origin))))
 
 
 @kernel
 def _take(i, k, Q, M, P, E):
     """E = Q and B = Q M for particle i."""
+    m0, m1, m2 = load(M, i, 0), load(M, i, 4), load(M, i, 8)
     for row in range(3):
         a, b, c = Q[9 * k + 3 * row], Q[9 * k + 3 * row + 1], Q[9 * k + 3 * row + 2]
         E[i, 3 * row], E[i, 3 * row + 1], E[i, 3 * row + 2] = a, b, c
-        P[i, 3 + 3 * row] = a * M[i, 0] + b * M[i, 3] + c * M[i, 6]
-        P[i, 4 + 3 * row] = a * M[i, 1] + b * M[i, 4] + c * M[i, 7]
-        P[i, 5 + 3 * row] = a * M[i, 2] + b * M[i, 5] + c * M[i, 8]
+        store(P, i, 4 + 4 * row, a * m0 + b * m1 + c * m2)
 
 
 @kernel

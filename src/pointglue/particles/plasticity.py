@@ -103,7 +103,7 @@ def _group_of(schedule: Schedule) -> NDArray[np.int64]:
 def _means(schedule: Schedule, values: Array) -> Array:
     """Means over the groups of values (members, ...), weighted by mass, each as a flat row."""
     group, columns = _group_of(schedule), values.reshape(len(values), -1).T
-    weighted = [np.bincount(group, schedule.shares * c, len(schedule.owner)) for c in columns]
+    weighted = [np.bincount(group, schedule.offsets[:, 3] * c, len(schedule.owner)) for c in columns]
     return np.stack(weighted, axis=1)
 
 

@@ -117,9 +117,7 @@ class Schedule:
     starts: NDArray[np.int64]
     members: NDArray[np.int32]
     offsets: Array
-    """(members, 4): place in the group at rest, seen from its centre of mass, and a 1."""
-    shares: Array
-    """(members,): share in the group's mass."""
+    """(members, 4): place in the group at rest, seen from its centre of mass, and share in its mass."""
     turning: NDArray[np.int64]
     """(groups,): how many members, the first ones, take the rotation of the group."""
     scales: Array
@@ -132,6 +130,8 @@ class Schedule:
     """How many groups, the first ones, are implicit."""
     moments: Array
     """(n, 9), M: each particle's own moment matrix at rest."""
+    padded: Array
+    """(n, 12), M with a zero at the end of each row."""
     shapes: Array
     """(n, 9), C: its ellipsoid, x^T C^-1 x = 1."""
     edge_colours: NDArray[np.int64]
@@ -193,14 +193,14 @@ class Schedule:
             order=implicit.then(explicit, n),
             starts=starts,
             members=members.astype(np.int32),
-            offsets=np.ascontiguousarray(np.column_stack([arm, np.ones(len(arm))])),
-            shares=share,
+            offsets=np.ascontiguousarray(np.column_stack([arm, share])),
             turning=turning,
             scales=np.stack([total / trace, 1 / trace], axis=1),
             yields=np.ascontiguousarray(yields).ravel(),
             owner=np.concatenate([implicit.sets, np.full(len(explicit.sets), -1)]),
             implicit=len(implicit.sets),
             moments=moments.reshape(n, 9),
+            padded=np.pad(moments, ((0, 0), (0, 0), (0, 1))).reshape(n, 12),
             shapes=shapes.reshape(n, 9),
             edge_colours=topology.edge_colours,
             pairs=edges,

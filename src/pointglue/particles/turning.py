@@ -67,12 +67,12 @@ def turned_by(E, F):
 
 @kernel
 def times(E, M, P):
-    """P[3:12] = E M, the particle's share B in the moment matrices of its groups."""
-    for row in range(0, 9, 3):
-        a, b, c = E[row], E[row + 1], E[row + 2]
-        P[3 + row] = a * M[0] + b * M[3] + c * M[6]
-        P[4 + row] = a * M[1] + b * M[4] + c * M[7]
-        P[5 + row] = a * M[2] + b * M[5] + c * M[8]
+    """B = E M, the particle's share in its groups' moment matrices, into its row of P (see matching)."""
+    for row in range(3):
+        a, b, c = E[3 * row], E[3 * row + 1], E[3 * row + 2]
+        P[4 + 4 * row] = a * M[0] + b * M[3] + c * M[6]
+        P[5 + 4 * row] = a * M[1] + b * M[4] + c * M[7]
+        P[6 + 4 * row] = a * M[2] + b * M[5] + c * M[8]
 
 
 @kernel
