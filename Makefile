@@ -28,6 +28,7 @@ bench: .venv/test
 	$(BIN)/pointglue bench glue
 	$(BIN)/pointglue bench deform
 	$(BIN)/pointglue bench particles
+	$(BIN)/pointglue bench creatures
 
 # The stamps are rebuilt when the dependencies change; the package itself is installed in place.
 .venv/demo: pyproject.toml

@@ -1,5 +1,5 @@
 """Shapes and what can be measured on them."""
 
-from . import shapes, simplices, trees
+from . import inside, models, sampling, shapes, simplices, trees
 
-__all__ = ["shapes", "simplices", "trees"]
+__all__ = ["inside", "models", "sampling", "shapes", "simplices", "trees"]

@@ -13,7 +13,7 @@ __all__ = ["claim", "enter", "see", "sights", "spread", "wind"]
 # A way must be shorter by more than rounding to count as shorter, or the search would not end.
 SHORTER = 1.0 - 1e-9
 # A box this many times its own radius away acts like a single small triangle (a dipole).
-FAR = 3.0
+FAR = 4.0
 
 
 @kernel
@@ -190,7 +190,7 @@ def spread(_start, _stop, vertices, faces, starts, faces_of, seeds, limit, numbe
     for v in seeds:
         for slot in range(numbers.shape[1]):
             if numbers[v, slot] >= 0:
-                heap.append((distances[v, slot], v, np.int64(numbers[v, slot])))  # noqa: PERF401
+                heap.append((distances[v, slot], v, int(numbers[v, slot])))  # noqa: PERF401
     heapify(heap)
     while len(heap) > 0:
         d, v, i = heappop(heap)

@@ -17,7 +17,7 @@ FINENESS = 3
 # How often points move to the middle of what is theirs.
 ROUNDS = 8
 # In spacings: random points are at least this far apart, which makes them one spacing apart in the mean;
-# and every vertex of a solid has one that near.
+# and every vertex of a solid has one that near before they move.
 APART, COVERED = 0.8, 0.9
 
 
@@ -75,10 +75,10 @@ def in_volume(inside: Inside, spacing: float, rng: np.random.Generator, samples:
     """
     eyes, weights = samples
     points = eyes.points[_scattered(inside, eyes, APART * spacing, rng)]
-    points = _covering(inside, points, spacing)
+    points = _covering(inside, points, spacing, COVERED * spacing)
     for _ in range(ROUNDS):
         points = _centred(inside, eyes, weights, owned_by(inside, eyes, points), points)
-    return _covering(inside, points, spacing)
+    return _covering(inside, _thinned(inside, points, spacing, rng), spacing, spacing)
 
 
 def along_skeleton(inside: Inside, spacing: float, rng: np.random.Generator) -> Array:
@@ -104,8 +104,7 @@ def along_skeleton(inside: Inside, spacing: float, rng: np.random.Generator) -> 
         centre = np.divide(move, total[:, None], out=points.copy(), where=total[:, None] > 0)
         there = inside.contains(centre) & own.able
         points = np.where(there[:, None], centre, points)
-    kept = _scattered(inside, inside.look(points), spacing / 2, rng)
-    return _covering(inside, points[np.sort(kept)], spacing)
+    return _covering(inside, _thinned(inside, points, spacing, rng), spacing, spacing)
 
 
 def volume_samples(inside: Inside, cell: float, rng: np.random.Generator) -> tuple[Eyes, Array]:
@@ -133,6 +132,8 @@ def volume_samples(inside: Inside, cell: float, rng: np.random.Generator) -> tup
     eyes = inside.look(foot)
     middle, depth = inset(inside, _some(eyes, eyes.able), cell)
     thin = depth < 0.99 * cell
+    if thin.any():  # they stand for what the grid has there
+        places = places[cKDTree(middle[thin]).query(places)[0] > cell]
     weights = np.concatenate([np.full(len(places), cell**3), (area[eyes.able] * depth)[thin]])
     eyes = inside.look(np.concatenate([places, middle[thin]]))
     return _some(eyes, eyes.able), weights[eyes.able]
@@ -186,20 +187,46 @@ def _scattered(inside: Inside, eyes: Eyes, spacing: float, rng: np.random.Genera
     return np.array(chosen, np.int64)
 
 
-def _covering(inside: Inside, points: Array, spacing: float) -> Array:
-    """The points, and more until every vertex of a solid component has one near, inside."""
-    cover, limit = Cover(inside, spacing), COVERED * spacing
+def _thinned(inside: Inside, points: Array, spacing: float, rng: np.random.Generator) -> Array:
+    """Of points that have come closer than half the spacing and see each other, one."""
+    return points[np.sort(_scattered(inside, inside.look(points), spacing / 2, rng))]
+
+
+def _covering(inside: Inside, points: Array, spacing: float, limit: float) -> Array:
+    """The points, and more until every vertex of a solid component has one within the limit, inside."""
+    cover = Cover(inside, limit)
     cover.add(points)
     bare = np.flatnonzero(_belongs(inside, inside.solid) & (cover.distances > limit))
     # From the ends of limbs, which are farthest from the middle of everything, back to what is covered.
     remote = np.linalg.norm(inside.vertices[bare] - inside.vertices.mean(0), axis=1)
-    more = []
+    middles = inside.tree.vertices[inside.tree.faces].mean(1)
+    near = cKDTree(middles)
     for vertex in bare[np.argsort(-remote, kind="stable")]:
         if cover.distance(vertex) > limit:
-            middle, _ = inset(inside, inside.look(inside.vertices[vertex][None]), spacing / 2)
-            more.append(middle)
-            cover.add(middle)
-    return np.concatenate([points.reshape(-1, 3), *more])
+            place = inside.vertices[vertex][None]
+            around = middles[near.query_ball_point(place[0], spacing / 2, return_sorted=True)]
+            place = _roomiest(inside, place, around, spacing / 2, points)
+            cover.add(place)
+            points = np.concatenate([points.reshape(-1, 3), place])
+    return points
+
+
+def _roomiest(inside: Inside, place: Array, around: Array, depth: float, points: Array) -> Array:
+    """Of the balls below places `around` (k, 3) that see the place (1, 3), the centre (1, 3) of the largest.
+
+    It counts as no larger than half its distance from the points (n, 3). If there is none it is the place:
+    from one on a sharp edge alone there would be no ball at all.
+    """
+    centres, radii = inset(inside, inside.look(around), depth)
+    eyes, own = inside.look(centres), inside.look(place)
+    seen = inside.clear(eyes, np.arange(len(centres)), own, np.zeros(len(centres), np.int64))
+    seen &= np.linalg.norm(centres - place, axis=1) < depth
+    if len(points):
+        radii = np.minimum(radii, 0.5 * cKDTree(points).query(centres)[0])
+    room = np.where(seen, radii, 0.0)
+    if not room.max(initial=0.0) > 0.1 * depth:
+        return place
+    return np.asarray(centres[room.argmax()][None])
 
 
 def _centred(inside: Inside, eyes: Eyes, weights: Array, owner: Indices, points: Array) -> Array:
@@ -224,7 +251,7 @@ def _centred(inside: Inside, eyes: Eyes, weights: Array, owner: Indices, points:
 
 
 def _surface_samples(inside: Inside, spacing: float, rng: np.random.Generator) -> tuple[Array, Array]:
-    """Points (k, 3) at random on the surface, one to a square of the spacing, and the areas (k,) they have."""
+    """Points (k, 3) at random on the surface, one to a square of the spacing, and their areas (k,)."""
     corners = inside.tree.vertices[inside.tree.faces]
     area = 0.5 * np.linalg.norm(
         np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0]), axis=1

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import inf, pi
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,8 +15,11 @@ from ..checks import Array, as_array, as_integers, as_reals, require_finite
 from ..errors import InputError
 from .pairs import touching_pairs
 from .rotations import matrices_of, quaternions_of
-from .skinning import Blend, Skin, join_skins
+from .skinning import Blend, Skin, join_skins, links_of
 from .state import ParticleState, RestPose
+
+if TYPE_CHECKING:
+    from .authoring import Placement
 
 __all__ = ["OrientedBody", "join"]
 
@@ -150,6 +154,44 @@ class OrientedBody:
         }
         self._set(values)
         self._check_layout()
+
+    @classmethod
+    def from_mesh(
+        cls,
+        mesh: Any,
+        *,
+        spacing: float | None = None,
+        placement: "Placement | None" = None,
+        reach: float = 1.4,
+        aspect: float = 2.0,
+        density: float = WATER,
+        seed: int | np.random.Generator = 0,
+        **options: Any,
+    ) -> "OrientedBody":
+        """Particles that fill the mesh, are joined as it is, and carry it along; see :meth:`skin`.
+
+        `mesh` has `vertices` and `faces`, or is a tuple of them; any triangles and quads will do. Particles
+        are about `spacing` (m) apart; without it there are about 300. `placement` puts them on the
+        "surface", into the "volume" or along the "skeleton" of limbs; by itself into the volume of what has
+        one, and else on the surface. Particles closer than `reach` spacings are joined; all distances are
+        measured inside the shape, so that nothing reaches across a gap. Ellipsoids are at most `aspect`
+        times as long as thick. `density` is in kg/m^3, and `options` are fields of the body. Same mesh and
+        `seed`, same body.
+        """
+        from .authoring import body_from_mesh  # which needs this class
+
+        made = body_from_mesh(
+            mesh,
+            spacing=spacing,
+            placement=placement,
+            reach=reach,
+            aspect=aspect,
+            density=density,
+            seed=seed,
+            **options,
+        )
+        skin = Skin(made.vertices, made.faces, *links_of(made.links, made.distances))
+        return made.body.replace(visual=skin)
 
     def _set(self, values: dict[str, Array | tuple[Array, ...] | bool | Skin | None]) -> None:
         for name, value in values.items():

@@ -1,12 +1,14 @@
 """Vertices and normals carried along by up to four particles each.
 
 A frame takes the bind pose to now, measured from one centre c: x - c = R (v - c) + t. Linear frames are the
-rows of (R | t), 12 numbers; dual ones a unit quaternion q and (0, t) q, 8 numbers.
+columns of (R | t), each with a zero after it that makes it a vector of four, 16 numbers; dual ones a unit
+quaternion q and (0, t) q, 8 numbers.
 """
 
 import math
 
 from ..compute import kernel
+from ..lanes import lane, load, splat
 
 __all__ = ["dual_normals", "dual_points", "linear_normals", "linear_points"]
 
@@ -16,16 +18,22 @@ CANCELLED = 1e-20
 
 @kernel
 def linear_points(start, stop, frames, links, weights, centre, points, out):
-    """x = c + sum w (R (v - c) + t)."""
+    """x = c + (sum w R) (v - c) + sum w t."""
     for v in range(start, stop):
-        x, y, z = points[v, 0] - centre[0], points[v, 1] - centre[1], points[v, 2] - centre[2]
-        sx = sy = sz = 0.0
+        r0, r1, r2, t = splat(0.0), splat(0.0), splat(0.0), splat(0.0)
         for link in range(4):
-            w, F = weights[v, link], frames[links[v, link]]
-            sx += w * (F[0] * x + F[1] * y + F[2] * z + F[3])
-            sy += w * (F[4] * x + F[5] * y + F[6] * z + F[7])
-            sz += w * (F[8] * x + F[9] * y + F[10] * z + F[11])
-        out[v, 0], out[v, 1], out[v, 2] = centre[0] + sx, centre[1] + sy, centre[2] + sz
+            i, w = links[v, link], weights[v, link]
+            r0 = r0 + w * load(frames, i, 0)
+            r1 = r1 + w * load(frames, i, 4)
+            r2 = r2 + w * load(frames, i, 8)
+            t = t + w * load(frames, i, 12)
+        x, y, z = points[v, 0] - centre[0], points[v, 1] - centre[1], points[v, 2] - centre[2]
+        s = x * r0 + y * r1 + z * r2 + t
+        out[v, 0], out[v, 1], out[v, 2] = (
+            centre[0] + lane(s, 0),
+            centre[1] + lane(s, 1),
+            centre[2] + lane(s, 2),
+        )
 
 
 @kernel
@@ -36,15 +44,15 @@ def linear_normals(start, stop, frames, links, weights, normals, out):
         sx = sy = sz = 0.0
         for link in range(4):
             w, F = weights[v, link], frames[links[v, link]]
-            sx += w * (F[0] * x + F[1] * y + F[2] * z)
-            sy += w * (F[4] * x + F[5] * y + F[6] * z)
-            sz += w * (F[8] * x + F[9] * y + F[10] * z)
+            sx += w * (F[0] * x + F[4] * y + F[8] * z)
+            sy += w * (F[1] * x + F[5] * y + F[9] * z)
+            sz += w * (F[2] * x + F[6] * y + F[10] * z)
         square = sx * sx + sy * sy + sz * sz
         if square < CANCELLED:
             F = frames[links[v, _heaviest(v, weights)]]
-            sx = F[0] * x + F[1] * y + F[2] * z
-            sy = F[4] * x + F[5] * y + F[6] * z
-            sz = F[8] * x + F[9] * y + F[10] * z
+            sx = F[0] * x + F[4] * y + F[8] * z
+            sy = F[1] * x + F[5] * y + F[9] * z
+            sz = F[2] * x + F[6] * y + F[10] * z
             square = sx * sx + sy * sy + sz * sz
         # A vertex of no face has no normal.
         scale = 1.0 / math.sqrt(square) if square > 0.0 else 0.0

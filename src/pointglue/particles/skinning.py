@@ -146,8 +146,7 @@ class Skin:
         result = self._result(out)
         linked = (self.links, self.weights, self.centre, self.vertices, result)
         if _checked(blend) == "linear":
-            frames = np.concatenate([R, shift[:, :, None]], axis=2).reshape(-1, 12)
-            run(kernels.linear_points, len(self), GRAIN, frames, *linked)
+            run(kernels.linear_points, len(self), GRAIN, _columns(R, shift), *linked)
         else:
             q = quaternions_of(R)
             w, r = q[:, :1], q[:, 1:]
@@ -161,8 +160,7 @@ class Skin:
         result = self._result(out)
         linked = (self.links, self.weights, self.rest_normals, result)
         if _checked(blend) == "linear":
-            frames = np.concatenate([R, np.zeros((len(R), 3, 1))], axis=2).reshape(-1, 12)
-            run(kernels.linear_normals, len(self), GRAIN, frames, *linked)
+            run(kernels.linear_normals, len(self), GRAIN, _columns(R, np.zeros((len(R), 3))), *linked)
         else:
             frames = np.concatenate([quaternions_of(R), np.zeros((len(R), 4))], axis=1)
             run(kernels.dual_normals, len(self), GRAIN, frames, *linked)
@@ -231,6 +229,13 @@ def links_of(nearest: NDArray[np.int32], distances: Array) -> tuple[NDArray[np.i
     weights[tied] = near[tied]
     links = np.where(near, nearest[:, :LINKS], nearest[:, :1])
     return links, weights / weights.sum(1, keepdims=True)
+
+
+def _columns(R: Array, t: Array) -> Array:
+    """Frames for linear blending, see skin_kernels."""
+    frames = np.zeros((len(R), 4, 4))
+    frames[:, :3, :3], frames[:, 3, :3] = np.swapaxes(R, 1, 2), t
+    return frames.reshape(-1, 16)
 
 
 def _checked(blend: str) -> str:
