@@ -4,6 +4,8 @@ from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
 
 from ..checks import Array
 from ..compute import run
@@ -22,8 +24,36 @@ __all__ = ["absorb", "creep"]
 def absorb(body: OrientedBody, state: ParticleState, members: NDArray[np.int64]) -> ParticleState:
     """The shape that the group `members` has now becomes its rest shape; nothing moves.
 
-    With s the rigid transform from rest to now that matches the group: r <- s^-1 d r and d <- s.
+    With s the rigid transform from rest to now that matches the group: r <- s^-1 d r and d <- s. What hangs
+    on the group by shared particles keeps its own rest shape and is brought to where these are now:
+    with f the transform of that other group, r <- s^-1 f r and d <- d f^-1 s.
     """
+    rest, x = state.rest, state.positions
+    Q, centre_at_rest, centre = _matched(body, state, members)
+    positions, rotations, turned = rest.positions.copy(), rest.rotations.copy(), state.rotations.copy()
+    positions[members] = (x[members] - centre) @ Q + centre_at_rest
+    rotations[members] = Q.T @ state.rotations[members] @ rest.rotations[members]
+    turned[members] = Q
+    inside = np.zeros(len(body), np.bool_)
+    inside[members] = True
+    for other, hanging in _hanging(body, inside):
+        F, at_rest, now = _matched(body, state, other)
+        back = Q.T @ F
+        positions[hanging] = (
+            (rest.positions[hanging] - at_rest) @ back.T + (now - centre) @ Q + centre_at_rest
+        )
+        rotations[hanging] = back @ rest.rotations[hanging]
+        turned[hanging] = state.rotations[hanging] @ back.T
+    # Overlaps that the blow made are part of the new shape; those of other pieces are contacts.
+    found = touching_pairs(positions, rotations, body.radii)
+    touching = np.unique(np.concatenate([rest.touching, found[inside[found].all(1)]]), axis=0)
+    return replace(state, rotations=turned, rest=RestPose(positions, rotations, touching))
+
+
+def _matched(
+    body: OrientedBody, state: ParticleState, members: NDArray[np.int64]
+) -> tuple[Array, Array, Array]:
+    """The rotation (3, 3) of a group from rest to now, and its centre (3,) at rest and now."""
     rest, x = state.rest, state.positions[members]
     share = body.mass[members] / body.mass[members].sum()
     centre_at_rest, centre = share @ rest.positions[members], share @ x
@@ -33,17 +63,29 @@ def absorb(body: OrientedBody, state: ParticleState, members: NDArray[np.int64])
     oriented = body.oriented[members]
     A = A + (state.rotations[members] @ own)[oriented].sum(0)
     before = state.rotations[members[:1]].reshape(1, 9)
-    Q = nearest_rotations(A.reshape(1, 9), before, MIN_GAP)[0].reshape(3, 3)
-    positions, rotations, turned = rest.positions.copy(), rest.rotations.copy(), state.rotations.copy()
-    positions[members] = (x - centre) @ Q + centre_at_rest
-    rotations[members] = Q.T @ state.rotations[members] @ axes
-    turned[members] = Q
-    # Overlaps that the blow made are part of the new shape; those of other pieces are contacts.
-    found = touching_pairs(positions, rotations, body.radii)
-    inside = np.zeros(len(body), np.bool_)
-    inside[members] = True
-    touching = np.unique(np.concatenate([rest.touching, found[inside[found].all(1)]]), axis=0)
-    return replace(state, rotations=turned, rest=RestPose(positions, rotations, touching))
+    return nearest_rotations(A.reshape(1, 9), before, MIN_GAP)[0].reshape(3, 3), centre_at_rest, centre
+
+
+def _hanging(
+    body: OrientedBody, inside: NDArray[np.bool_]
+) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+    """Groups that share particles with those `inside` (n,), and all that goes with each of them alone."""
+    joined = [group for group in body.groups if inside[group].any() and not inside[group].all()]
+    if not joined:
+        return []
+    outer = [group[~inside[group]] for group in body.groups if not inside[group].all()]
+    edges = body.edges[~inside[body.edges].any(1)]
+    stars = [np.stack([np.full(len(group), group[0]), group], axis=1) for group in outer]
+    i, j = np.concatenate([edges, *stars]).T
+    links = coo_array((np.ones(len(i)), (i, j)), shape=(len(body), len(body)))
+    piece = connected_components(links, directed=False)[1]
+    found, seen = [], set()
+    for group in joined:
+        of = int(piece[group[~inside[group]][0]])
+        if of not in seen:  # what hangs on by several groups goes with the first
+            seen.add(of)
+            found.append((group, np.flatnonzero((piece == of) & ~inside)))
+    return found
 
 
 def creep(
