@@ -12,7 +12,7 @@ demo: .venv/demo
 	$(BIN)/python examples/falling_bodies.py
 
 test: .venv/test
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile
 
 check: .venv/test
 	$(BIN)/ruff check .
