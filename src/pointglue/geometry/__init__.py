@@ -1,5 +1,5 @@
 """Shapes and what can be measured on them."""
 
-from . import inside, models, sampling, shapes, simplices, trees
+from . import cages, inside, models, sampling, shapes, simplices, trees
 
-__all__ = ["inside", "models", "sampling", "shapes", "simplices", "trees"]
+__all__ = ["cages", "inside", "models", "sampling", "shapes", "simplices", "trees"]

@@ -1,0 +1,34 @@
+"""Implicit solids: energies with exact derivatives, and the solver that steps them."""
+
+from .blocks import BlockPattern
+from .bodies import Bond, ElasticBody, JointBond
+from .cloth import ClothEnergy
+from .energy import Damped, Elements, Energy
+from .flesh import FleshEnergy
+from .rigid import RigidBody
+from .shape_matching import ShapeMatchingEnergy
+from .solver import ImplicitSolver
+from .springs import ForceEnergy, SpringEnergy, TargetEnergy, gravity
+from .state import SolverState, StepError, StepReport
+
+__all__ = [
+    "BlockPattern",
+    "Bond",
+    "ClothEnergy",
+    "Damped",
+    "ElasticBody",
+    "Elements",
+    "Energy",
+    "FleshEnergy",
+    "ForceEnergy",
+    "ImplicitSolver",
+    "JointBond",
+    "RigidBody",
+    "ShapeMatchingEnergy",
+    "SolverState",
+    "SpringEnergy",
+    "StepError",
+    "StepReport",
+    "TargetEnergy",
+    "gravity",
+]

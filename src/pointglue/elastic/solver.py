@@ -1,0 +1,343 @@
+"""The implicit solver: soft and rigid bodies, glue and joints, stepped by Newton's method."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ..checks import Array, as_reals, require_finite
+from ..errors import InputError
+from ..glue import Frames, Spring
+from ..procrustes import special_procrustes
+from .bodies import Bond, ElasticBody, JointBond, checked_energy
+from .energy import Energy
+from .freedom import cross_matrices
+from .newton import Outcome, StalledError, minimise
+from .problem import Clock, GlueSprings, Place, Problem, Scheme, System, Term, energy_at, shifted
+from .rigid import RigidBody, rotated
+from .scene import Scene
+from .state import SolverState, StepError, StepReport
+
+__all__ = ["ImplicitSolver"]
+
+# The first step of a method of two steps: it begins with a short one of Euler's and doubles from there, so
+# that starting velocities which joints do not allow are gone before anything is extrapolated from them.
+RAMP = (1 / 16, 1 / 16, 1 / 8, 1 / 4, 1 / 2)
+# A step that is this much longer than the one before is a first one again: beyond 1 + sqrt(2) the method
+# is not stable.
+LONGER = 2.4
+
+Method = Literal["euler", "bdf2"]
+Force = Callable[[SolverState], ArrayLike]
+
+
+class ImplicitSolver:
+    """Steps bodies that are tied together by glue and joints.
+
+    `forces` are functions of the state that give forces on all its particles (N, 3), in N, kept through a
+    step: wind, for one. `energies` are of all bodies' points together, in the order of the bodies; their
+    stencils may change between steps, and one that has `longest_step`, see
+    :class:`~pointglue.elastic.problem.Limited`, is not stepped over: the place for contact.
+
+    A step is converged when Newton's method moves nothing faster than `tolerance` (m/s) any more. Exact
+    Hessians are tried first, and projected ones where those are indefinite. Of damping that depends on the
+    positions the symmetric part of its derivative is used. A step that does not converge is halved, up to
+    `halvings` times.
+
+    "euler" is of first order and damps; "bdf2" is of second order and damps less. Joints, and glue without
+    a spring, hold to rounding.
+    """
+
+    def __init__(
+        self,
+        bodies: Sequence[ElasticBody | RigidBody],
+        *,
+        glue: Sequence[Bond] = (),
+        joints: Sequence[JointBond] = (),
+        forces: Sequence[Force] = (),
+        energies: Sequence[Energy] = (),
+        gravity: ArrayLike = (0.0, -9.81, 0.0),
+        method: Method = "euler",
+        tolerance: float = 1e-4,
+        iterations: int = 60,
+        halvings: int = 6,
+        conflict_spring: Spring | None = None,
+    ) -> None:
+        if method not in ("euler", "bdf2"):
+            raise InputError(f"method must be 'euler' or 'bdf2', got {method!r}")
+        self.gravity = as_reals("gravity", gravity).astype(np.float64)
+        if self.gravity.shape != (3,):
+            raise InputError(f"gravity must have shape (3,), got {self.gravity.shape}")
+        require_finite("gravity", self.gravity)
+        _positive("tolerance", tolerance)
+        for name, number, least in (("iterations", iterations, 1), ("halvings", halvings, 0)):
+            if isinstance(number, bool) or not isinstance(number, (int, np.integer)) or number < least:
+                raise InputError(f"{name} must be a whole number of at least {least}, got {number!r}")
+        self.scene = Scene(bodies, glue, joints, conflict_spring)
+        self.forces, self.energies = tuple(forces), tuple(energies)
+        for k, force in enumerate(self.forces):
+            if not callable(force):
+                raise InputError(f"forces[{k}] must be a function of the state, got {type(force).__name__}")
+        for k, energy in enumerate(self.energies):
+            checked_energy(f"energies[{k}]", energy, self.scene.count)
+        self.method, self.tolerance = method, float(tolerance)
+        self.iterations, self.halvings = int(iterations), int(halvings)
+        # Joints are to be closed to 1e-8 of the size; this is a little better.
+        self._violation = 1e-9 * self.scene.size
+        self._curvature = True  # tests leave it out to show what it is for
+        self._system: tuple[Any, System] | None = None
+
+    def start(self) -> SolverState:
+        """The state at time 0."""
+        scene = self.scene
+        rigid = scene.rigid
+        count = len(rigid)
+        rotations = np.tile(np.eye(3), (count, 1, 1))
+        v = np.zeros((len(scene.rest), 3))
+        for body in scene.bodies:
+            if isinstance(body, ElasticBody):
+                v[scene.rows[body.name]] = body.velocities
+        v[scene.pinned] = 0.0
+        linear = np.array([body.velocity for body in rigid]).reshape(count, 3)
+        spins = np.array([body.spin for body in rigid]).reshape(count, 3)
+        linear[scene.fixed], spins[scene.fixed] = 0.0, 0.0
+        pose = scene.assembly(np.zeros(len(v), np.bool_)).at(scene.rest, _frames(scene.origins, rotations))
+        return SolverState(
+            time=0.0,
+            positions=pose.positions.copy(),
+            velocities=pose.velocities(v, np.hstack([linear, spins]) if count else None),
+            origins=scene.origins.copy(),
+            rotations=rotations,
+            origin_velocities=linear,
+            rotation_rates=cross_matrices(spins) @ rotations,
+            multipliers=np.zeros(len(scene.equations.first)),
+            loose=np.zeros(len(v), np.bool_),
+            torn=np.zeros(len(scene.springs), np.bool_),
+            opened=np.zeros(scene.joint_count, np.bool_),
+            rows=scene.rows,
+        )
+
+    def step(self, state: SolverState, dt: float) -> SolverState:
+        """The state `dt` seconds later."""
+        _positive("dt", dt)
+        if not isinstance(state, SolverState) or state.positions.shape != self.scene.rest.shape:
+            raise InputError("state must be one of this solver: begin with solver.start()")
+        reports: list[StepReport] = []
+        now = state
+        if state.past is not None and dt > LONGER * (state.time - state.past.time):
+            now = replace(state, past=None)
+        shares = RAMP if self.method == "bdf2" and now.past is None else (1.0,)
+        todo = [(share * float(dt), 0) for share in shares[::-1]]
+        while todo:
+            duration, depth = todo.pop()
+            try:
+                now = self._substep(now, duration)
+            except StalledError as error:
+                if depth == self.halvings:
+                    raise StepError(
+                        f"the step from {now.time:.6g} s did not converge, nor its part of {duration:.3g} s: "
+                        f"{error}",
+                        now,
+                    ) from error
+                todo += [(duration / 2, depth + 1)] * 2
+            else:
+                assert now.report is not None
+                reports.append(now.report)
+        return replace(now, report=StepReport.merged(reports))
+
+    def momenta(self, state: SolverState) -> tuple[Array, Array]:
+        """Linear (kg m/s) and angular momentum about the world's origin (kg m^2/s), each (3,)."""
+        scene = self.scene
+        p = scene.mass[:, None] * state.velocities
+        linear = scene.inertia.mass[:, None] * state.origin_velocities
+        spin = state.rotation_rates @ scene.inertia.moment @ np.swapaxes(state.rotations, 1, 2)
+        own = np.stack(
+            [spin[:, 2, 1] - spin[:, 1, 2], spin[:, 0, 2] - spin[:, 2, 0], spin[:, 1, 0] - spin[:, 0, 1]], 1
+        )
+        angular = np.cross(state.positions, p).sum(0) + (np.cross(state.origins, linear) + own).sum(0)
+        return p.sum(0) + linear.sum(0), angular
+
+    def _substep(self, state: SolverState, h: float) -> SolverState:
+        scene, clock, end = self.scene, Clock(), state.time + h
+        moment = state.time + 1e-6 * h  # times of keys are met in spite of the rounding of sums of steps
+        loose = state.loose | (scene.release <= moment)
+        opened = state.opened | (scene.joint_release <= moment)
+        springs = GlueSprings(scene.springs, scene.springs.active(moment) & ~state.torn)
+        terms = self._terms(end, springs)
+        with clock("sum"):
+            system = self._system_for(loose, ~opened, terms)
+        scheme = self._scheme(state, h)
+        forces = np.zeros_like(state.positions)
+        for k, force in enumerate(self.forces):
+            given = as_reals(f"forces[{k}]", force(state))
+            if given.shape != forces.shape:
+                raise InputError(f"forces[{k}] must give shape {forces.shape}, got {given.shape}")
+            require_finite(f"forces[{k}]", given)
+            forces += given
+        with clock("glue"):
+            before = system.assembly.at(state.positions, _frames(state.origins, state.rotations))
+            directions = scene.directions(before)
+        problem = Problem(system, scheme, terms, forces, directions, before, clock, curvature=self._curvature)
+        outcome = minimise(
+            problem,
+            # Where something must not be stepped over, what is extrapolated may have done so.
+            self._starts(state, h, end)[any(term.limited for term in terms) :],
+            state.multipliers[system.equations],
+            h,
+            # Rounding of places, as a speed, is the least that can be asked for.
+            tolerance=max(self.tolerance, 1e-14 * float(np.abs(state.positions).max()) / h),
+            violation=self._violation,
+            iterations=self.iterations,
+        )
+        return self._ended(state, h, problem, outcome, loose, opened, springs)
+
+    def _terms(self, end: float, springs: GlueSprings) -> list[Term]:
+        """All energies at the end of the step."""
+        scene = self.scene
+        terms = []
+        for body in scene.bodies:
+            if isinstance(body, ElasticBody):
+                rows = scene.rows[body.name]
+                for k, given in enumerate(body.energies):
+                    energy = energy_at(given, end)
+                    if energy is not given:
+                        checked_energy(f"energies[{k}] of {body.name!r}", energy, rows.stop - rows.start)
+                    terms.append(Term(energy, rows))
+        if len(springs.springs):
+            terms.append(Term(springs, slice(0, len(scene.rest))))
+        return terms + [Term(energy, slice(0, scene.count)) for energy in self.energies]
+
+    def _system_for(self, loose: NDArray[np.bool_], holding: NDArray[np.bool_], terms: list[Term]) -> System:
+        """The last one, if nothing has been let go and no stencils have changed since."""
+        key = (loose.tobytes(), holding.tobytes(), [term.energy.stencils for term in terms])
+        if self._system is not None:
+            old = self._system[0]
+            same = len(old[2]) == len(key[2]) and all(
+                _same(a, b) for a, b in zip(old[2], key[2], strict=True)
+            )
+            if old[:2] == key[:2] and same:
+                return self._system[1]
+        stencils = [shifted(term.energy.stencils, term.rows.start) for term in terms]
+        system = System(self.scene, loose, holding, stencils)
+        self._system = (key, system)
+        return system
+
+    def _scheme(self, state: SolverState, h: float) -> Scheme:
+        """Where things would go without forces but gravity, and how velocities follow from places."""
+        now = (state.positions, state.origins, state.rotations)
+        rates = (state.velocities, state.origin_velocities, state.rotation_rates)
+        fall = (self.gravity, self.gravity, np.zeros(3))
+        past = state.past
+        tau = h
+        if past is not None:
+            ratio = h / (state.time - past.time)
+            tau = h * (1 + ratio) / (1 + 2 * ratio)
+            b = ratio * ratio / (1 + 2 * ratio)
+            old = (past.positions, past.origins, past.rotations)
+            old_rates = (past.velocities, past.origin_velocities, past.rotation_rates)
+            now = tuple(x + b * (x - y) for x, y in zip(now, old, strict=True))  # type: ignore[assignment]
+            rates = tuple(x + b * (x - y) for x, y in zip(rates, old_rates, strict=True))  # type: ignore[assignment]
+        target = [x + tau * v + tau * tau * g for x, v, g in zip(now, rates, fall, strict=True)]
+        return Scheme(1 / tau**2, 1 / tau, Place(*target), Place(*now))
+
+    def _starts(self, state: SolverState, h: float, end: float) -> list[Place]:
+        """Places to begin from: as it is, and as it would be with the velocities kept."""
+        scene = self.scene
+        x, origins, rotations = state.positions.copy(), state.origins.copy(), state.rotations.copy()
+        for body in scene.bodies:
+            if isinstance(body, ElasticBody) and body.motion is not None:
+                rows = np.flatnonzero(np.asarray(body.pinned)) + scene.rows[body.name].start
+                x[rows] = _moved_to(body, as_reals("motion", body.motion(end)), (len(rows), 3))
+        for b, body in enumerate(scene.rigid):
+            if body.motion is not None:
+                place, turn = body.motion(end)
+                origins[b] = _moved_to(body, as_reals("motion", place), (3,))
+                rotations[b] = special_procrustes(_moved_to(body, as_reals("motion", turn), (3, 3)))
+        free, moving = ~scene.pinned, ~scene.fixed
+        on, along, turned = x.copy(), origins.copy(), rotations.copy()
+        on[free] += h * state.velocities[free]
+        along[moving] += h * state.origin_velocities[moving]
+        turned[moving] = rotated(rotations[moving], h * state.spins[moving])
+        return [Place(on, along, turned), Place(x, origins, rotations)]
+
+    def _ended(
+        self,
+        state: SolverState,
+        h: float,
+        problem: Problem,
+        outcome: Outcome,
+        loose: NDArray[np.bool_],
+        opened: NDArray[np.bool_],
+        springs: GlueSprings,
+    ) -> SolverState:
+        """The state at the end, with what has broken by then let go."""
+        scene, scheme, end = self.scene, problem.scheme, outcome.end
+        x, place = end.x, end.place
+        rotations = special_procrustes(place.rotations) if len(place.rotations) else place.rotations
+        velocities = problem.velocities(x)
+        multipliers = np.zeros(len(scene.equations.first))
+        multipliers[problem.system.equations] = outcome.multipliers
+        torn = state.torn | springs.springs.overloaded(x, velocities, springs.active)
+        if np.isfinite(scene.break_force).any():
+            problem.differentiate(end)
+            loads = problem.loads(end, outcome.multipliers).on_layers
+            loose = loose.copy()
+            for (rows, _), load in zip(problem.system.assembly.layers, loads, strict=True):
+                loose[rows] |= np.linalg.norm(load, axis=1) > scene.break_force[rows]
+        if np.isfinite(scene.joint_break_force).any():
+            pulls = np.zeros((scene.joint_count, 3))
+            each = multipliers[problem.system.equations, None] * problem.directions
+            np.add.at(pulls, scene.equations.joint_of[problem.system.equations], each)
+            opened = opened | (np.linalg.norm(pulls, axis=1) > scene.joint_break_force)
+        reference = scheme.reference
+        return SolverState(
+            time=state.time + h,
+            positions=x.copy(),
+            velocities=velocities,
+            origins=place.origins.copy(),
+            rotations=rotations,
+            origin_velocities=scheme.slope * (place.origins - reference.origins),
+            rotation_rates=scheme.slope * (rotations - reference.rotations),
+            multipliers=multipliers,
+            loose=loose,
+            torn=torn,
+            opened=opened,
+            rows=state.rows,
+            report=StepReport(
+                substeps=1,
+                speeds=tuple(outcome.speeds),
+                projected=outcome.projected,
+                factorisations=outcome.factorisations,
+                violation=float(np.abs(end.violation).max(initial=0.0)),
+                redundant=outcome.redundant,
+                seconds=dict(problem.clock.seconds),
+            ),
+            past=replace(state, past=None) if self.method == "bdf2" else None,
+        )
+
+
+def _same(a: Any, b: Any) -> bool:
+    """Whether these are the same stencils; those that are equal but made anew each time are compared."""
+    if a is b:
+        return True
+    if type(a) is not type(b) or not isinstance(a, np.ndarray):
+        return False
+    return np.array_equal(a, b)
+
+
+def _moved_to(body: ElasticBody | RigidBody, value: Array, shape: tuple[int, ...]) -> Array:
+    if value.shape != shape:
+        raise InputError(f"motion of {body.name!r} must give shape {shape}, got {value.shape}")
+    require_finite(f"motion of {body.name!r}", value)
+    return value
+
+
+def _frames(origins: Array, rotations: Array) -> Frames | None:
+    return Frames(origins, rotations) if len(origins) else None
+
+
+def _positive(name: str, value: Any) -> None:
+    if isinstance(value, bool) or not isinstance(value, (int, float, np.number)) or not 0 < value < np.inf:
+        raise InputError(f"{name} must be a positive number, got {value!r}")

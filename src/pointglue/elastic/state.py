@@ -1,0 +1,111 @@
+"""What a step of the implicit solver reads and returns: where everything is, and what the step took."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..checks import Array
+from ..errors import ConvergenceError, InputError
+from .rigid import spin_of
+
+__all__ = ["SolverState", "StepError", "StepReport"]
+
+
+class StepError(ConvergenceError):
+    """A step did not converge, nor did its halves; `state` is the last that did."""
+
+    def __init__(self, message: str, state: "SolverState") -> None:
+        super().__init__(message)
+        self.state = state
+
+
+@dataclass(frozen=True)
+class StepReport:
+    """What a step took."""
+
+    substeps: int
+    """1, or more where the step had to be halved, or is the first of "bdf2"."""
+    speeds: tuple[float, ...]
+    """Size of each Newton step, in m/s: the largest way of a particle, by the time step."""
+    projected: int
+    """Newton steps with projected Hessians."""
+    factorisations: int
+    violation: float
+    """How far the worst joint is open (m)."""
+    redundant: int
+    """Equations of joints that follow from others."""
+    seconds: dict[str, float]
+    """By part: energies, sum, glue, factor, solve; the rest is bookkeeping."""
+
+    @property
+    def iterations(self) -> int:
+        """Newton steps."""
+        return len(self.speeds)
+
+    @staticmethod
+    def merged(reports: "list[StepReport]") -> "StepReport":
+        """One report of several substeps."""
+        parts = sorted({part for report in reports for part in report.seconds})
+        return StepReport(
+            substeps=len(reports),
+            speeds=tuple(speed for report in reports for speed in report.speeds),
+            projected=sum(report.projected for report in reports),
+            factorisations=sum(report.factorisations for report in reports),
+            violation=max(report.violation for report in reports),
+            redundant=max(report.redundant for report in reports),
+            seconds={part: sum(report.seconds.get(part, 0.0) for report in reports) for part in parts},
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class SolverState:
+    """All that a step reads and returns anew; states are never changed.
+
+    Particles are those of the bodies one after the other, `rows` says where, then some that joints and
+    springs hang on.
+    """
+
+    time: float
+    """s."""
+    positions: Array
+    """(N, 3), m."""
+    velocities: Array
+    """(N, 3), m/s."""
+    origins: Array
+    """Centres of mass of the rigid bodies (B, 3), m."""
+    rotations: Array
+    """Of the rigid bodies from the start (B, 3, 3)."""
+    origin_velocities: Array
+    """(B, 3), m/s."""
+    rotation_rates: Array
+    """(B, 3, 3), 1/s: how `rotations` change."""
+    multipliers: Array
+    """Forces of the joints (M,), N, along the directions of their equations."""
+    loose: NDArray[np.bool_]
+    """(N,): glued particles that have been let go."""
+    torn: NDArray[np.bool_]
+    """(S,): springs of glue that have broken."""
+    opened: NDArray[np.bool_]
+    """Joints that no longer hold."""
+    rows: dict[str, slice]
+    report: StepReport | None = None
+    past: "SolverState | None" = None
+    """The state before, which methods of two steps need."""
+
+    def __post_init__(self) -> None:
+        """States are never changed: neither are their arrays."""
+        for value in self.__dict__.values():
+            if isinstance(value, np.ndarray):
+                value.flags.writeable = False
+
+    def body(self, name: str) -> Array:
+        """Positions of a body's points (n, 3)."""
+        if name not in self.rows:
+            raise InputError(f"name must be that of a body, {', '.join(map(repr, self.rows))}, got {name!r}")
+        return np.asarray(self.positions[self.rows[name]])
+
+    @property
+    def spins(self) -> Array:
+        """Angular velocities of the rigid bodies (B, 3), rad/s, in world space."""
+        return spin_of(self.rotations, self.rotation_rates)

@@ -1,0 +1,172 @@
+"""Derivatives by what is free to move, against those of the assembly, and a step's own by differences."""
+
+import numpy as np
+import pytest
+from checking import derivative
+from numpy.testing import assert_allclose
+from oracle import random_rotation
+from scenes import TOP, box, joined, soft
+from scipy.sparse import csr_array
+
+import pointglue as pg
+from pointglue.elastic import Bond, ImplicitSolver
+from pointglue.elastic.freedom import Freedom, Projection
+from pointglue.elastic.problem import Clock, GlueSprings, Place, Problem
+
+COUNT = 60
+
+
+@pytest.fixture
+def chain(rng):
+    """Particles bound to particles bound to particles, the last also to a body; three held, a body fixed."""
+    rest = rng.standard_normal((COUNT, 3))
+    bodies = np.where(np.arange(COUNT) < 12, np.arange(COUNT) // 6, -1)
+    pairs = [
+        (rows, pg.bind_glue(rest, rest[rows], among=among))
+        for rows, among in (
+            (np.arange(40, 50), np.arange(40)),
+            (np.arange(50, 55), np.arange(30, 50)),
+            (np.arange(55, 58), np.r_[0:6, 50:55]),
+        )
+    ]
+    assembly = pg.Assembly(rest, pairs, body_of=bodies)
+    x = rest + 0.2 * rng.standard_normal(rest.shape)
+    turns = np.stack([random_rotation(rng) for _ in range(2)])
+    pose = assembly.at(x, pg.Frames(assembly.origins, turns))
+    held = np.isin(np.arange(COUNT), [20, 33, 59])
+    return Freedom(assembly, held, np.array([False, True])), pose
+
+
+def columns(freedom):
+    """The columns of the assembly's Jacobian that belong to nodes."""
+    assembly = freedom.assembly
+    of_particle = np.searchsorted(assembly.free, freedom.particles)
+    first = 3 * len(assembly.free) + 6 * freedom.bodies
+    own = (3 * of_particle[:, None] + np.arange(3)).ravel()
+    return np.concatenate([own, (first[:, None] + np.arange(6)).ravel()])
+
+
+def dense(freedom, blocks):
+    count = len(freedom.assembly)
+    J = np.zeros((count, 3, len(freedom), 3))
+    J[freedom.particles, :, np.arange(len(freedom.particles))] = np.eye(3)
+    J[freedom.block_particles, :, freedom.block_nodes] = blocks
+    return J.reshape(3 * count, -1)
+
+
+def test_blocks_are_the_jacobian(chain):
+    freedom, pose = chain
+    J = dense(freedom, freedom.blocks(pose))
+    assert_allclose(J, pose.jacobian().toarray()[:, columns(freedom)], atol=1e-13)
+
+
+def test_particles_move_with_the_nodes(chain, rng):
+    freedom, pose = chain
+    blocks, step = freedom.blocks(pose), rng.standard_normal((len(freedom), 3))
+    expected = dense(freedom, blocks) @ step.ravel()
+    assert_allclose(freedom.spread(blocks, step).ravel(), expected, atol=1e-12)
+
+
+def test_projection(chain, rng):
+    freedom, pose = chain
+    pairs = rng.integers(0, COUNT, (400, 2))
+    H = np.zeros((COUNT, 3, COUNT, 3))
+    data = rng.standard_normal((len(pairs), 3, 3))
+    np.add.at(H.transpose(0, 2, 1, 3), tuple(pairs.T), data)
+    sources, widths = 9 * np.arange(len(pairs)), np.full(len(pairs), 3)
+    projection = Projection(freedom, *pairs.T, sources, widths)
+    blocks = freedom.blocks(pose)
+    out = projection.apply(blocks, data.ravel())
+    J = dense(freedom, blocks)
+    result = csr_array((out, projection.indices, projection.indptr), shape=(J.shape[1],) * 2)
+    expected = J.T @ H.reshape(3 * COUNT, -1) @ J
+    assert_allclose(result.toarray(), expected, atol=1e-12 * np.abs(expected).max())
+
+
+def scene():
+    """Soft on soft by glue, a box on springs of glue and a joint, another on a hinge, damping throughout."""
+    first = soft("first", pinned=TOP, damping=2.0)
+    second = soft("second", (0, -0.5, 0), damping=1.0)
+    hung, last = box("hung", (0.1, -0.8, 0.1)), box("last", (0.1, -1.2, 0.1))
+    return ImplicitSolver(
+        [first, second, hung, last],
+        glue=[
+            Bond("second", TOP, "first"),
+            Bond("hung", [0, 1], "first", spring=pg.Spring(80.0, damping=3.0)),
+        ],
+        joints=[
+            joined(second, hung, (0.1, -0.6, 0.1)),
+            joined(hung, last, (0.1, -1.0, 0.1), kind="hinge"),
+        ],
+    )
+
+
+def moved_problem(rng):
+    """A step of that scene, at a place well away from its start."""
+    solver = scene()
+    state = solver.start()
+    springs = GlueSprings(solver.scene.springs, np.ones(2, bool))
+    terms = solver._terms(0.02, springs)
+    nothing = np.zeros(len(state.positions), bool)
+    system = solver._system_for(nothing, np.ones(2, bool), terms)
+    pose = system.assembly.at(state.positions, pg.Frames(state.origins, state.rotations))
+    directions = solver.scene.directions(pose)
+    scheme = solver._scheme(state, 0.02)
+    forces = rng.standard_normal(state.positions.shape)
+    problem = Problem(system, scheme, terms, forces, directions, pose, Clock())
+    start = Place(state.positions, state.origins, state.rotations)
+    place = problem.moved(start, 0.03 * rng.standard_normal((len(system.freedom), 3)), 1.0)
+    return problem, place
+
+
+def test_a_step_s_gradient_and_hessian(rng):
+    """The gradient of value + multipliers . violation, and how it changes, along curves of places."""
+    problem, place = moved_problem(rng)
+    multipliers = rng.standard_normal(len(problem.system.equations))
+    plain = [term for term in problem.terms if not term.damped]
+    assert len(plain) < len(problem.terms)
+
+    def lagrangian(place):
+        now = problem.at(place)
+        return now.value + multipliers @ now.violation
+
+    def gradient(place):
+        now = problem.at(place)
+        problem.differentiate(now)
+        return problem.loads(now, multipliers).on_nodes, now
+
+    slopes, now = gradient(place)
+    # Damping has no potential: its part is taken off for the first comparison.
+    J = dense(problem.system.freedom, now.blocks)
+    bare = slopes - (J.T @ now.damping.ravel()).reshape(-1, 3)
+    data, least = problem.matrix(now, problem.loads(now, multipliers), project=False)
+    size = problem.system.projection.size
+    K = csr_array(
+        (data, problem.system.projection.indices, problem.system.projection.indptr), shape=(size,) * 2
+    )
+    assert abs(K - K.T).max() < 1e-12 * abs(K).max()
+    count = slopes.size
+    assert (least[:count] > 0).all()
+    assert (least[count:] < 0).all()
+    for _ in range(4):
+        d = rng.standard_normal(slopes.shape)
+        along = derivative(lambda s, d=d: lagrangian(problem.moved(place, d, s)), 1e-4)
+        assert along == pytest.approx(np.sum(bare * d), rel=1e-8)
+        change = derivative(lambda s, d=d: np.sum(gradient(problem.moved(place, d, s))[0] * d), 1e-4)
+        flat = d.ravel()
+        assert change == pytest.approx(flat @ (K[:count, :count] @ flat), rel=1e-8)
+        opening = derivative(lambda s, d=d: problem.at(problem.moved(place, d, s)).violation, 1e-4)
+        assert_allclose(K[count:, :count] @ flat, opening, atol=1e-9 * np.abs(opening).max())
+
+
+def test_a_projected_hessian_is_definite(rng):
+    problem, place = moved_problem(rng)
+    now = problem.at(place)
+    problem.differentiate(now)
+    loads = problem.loads(now, 50 * rng.standard_normal(len(problem.system.equations)))
+    projection, count = problem.system.projection, 3 * len(problem.system.freedom)
+    for project in (False, True):
+        data = problem.matrix(now, loads, project=project)[0]
+        K = csr_array((data, projection.indices, projection.indptr), shape=(projection.size,) * 2)
+        least = np.linalg.eigvalsh(K[:count, :count].toarray())[0]
+        assert (least > 0) == project  # so strong joints make the exact one indefinite
