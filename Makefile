@@ -10,6 +10,8 @@ demo: .venv/demo
 	$(BIN)/python examples/embedded_mesh.py
 	$(BIN)/python examples/posed_figure.py
 	$(BIN)/python examples/falling_bodies.py
+	$(BIN)/python examples/octopus.py
+	$(BIN)/python examples/soft_chain.py
 
 test: .venv/test
 	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile
@@ -29,6 +31,7 @@ bench: .venv/test
 	$(BIN)/pointglue bench deform
 	$(BIN)/pointglue bench particles
 	$(BIN)/pointglue bench creatures
+	$(BIN)/pointglue bench elastic
 
 # The stamps are rebuilt when the dependencies change; the package itself is installed in place.
 .venv/demo: pyproject.toml

@@ -70,4 +70,4 @@ def report(name: str, rows: list[Row], notes: list[str], peers: str, markdown: b
 
 
 def _time(seconds: float) -> str:
-    return f"{seconds * 1e9:,.0f} ns"
+    return f"{seconds:.2f} s" if seconds >= 0.1 else f"{seconds * 1e9:,.0f} ns"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from . import deform as deform
+    from . import elastic as elastic
     from . import errors as errors
     from . import geometry as geometry
     from . import glue as glue
@@ -18,6 +19,18 @@ if TYPE_CHECKING:
     from .deform import HandleDeformer as HandleDeformer
     from .deform import Skeleton as Skeleton
     from .deform import deform_cloud as deform_cloud
+    from .elastic import Bond as Bond
+    from .elastic import ClothEnergy as ClothEnergy
+    from .elastic import ElasticBody as ElasticBody
+    from .elastic import FleshEnergy as FleshEnergy
+    from .elastic import ForceEnergy as ForceEnergy
+    from .elastic import ImplicitSolver as ImplicitSolver
+    from .elastic import JointBond as JointBond
+    from .elastic import RigidBody as RigidBody
+    from .elastic import ShapeMatchingEnergy as ShapeMatchingEnergy
+    from .elastic import SolverState as SolverState
+    from .elastic import SpringEnergy as SpringEnergy
+    from .elastic import TargetEnergy as TargetEnergy
     from .glue import Assembly as Assembly
     from .glue import Attachment as Attachment
     from .glue import Embedding as Embedding
@@ -44,19 +57,31 @@ __version__ = "0.1.0"
 _HOME = {
     "Assembly": "glue",
     "Attachment": "glue",
+    "Bond": "elastic",
+    "ClothEnergy": "elastic",
+    "ElasticBody": "elastic",
     "Embedding": "glue",
+    "FleshEnergy": "elastic",
+    "ForceEnergy": "elastic",
     "Frames": "glue",
     "Glue": "glue",
     "Groups": "procrustes",
     "HandleDeformer": "deform",
+    "ImplicitSolver": "elastic",
     "Joint": "glue",
+    "JointBond": "elastic",
     "OrientedBody": "particles",
     "ParticleSolver": "particles",
     "ParticleState": "particles",
     "RestShape": "procrustes",
+    "RigidBody": "elastic",
     "RigidFit": "procrustes",
+    "ShapeMatchingEnergy": "elastic",
     "Skeleton": "deform",
+    "SolverState": "elastic",
     "Spring": "glue",
+    "SpringEnergy": "elastic",
+    "TargetEnergy": "elastic",
     "assemble": "glue",
     "bind_glue": "glue",
     "bind_joint": "glue",
@@ -68,7 +93,7 @@ _HOME = {
     "threads": "compute",
 }
 
-_MODULES = ("deform", "errors", "geometry", "glue", "particles", "procrustes", "view")
+_MODULES = ("deform", "elastic", "errors", "geometry", "glue", "particles", "procrustes", "view")
 
 __all__ = list(_HOME)
 

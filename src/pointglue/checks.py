@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from .errors import InputError
 
-__all__ = ["Array", "as_array", "as_integers", "as_reals", "require_finite"]
+__all__ = ["Array", "as_array", "as_integers", "as_reals", "generator", "require_finite"]
 
 Array = NDArray[Any]
 
@@ -54,3 +54,12 @@ def require_finite(name: str, array: Array) -> None:
             f"{name} must be finite, got {array[where]} at index {list(where)}"
             + (f" and {bad.sum() - 1} more such" if bad.sum() > 1 else "")
         )
+
+
+def generator(seed: int | np.random.Generator) -> np.random.Generator:
+    """The random generator itself, or one that begins with the whole number `seed`."""
+    if isinstance(seed, np.random.Generator):
+        return seed
+    if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0:
+        raise InputError(f"seed must be a whole number or a numpy Generator, got {seed!r}")
+    return np.random.default_rng(seed)

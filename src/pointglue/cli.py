@@ -58,7 +58,9 @@ def _benchmarks() -> Path:
 
 @app.command()
 def bench(
-    name: Annotated[str, typer.Argument(help="Which benchmark: core, glue, deform, particles, creatures.")],
+    name: Annotated[
+        str, typer.Argument(help="Which benchmark: core, glue, deform, particles, creatures, elastic.")
+    ],
     markdown: Annotated[bool, typer.Option(help="Print the table as in the README.")] = False,
     quick: Annotated[bool, typer.Option(help="A tenth of the size, for a first look.")] = False,
 ) -> None:

@@ -155,7 +155,7 @@ def test_threads_agree():
             "cell must be larger: 0.0001 makes a box of 10000 x 10000 x 10000 cubes",
         ),
         ((*box((1, 1, 1), (1, 1, 1)), 1e-310), "cell must be larger"),
-        ((np.eye(3), [[0, 1, 3]], 0.1), "cells must index the 3 vertices"),
+        ((np.eye(3), [[0, 1, 3]], 0.1), "faces must index the 3 vertices"),
         ((np.eye(3) * np.nan, [[0, 1, 2]], 0.1), "vertices must be finite"),
         ((np.eye(2), [[0, 1, 1]], 0.1), "faces must be triangles"),
     ],

@@ -27,7 +27,7 @@ def bar(length, thickness):
 
 
 def fine(mesh, longest):
-    return Inside(*refined(*mesh, longest))
+    return Inside(*refined(*mesh, longest, 10**7))
 
 
 @settings(max_examples=20)
@@ -38,14 +38,14 @@ def test_a_finer_mesh_is_the_same_closed_surface(longest, seed):
     vertices = vertices @ rng.normal(size=(3, 3))
     old, new = (
         trimesh.Trimesh(*mesh, process=False)
-        for mesh in ((vertices, faces), refined(vertices, faces, longest))
+        for mesh in ((vertices, faces), refined(vertices, faces, longest, 10**7))
     )
     assert new.edges_unique_length.max() <= longest
     np.testing.assert_array_equal(new.vertices[: len(vertices)], vertices)
     assert new.is_watertight
     assert new.is_winding_consistent
     np.testing.assert_allclose([new.area, new.volume], [old.area, old.volume], rtol=1e-9)
-    again = refined(new.vertices, new.faces, longest)
+    again = refined(new.vertices, new.faces, longest, 10**7)
     assert len(again[0]) == len(new.vertices)
 
 
@@ -69,7 +69,7 @@ def test_a_thin_limb_has_a_chain_and_not_a_tube(rng):
         assert 7 <= len(points) <= 4 / 0.32 + 1
         steps = np.diff(np.sort(points[:, 0]))
         assert steps.min() > 0.15
-        assert steps.max() < 0.75
+        assert steps.max() < 0.8  # every vertex has one within the spacing
 
 
 def test_in_a_volume_they_are_in_the_middle_of_a_limb(rng):

@@ -137,6 +137,24 @@ class TestReading:
         path.write_bytes(data)
         assert "Bad CRC-32 for file 'mass.npy'" in self.message(path)
 
+    @pytest.mark.parametrize(
+        "header",
+        [
+            "{",  # no end: the tokenizer gives up
+            "{'descr': '<f8', 'fortran_order': False, 'shape': (" + "9" * 30 + ",)}",
+            "{'descr': '<f8', 'fortran_order': False, 'shape': (True,)}",
+            "{'descr': (), 'fortran_order': False, 'shape': ()}",
+            "{[1]: 2}",
+            "if 1:\n  2\n 3",
+        ],
+    )
+    def test_a_header_that_makes_no_sense(self, tmp_path, header):
+        """In an archive that is whole, so that nothing is wrong before it."""
+        path, text = tmp_path / "body.npz", header.encode() + b"\n"
+        with zipfile.ZipFile(path, "w") as archive:
+            archive.writestr("version.npy", b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text)
+        assert self.message(path).startswith("is damaged or no body file: ")
+
     def test_no_pickles(self, tmp_path):
         class Trap:
             def __reduce__(self):

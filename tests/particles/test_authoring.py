@@ -15,8 +15,9 @@ from scipy.sparse.csgraph import connected_components, dijkstra
 import pointglue
 from pointglue.errors import InputError
 from pointglue.geometry import shapes
-from pointglue.geometry.inside import Inside, edge_lengths, welded
+from pointglue.geometry.inside import Inside, edge_lengths, size_of, welded
 from pointglue.geometry.sampling import refined
+from pointglue.particles import OrientedBody
 from pointglue.particles.authoring import body_from_mesh
 from pointglue.particles.rotations import matrices_of
 
@@ -94,7 +95,7 @@ ODD = {
 
 def surface_pieces(vertices, faces):
     """The component of each vertex, independently: by edges of the welded mesh."""
-    unique, place = welded(vertices)
+    unique, place = welded(vertices, size_of(vertices))
     ends = place[faces]
     graph = coo_array(
         (np.ones(2 * len(ends)), (np.r_[ends[:, 0], ends[:, 1]], np.r_[ends[:, 1], ends[:, 2]])),
@@ -142,8 +143,8 @@ def check_edges(authored, spacing):
     within = inside.contains(places.reshape(-1, 3)).reshape(25, -1).all(0)
     if within.all():
         return
-    vertices, faces = refined(authored.vertices, authored.faces, spacing / 5)
-    unique, place = welded(vertices)
+    vertices, faces = refined(authored.vertices, authored.faces, spacing / 5, 10**7)
+    unique, place = welded(vertices, size_of(vertices))
     graph = edge_lengths(unique, place[faces])
     # The nearest vertex of its own component: another may run through it.
     piece = surface_pieces(vertices, faces)
@@ -305,7 +306,7 @@ def test_the_solver_keeps_it_in_shape():
         ((BOX[0], np.empty((0, 3), int)), {}, "mesh must have faces, got none"),
         ((np.where(BOX[0] > 0.4, np.nan, BOX[0]), BOX[1]), {}, r"vertices must be finite, got nan at index"),
         ((np.zeros((3, 3)), [[0, 1, 2]]), {}, "mesh must have a size"),
-        ((BOX[0], BOX[1] + 1), {}, r"cells must index the 8 vertices, got numbers from 1 to 8"),
+        ((BOX[0], BOX[1] + 1), {}, r"faces must index the 8 vertices, got numbers from 1 to 8"),
         ((BOX[0][:, :2], BOX[1]), {}, r"mesh must have vertices \(n, 3\), got shape \(8, 2\)"),
         (7, {}, "mesh must have vertices and faces, or be a tuple of them, got int"),
         ("horse.ply", {}, "got str"),
@@ -314,8 +315,8 @@ def test_the_solver_keeps_it_in_shape():
         (BOX, {"spacing": 1e-3, "placement": "surface"}, r"would make about 6e\+06 particles"),
         (BOX, {"spacing": -1.0}, "spacing must be a number above 0, got -1.0"),
         (BOX, {"spacing": np.nan}, "spacing must be a number above 0, got nan"),
-        (BOX, {"reach": 0.5}, "reach must be a number above 1, got 0.5"),
-        (BOX, {"aspect": "2"}, "aspect must be a number above 1, got '2'"),
+        (BOX, {"reach": 0.5}, "reach must be a number of at least 1, got 0.5"),
+        (BOX, {"aspect": "2"}, "aspect must be a number of at least 1, got '2'"),
         (BOX, {"density": 0}, "density must be a number above 0, got 0"),
         (
             BOX,
@@ -323,7 +324,7 @@ def test_the_solver_keeps_it_in_shape():
             "placement must be one of surface, volume, skeleton, or None, got 'inside'",
         ),
         (quad_sheet(3), {"placement": "volume"}, "placement 'volume' needs a closed mesh"),
-        (BOX, {"seed": "a"}, "seed must be a whole number or a random generator, got 'a'"),
+        (BOX, {"seed": "a"}, "seed must be a whole number or a numpy Generator, got 'a'"),
         (BOX, {"stifness": 0.1}, "'stifness' is not an option of a body made from a mesh"),
         (BOX, {"stiffness": 1.5}, "stiffness must be between 0 and 1"),
     ],
@@ -331,3 +332,74 @@ def test_the_solver_keeps_it_in_shape():
 def test_bad_input_is_named(mesh, options, message):
     with pytest.raises(InputError, match=message):
         body_from_mesh(mesh, **{"spacing": 0.3, **options})
+
+
+BALL = trimesh.creation.icosphere(subdivisions=3)
+
+
+def doubled(faces):
+    return BALL.vertices, np.concatenate([BALL.faces, faces])
+
+
+@pytest.mark.parametrize(
+    ("mesh", "volume"),
+    [
+        # The wall of a cavity belongs to the solid around it.
+        (
+            (
+                np.concatenate([BALL.vertices, 0.8 * BALL.vertices]),
+                np.concatenate([BALL.faces, BALL.faces[:, ::-1] + len(BALL.vertices)]),
+            ),
+            BALL.volume * (1 - 0.8**3),
+        ),
+        (doubled(BALL.faces), BALL.volume),
+        (doubled(BALL.faces[:, ::-1]), BALL.volume),  # two-sided, as from a game
+        ((np.concatenate([BALL.vertices, [[1e7, 0, 0]]]), BALL.faces), BALL.volume),  # a stray vertex
+    ],
+    ids=["hollow", "double", "two-sided", "stray"],
+)
+def test_faces_that_are_there_twice_cavities_and_strays(mesh, volume):
+    body = OrientedBody.from_mesh(mesh, spacing=0.4)
+    assert body.mass.sum() == pytest.approx(1000 * volume, rel=1e-9)
+    assert len(set(body.components)) == 1
+
+
+@pytest.mark.parametrize(
+    "mesh",
+    [
+        ([[0, 0, 0], [1, 0, 0], [0.5, 1e-3, 0]], [[0, 1, 2]]),
+        trimesh.creation.box((1, 1, 0.001)),
+        trimesh.creation.torus(1, 0.01, major_sections=100, minor_sections=8),
+        # A large sheet and a small ball
+        (
+            np.concatenate(
+                [[[0, 0, 0], [1, 0, 0], [1, 1, 0], [0, 1, 0]], 0.01 * BALL.vertices + [0.5, 0.5, 1]]
+            ),
+            np.concatenate([[[0, 1, 2], [0, 2, 3]], BALL.faces + 4]),
+        ),
+    ],
+    ids=["needle", "plate", "wire", "sheet and ball"],
+)
+def test_thin_things_have_about_as_many_particles_by_themselves(mesh):
+    assert 100 < len(OrientedBody.from_mesh(mesh)) < 700  # not thousands, and not a handful
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"seed": None}, "seed must be a whole number or a numpy Generator, got None"),
+        ({"seed": True}, "seed must be a whole number"),
+        ({"visual": None}, "'visual' is not an option"),
+        ({"aspect": 0.5}, "aspect must be a number of at least 1"),
+        ({"spacing": 0.001}, "would make about .* particles"),
+    ],
+)
+def test_options_that_make_no_sense(options, message):
+    with pytest.raises(InputError, match=message):
+        OrientedBody.from_mesh(BALL, **options)
+
+
+@pytest.mark.parametrize("scale", [1e-150, 1e150])
+def test_sizes_without_a_volume(scale):
+    with pytest.raises(InputError, match="mesh must be between 1e-90 and 1e90 m across"):
+        OrientedBody.from_mesh((scale * BALL.vertices, BALL.faces))

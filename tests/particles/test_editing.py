@@ -8,6 +8,7 @@ from scipy.spatial.distance import cdist, pdist
 
 from pointglue.errors import InputError
 from pointglue.geometry.shapes import box
+from pointglue.geometry.shapes import skin as surface
 from pointglue.particles import OrientedBody, ParticleSolver, block, rope
 from pointglue.particles.editing import (
     Brush,
@@ -18,6 +19,7 @@ from pointglue.particles.editing import (
     erase,
     group,
     paint,
+    pin,
     spray,
     ungroup,
 )
@@ -31,6 +33,27 @@ def bar(**options):
     body = rope((-1, 0, 0), (1, 0, 0), particles=6, radius=0.2, stiffness=np.arange(1, 7) / 10, **options)
     vertices, faces = box((2.4, 0.5, 0.5), (12, 3, 3))
     return body.replace(torsion=np.arange(1, 6) / 10, visual=Skin.of(vertices, faces, body.positions))
+
+
+def fork():
+    """Two chains of nine in the prongs of a fork along x, 0.16 apart; the prongs have 0.06 between them."""
+
+    def distance(place):
+        bars = [
+            ([0.5, 0, 0.08], [0.5, 0.05, 0.05]),
+            ([0.5, 0, -0.08], [0.5, 0.05, 0.05]),
+            ([0, 0, 0], [0.08, 0.05, 0.13]),
+        ]
+        outside = [np.abs(place - centre) - half for centre, half in bars]
+        return np.min(
+            [np.linalg.norm(np.maximum(q, 0), axis=1) + np.minimum(q.max(1), 0) for q in outside], axis=0
+        )
+
+    vertices, faces = surface(distance, (-0.2, -0.15, -0.25), (1.15, 0.15, 0.25), 0.03)
+    along = np.linspace(0, 0.95, 9)
+    points = np.concatenate([np.stack([along, 0 * along, np.full(9, z)], axis=1) for z in (0.08, -0.08)])
+    links, weights = np.zeros((len(vertices), 4), int), np.tile([1.0, 0, 0, 0], (len(vertices), 1))
+    return OrientedBody(points, radii=0.05, loose=True, visual=Skin(vertices, faces, links, weights))
 
 
 def same(one, two, *but):
@@ -55,6 +78,27 @@ class TestBrush:
     def test_a_smooth_one_fades(self):
         points = np.array([[0.0, 0, 0], [0, 0.5, 0], [1, 0, 0], [0, 1.1, 0]])
         np.testing.assert_allclose(Brush((0, 0, 0), 1, smooth=True).strength(points), [1, 0.5625, 0, 0])
+
+
+def test_a_mask_says_the_same_as_numbers():
+    body = bar(groups=[[0, 1], [4, 5]], yield_speed=[1.0, 2.0])
+    mask = np.array([False, True, False, True, False, False])
+    same(erase(body, mask), erase(body, [1, 3]))
+    same(paint(body, mask, "creep", 2.0), paint(body, [1, 3], "creep", 2.0))
+    same(paint(body, mask[1:], "torsion", 1.0), paint(body, [0, 2], "torsion", 1.0))
+    same(group(body, mask), group(body, [1, 3]))
+    same(ungroup(body, [False, True]), ungroup(body, [1]))
+    bound = bind(body, body.visual.vertices[:, 0] > 0, mask).visual
+    expected = bind(body, np.flatnonzero(body.visual.vertices[:, 0] > 0), [1, 3]).visual
+    np.testing.assert_array_equal(bound.links, expected.links)
+    assert erase(body, np.zeros(6, bool)) is body
+
+
+def test_pin_and_let_go():
+    body = pin(bar(), Brush((-1, 0, 0), 0.5))
+    np.testing.assert_array_equal(body.pinned, [True, True, False, False, False, False])
+    same(body, bar(), "pinned")
+    np.testing.assert_array_equal(pin(body, [1, 2], pinned=False).pinned, [True] + [False] * 5)
 
 
 class TestAdd:
@@ -108,6 +152,35 @@ class TestSpray:
             assert abs((new @ side > 0).mean() - 0.5) < 0.05
         inner = np.linalg.norm(new[:, [0, 2]], axis=1) < 1.5 / np.sqrt(2)
         assert abs(inner.mean() - 0.5) < 0.05
+
+    def test_what_is_across_a_gap_leaves_room(self):
+        mesh = fork().visual
+        body = OrientedBody([[0.0, 0, 0]], radii=0.05, visual=mesh)
+        brush = Brush((0.7, 0, 0), 0.25)
+        new = spray(body, brush, spacing=0.1).positions[1:]
+        one, two = new[new[:, 2] > 0], new[new[:, 2] < 0]
+        assert min(pdist(one).min(), pdist(two).min()) >= 0.1
+        assert cdist(one, two).min() < 0.1
+        # Both walls of the gap are covered by particles of their own.
+        for mine, side in ((one, 1), (two, -1)):
+            wall = mesh.vertices[
+                brush.covers(mesh.vertices) & (np.abs(side * mesh.vertices[:, 2] - 0.03) < 0.01)
+            ]
+            assert len(wall) > 20
+            assert cdist(wall, mine).min(1).max() < 0.15
+
+    def test_in_a_bowl_they_keep_their_distance(self):
+        """There no straight line between two places on the surface is inside."""
+
+        def bowl(place):
+            r = np.linalg.norm(place, axis=1)
+            return np.maximum(np.maximum(r - 1, 0.8 - r), place[:, 1])
+
+        vertices, faces = surface(bowl, (-1.2, -1.2, -1.2), (1.2, 0.2, 1.2), 0.1)
+        body = OrientedBody([[0, -0.9, 0.0]], radii=0.05, visual=Skin.of(vertices, faces, [[0, -0.9, 0.0]]))
+        new = spray(body, Brush((0, -0.8, 0), 0.5), spacing=0.2).positions[1:]
+        assert len(new) > 20
+        assert pdist(new).min() >= 0.2
 
     def test_the_seed_decides(self):
         one, two, three = (spray(bar(), EVERYWHERE, spacing=0.2, seed=seed) for seed in (1, 1, 2))
@@ -176,6 +249,52 @@ class TestEdges:
         np.testing.assert_array_equal(near.torsion, [0.1, 0.2, 0.3, 0.4, 0.5, 0])
         assert connect(body, EVERYWHERE, longest=0.5) is body
         same(body, near, "edges", "stretch", "torsion")
+
+    def test_connect_does_not_leap_a_gap(self):
+        body = fork()
+        joined = connect(body, EVERYWHERE, longest=0.17)
+        chain = [[i, i + 1] for i in range(8)]
+        # The roots of the prongs see each other; all other pairs 0.16 apart do not.
+        expected = [[0, 1], [0, 9], *chain[1:], *([i + 9, j + 9] for i, j in chain)]
+        np.testing.assert_array_equal(joined.edges, expected)
+        straight = connect(body.replace(visual=None), EVERYWHERE, longest=0.17)
+        assert len(straight.edges) == 16 + 9
+        np.testing.assert_array_equal(connect(body, [[8, 17]]).edges, [[8, 17]])  # who says so means it
+
+    def test_connect_over_a_folded_sheet(self):
+        """One sheet lies 0.05 above the other, joined along x = 0; particles are on the vertices."""
+        u, z = np.meshgrid(np.linspace(-0.5, 0.5, 21), np.linspace(0, 0.5, 11))
+        points = np.stack([np.abs(u), 0.05 * np.sign(u) * (np.abs(u) > 0.01), z], axis=-1).reshape(-1, 3)
+        number = np.arange(21 * 11).reshape(11, 21)
+        faces = np.stack([number[:-1, :-1], number[:-1, 1:], number[1:, 1:], number[1:, :-1]], -1)
+        body = OrientedBody(
+            points, radii=0.01, loose=True, visual=Skin.of(points, faces.reshape(-1, 4), points)
+        )
+        edges = connect(body, EVERYWHERE, longest=0.12).edges
+        upper, lower = u.ravel() > 0.01, u.ravel() < -0.01
+        across = edges[(upper[edges] & lower[edges[:, ::-1]]).any(1)]
+        # 0.1 apart, but 0.14 over the fold.
+        assert not len(across)
+        flat = edges[upper[edges].all(1)]
+        near = pdist(points[upper]) <= 0.12
+        assert len(flat) == near.sum()
+
+    def test_connect_beside_other_components(self):
+        body = bar()
+        vertices, faces = body.visual.vertices, body.visual.faces
+        both = (
+            np.concatenate([vertices, vertices + [0, 0.6, 0]]),
+            np.concatenate([faces, faces + len(vertices)]),
+        )
+        body = OrientedBody(
+            np.concatenate([body.positions, body.positions + [0, 0.6, 0]]),
+            radii=0.1,
+            loose=True,
+            visual=Skin(*both, np.tile(body.visual.links, (2, 1)), np.tile(body.visual.weights, (2, 1))),
+        )
+        edges = connect(body, EVERYWHERE, longest=0.65).edges
+        assert len(edges) == 10
+        assert ((edges < 6).all(1) | (edges >= 6).all(1)).all()
 
     def test_connect_pairs(self):
         body = connect(bar(), [[5, 0], [0, 5], [1, 0]], torsion=0.9)
@@ -304,6 +423,11 @@ def test_any_edits_make_a_body_that_can_be_simulated(edits):
         (lambda b: Brush((0, 0, np.nan), 1), "centre must be three finite numbers"),
         (lambda b: Brush((0, 0, 0), 0), "radius must be positive and finite, got 0"),
         (lambda b: Brush((0, 0, 0), "1"), "radius must be positive and finite, got '1'"),
+        (lambda b: Brush((0, 0, 0), 1, smooth="no"), "smooth must be True or False, got 'no'"),
+        (lambda b: erase(b, [True, False]), r"where is a mask of shape \(2,\), but there are 6 particles"),
+        (lambda b: paint(b, np.ones(6, bool), "torsion", 1), r"where is a mask .* there are 5 edges"),
+        (lambda b: pin(b, [6]), "where holds 6, but there are 6 particles"),
+        (lambda b: pin(b, [0], pinned=1), "pinned must be True or False, got 1"),
         (lambda b: add(b, b.positions[:1], radii=0.1), r"positions \[0, 6\] coincide"),
         (lambda b: add(b, [[0, np.nan, 0]], radii=0.1), "positions must be finite"),
         (lambda b: add(b, [[0, 1, 0]], radii=-1), "radii must be positive"),
@@ -321,8 +445,11 @@ def test_any_edits_make_a_body_that_can_be_simulated(edits):
         (lambda b: connect(b, [[0, 1]], longest=1.0), "longest goes with a brush"),
         (lambda b: connect(b, [0, 1]), r"where must be a Brush or pairs of shape \(k, 2\), got shape \(2,\)"),
         (lambda b: connect(b, [[0, 6]]), "where holds 6, but there are 6 particles"),
-        (lambda b: connect(b, [[2, 2]]), "joins particle 2 to itself"),
-        (lambda b: connect(b, [[0, 2]], stretch=2), "stretch must be between 0 and 1"),
+        (lambda b: connect(b, [[2, 2]]), r"where\[0\] joins particle 2 to itself$"),
+        (lambda b: connect(b, [[0, 2], [1, 1]]), r"where\[1\] joins particle 1 to itself$"),
+        (lambda b: connect(b, [[0, 2]], stretch=2), "stretch must be between 0 and 1, got 2$"),
+        (lambda b: connect(b, [[0, 2]], torsion=np.nan), "torsion must be between 0 and 1, got nan$"),
+        (lambda b: connect(b, [[0, 2]], torsion="x"), "torsion must be between 0 and 1, got 'x'$"),
         (lambda b: cut(b, [[0, 2]]), r"where holds \[0, 2\], but these particles have no edge"),
         (lambda b: cut(b, [[0, 9]]), "where holds 9, but there are 6 particles"),
         (lambda b: paint(b, EVERYWHERE, "colour", 1), "field must be one of stiffness, .*, got 'colour'"),
@@ -333,7 +460,8 @@ def test_any_edits_make_a_body_that_can_be_simulated(edits):
         (lambda b: paint(b, [5], "torsion", 1), "where holds 5, but there are 5 edges"),
         (lambda b: group(b, [7]), "where holds 7, but there are 6 particles"),
         (lambda b: group(b, Brush((0, 9, 0), 1)), "where covers no particle"),
-        (lambda b: group(b, [0], yield_speed=-1), "yield_speed must be not negative"),
+        (lambda b: group(b, [0], yield_speed=-1), "yield_speed must be not negative, got -1$"),
+        (lambda b: group(b, [0], yield_speed=None), "yield_speed must be not negative, got None$"),
         (lambda b: ungroup(b, [0]), "where holds 0, but there are 0 groups"),
         (lambda b: bind(b, [10_000]), r"vertices holds 10000, but there are \d+ vertices"),
         (lambda b: bind(b, None, [6]), "particles holds 6, but there are 6 particles"),
@@ -344,3 +472,23 @@ def test_any_edits_make_a_body_that_can_be_simulated(edits):
 def test_bad_input_is_named(edit, message):
     with pytest.raises(InputError, match=message):
         edit(bar())
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        lambda b: add(b, [[0, 0, 0]], radii=1),
+        lambda b: spray(b, EVERYWHERE, spacing=1),
+        lambda b: erase(b, [0]),
+        lambda b: connect(b, [[0, 1]]),
+        lambda b: cut(b, [[0, 1]]),
+        lambda b: paint(b, [0], "mass", 1),
+        lambda b: pin(b, [0]),
+        lambda b: group(b, [0]),
+        lambda b: ungroup(b, [0]),
+        bind,
+    ],
+)
+def test_what_is_no_body_is_named(edit):
+    with pytest.raises(InputError, match="body must be an OrientedBody, got dict"):
+        edit({})

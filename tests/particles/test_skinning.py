@@ -454,3 +454,27 @@ def test_weights_in_few_digits_are_made_to_add_up():
     np.testing.assert_array_equal(again.weights, skin.weights)
     with pytest.raises(ValueError, match="read-only"):
         skin.weights[0] = 1
+
+
+@pytest.mark.parametrize(
+    "wrong", [np.diag([1.0, 1, -1]), 1.001 * np.eye(3), np.zeros((3, 3)), 1e200 * np.eye(3), np.ones((3, 3))]
+)
+def test_only_rotations_have_dual_quaternions(wrong):
+    body = covered(block((1, 1, 1), (2, 2, 2)))
+    turns, none = np.tile(np.eye(3), (8, 1, 1)), np.zeros((8, 3))
+    turns[5] = wrong
+    message = r"rotations\[5\] must be a rotation for blend 'dual', got \[\["
+    with pytest.raises(InputError, match=message):
+        body.visual.pose(turns, none, blend="dual")
+    with pytest.raises(InputError, match=message):
+        body.visual.normals(turns, blend="dual")
+    assert np.isfinite(body.visual.pose(turns, none)).all()
+    # What drifts by rounding is one still.
+    turns[5] = (1 + 1e-8) * np.eye(3)
+    np.testing.assert_allclose(body.visual.pose(turns, none, blend="dual"), body.visual.vertices, atol=1e-14)
+
+
+@pytest.mark.parametrize("ask", ["skin", "skin_normals", "transforms", "momentum", "kinetic_energy"])
+def test_what_is_no_state_is_named(ask):
+    with pytest.raises(InputError, match="state must be a ParticleState, got NoneType"):
+        getattr(covered(block((1, 1, 1), (2, 2, 2))), ask)(None)

@@ -60,7 +60,7 @@ def inside_distances(
         else:
             result[k], lost[k] = stored[:-1], stored[-1] > 0
     if missing:
-        unique, place = welded(vertices)
+        unique, place = welded(vertices, size_of(vertices))
         cells = place[faces]
         tree, edges = TriangleTree(unique, cells), edge_lengths(unique, cells)
         for k in _shown(missing, progress):

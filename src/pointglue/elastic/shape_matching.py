@@ -32,7 +32,7 @@ FEW = 1e-9
 
 
 class ShapeMatchingEnergy(Elements):
-    """1/2 sum_r k_r |x_r - goal_r|^2 over clusters of points that remember their shape.
+    """``1/2 sum_r k_r |x_r - goal_r|^2`` over clusters of points that remember their shape.
 
     ``goal_r = t + (blend A + (1 - blend) [R, 0]) q_r``: t is the centre of mass of a cluster, R its best-fit
     rotation, A the best-fit linear map (with `quadratic`, of the coordinates and their products) from rest.

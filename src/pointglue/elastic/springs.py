@@ -108,7 +108,7 @@ class SpringEnergy(Elements):
 
 
 class TargetEnergy(Elements):
-    """k/2 |x - target|^2 of some points of a body of `count`: soft pins, or keyframes by :meth:`towards`.
+    """``k/2 |x - target|^2`` of some points of a body of `count`: soft pins, or keyframes by :meth:`towards`.
 
     `points` (E,) are rows of the body, `targets` (E, d) places, `stiffness` k in N/m, one or (E,).
     """

@@ -18,7 +18,7 @@ from . import inside_kernels as kernels
 from .simplices import check_cells
 from .trees import TriangleTree, _bounds
 
-__all__ = ["Cover", "Eyes", "Inside", "edge_lengths", "size_of", "welded", "winding"]
+__all__ = ["Cover", "Eyes", "Inside", "edge_lengths", "once", "size_of", "welded", "winding"]
 
 # In sizes of the mesh: what is closer together is one vertex, and how close to the surface a point is on it.
 SEAM, ON_SURFACE = 1e-7, 1e-4
@@ -58,7 +58,8 @@ class Inside:
     vertices that belong to none. Vertices at one place count as one, so that unwelded triangles are a
     surface. A distance is straight to what is seen through no face, and goes over the surface to the rest;
     open components have no inside, and are measured over the surface only. A point belongs to the component
-    whose surface is nearest, and the other components are out of its reach.
+    whose surface is nearest, and the other components are out of its reach. The wall of a cavity is part of
+    the component around it. Triangles that are there twice count once.
     """
 
     components: NDArray[np.int64]
@@ -67,17 +68,22 @@ class Inside:
     """Whether each component has an inside."""
 
     def __init__(self, vertices: ArrayLike, faces: ArrayLike) -> None:
-        points, cells = check_cells(vertices, faces)
+        points, cells = check_cells(vertices, faces, "faces")
         if points.shape[1] != 3 or cells.shape[1] != 3:
             raise InputError(f"faces must be triangles (m, 3) in space, got shape {cells.shape}")
         self.vertices, self.faces = points, cells
-        self._welded, self._place = welded(points)
-        self.tree = TriangleTree(self._welded, self._place[cells])
+        self.size = size_of(points[np.unique(cells)])  # a stray vertex does not count
+        self._welded, self._place = welded(points, self.size)
+        self.tree = TriangleTree(self._welded, once(self._place[cells]))
         self._faces = self.tree.faces[self.tree.boxes[0]]
         self._component = _components(len(self._welded), self.tree.faces)
+        self._merge_cavities()
         self.components = self._component[self._place]
-        self.size = size_of(points)
-        self.solid = self._solid()
+
+    @property
+    def face_components(self) -> NDArray[np.int64]:
+        """The component that each triangle of the tree belongs to."""
+        return np.asarray(self._component[self.tree.faces[:, 0]])
 
     def contains(self, points: ArrayLike) -> NDArray[np.bool_]:
         """Whether the surface goes around each point (k, 3) more than half."""
@@ -86,7 +92,7 @@ class Inside:
     def owners(self, points: ArrayLike) -> NDArray[np.int64]:
         """The component that each point (k, 3) belongs to: that of the nearest triangle."""
         face, _, _ = self.tree.closest(_checked(points))
-        return np.asarray(self._component[self.tree.faces[face, 0]])
+        return self.face_components[face]
 
     def nearest(
         self, points: ArrayLike, count: int, *, among: ArrayLike | None = None
@@ -212,30 +218,50 @@ class Inside:
         sides = np.stack([foot + step, foot - step])
         return sides, np.abs(self._winding(sides.reshape(-1, 3))).reshape(2, -1)
 
-    def _solid(self) -> NDArray[np.bool_]:
-        """Whether most of a component's area, by places spread over it, parts inside from outside."""
+    def _merge_cavities(self) -> None:
+        """Find out which components have an inside, and make cavities part of what they are cavities of."""
         faces = self.tree.faces
         corners = self._welded[faces]
-        area = np.linalg.norm(np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0]), axis=1)
         component = self._component[faces[:, 0]]
         count = int(component.max()) + 1
+        volume = np.bincount(component, np.linalg.det(corners) / 6, minlength=count)
+        area = np.linalg.norm(np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0]), axis=1)
         order = np.argsort(component, kind="stable")
-        bounds = np.concatenate([[0], np.cumsum(np.bincount(component, minlength=count))])
-        probes, of = [], []
-        for k in range(count):
-            mine = order[bounds[k] : bounds[k + 1]]
-            filled = np.cumsum(area[mine])
-            if filled[-1] > 0:
-                chosen = np.searchsorted(filled, (np.arange(PROBES) + 0.5) / PROBES * filled[-1])
-                probes.append(mine[chosen])
-                of.append(np.full(PROBES, k))
-        result = np.zeros(count, np.bool_)
+        parts = np.split(order, np.cumsum(np.bincount(component, minlength=count))[:-1])
+        self.solid, enclosed = np.zeros(count, np.bool_), np.zeros(count, np.bool_)
+        known = [k for k in range(count) if area[parts[k]].sum() > 0]
+        probes = [_spread(parts[k], area[parts[k]]) for k in known]
         if probes:
             face = np.concatenate(probes)
             _, around = self._sides(face, np.full((len(face), 3), 1 / 3))
-            parts = np.abs(around[0] - around[1]) > STEP
-            result = np.bincount(np.concatenate(of), parts, minlength=count) >= SHARE * PROBES
-        return np.asarray(result)
+            parting = (np.abs(around[0] - around[1]) > STEP).reshape(-1, PROBES).mean(1)
+            # Outwards is where normals point if the component's own volume is positive.
+            above, below = around.reshape(2, -1, PROBES).mean(2)
+            out = np.where(volume[known] > 0, above, below)
+            self.solid[known], enclosed[known] = parting >= SHARE, (parting >= SHARE) & (out > 0.5)
+        owner = np.arange(count)
+        for k in np.flatnonzero(enclosed).tolist():
+            wall = corners[parts[k]]
+            for other in np.argsort(np.abs(volume), kind="stable").tolist():
+                shell = corners[parts[other]]
+                fits = (shell.min((0, 1)) < wall.min((0, 1))).all() and (
+                    shell.max((0, 1)) > wall.max((0, 1))
+                ).all()
+                if (
+                    fits
+                    and self.solid[other]
+                    and volume[other] * volume[k] < 0
+                    and _around(shell, wall[0, 0])
+                ):
+                    owner[k] = other
+                    break
+        for k in range(count):
+            while owner[owner[k]] != owner[k]:
+                owner[k] = owner[owner[k]]
+        kept, number = np.unique(owner, return_inverse=True)
+        self.solid = self.solid[kept]
+        used = self._component >= 0
+        self._component[used] = number.reshape(-1)[self._component[used]]
 
     @cached_property
     def _surface(self) -> tuple[Any, ...]:
@@ -329,10 +355,32 @@ def _dipoles(tree: TriangleTree) -> tuple[Array, Array, Array]:
     return centre, np.ascontiguousarray(nodes[:, :3]), radius
 
 
-def welded(vertices: Array) -> tuple[Array, NDArray[np.int64]]:
-    """Vertices without repetition, and where each of the given ones is among them."""
+def once(faces: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Each triangle once, whichever way round: copies are what exporters make of two-sided surfaces."""
+    _, first = np.unique(np.sort(faces, axis=1), axis=0, return_index=True)
+    return faces[np.sort(first)]
+
+
+def _spread(faces: NDArray[np.int64], area: Array) -> NDArray[np.int64]:
+    """PROBES of the faces, spread evenly over their area."""
+    filled = np.cumsum(area)
+    return np.asarray(faces[np.searchsorted(filled, (np.arange(PROBES) + 0.5) / PROBES * filled[-1])])
+
+
+def _around(corners: Array, point: Array) -> bool:
+    """Whether triangles (m, 3, 3) go around a point, by the solid angles that they fill."""
+    a, b, c = np.moveaxis(corners - point, 1, 0)
+    la, lb, lc = (np.linalg.norm(side, axis=1) for side in (a, b, c))
+    volume = np.einsum("ij,ij->i", a, np.cross(b, c))
+    dots = [np.einsum("ij,ij->i", *pair) for pair in ((a, b), (b, c), (c, a))]
+    angle = np.arctan2(volume, la * lb * lc + dots[0] * lc + dots[1] * la + dots[2] * lb).sum()
+    return bool(abs(angle) > np.pi)
+
+
+def welded(vertices: Array, size: float) -> tuple[Array, NDArray[np.int64]]:
+    """Vertices of a mesh of this size without repetition, and where each of the given ones is among them."""
     unique, place = np.unique(vertices, axis=0, return_inverse=True)
-    pairs = cKDTree(unique).query_pairs(SEAM * size_of(vertices), output_type="ndarray")
+    pairs = cKDTree(unique).query_pairs(SEAM * size, output_type="ndarray")
     place = place.reshape(-1)
     if not len(pairs):
         return unique, place

@@ -14,6 +14,9 @@ __all__ = ["claim", "enter", "see", "sights", "spread", "wind"]
 SHORTER = 1.0 - 1e-9
 # A box this many times its own radius away acts like a single small triangle (a dipole).
 FAR = 4.0
+# Triangles thinner than this are crossed along their edges, which is as short: within them ways would go on
+# getting shorter by next to nothing.
+NEEDLE = 0.05
 
 
 @kernel
@@ -170,7 +173,7 @@ def _unfolded(vertices, p, q, c, dp, dq):
     h = math.sqrt(h)
     cx = (ex * fx + ey * fy + ez * fz) / e
     cy = math.sqrt(max(fx * fx + fy * fy + fz * fz - cx * cx, 0.0))
-    if h + cy == 0.0:
+    if cy < NEEDLE * (e + abs(cx)):
         return np.inf
     crossing = x + (cx - x) * h / (h + cy)
     if not 0.0 <= crossing <= e:

@@ -7,7 +7,15 @@ from scipy.spatial import cKDTree
 from ..checks import Array
 from .inside import Cover, Eyes, Inside
 
-__all__ = ["along_skeleton", "in_volume", "on_surface", "owned_by", "refined", "volume_samples"]
+__all__ = [
+    "along_skeleton",
+    "in_volume",
+    "on_surface",
+    "owned_by",
+    "refined",
+    "surface_samples",
+    "volume_samples",
+]
 
 Mask = NDArray[np.bool_]
 Indices = NDArray[np.int64]
@@ -19,24 +27,31 @@ ROUNDS = 8
 # In spacings: random points are at least this far apart, which makes them one spacing apart in the mean;
 # and every vertex of a solid has one that near before they move.
 APART, COVERED = 0.8, 0.9
+# Places around a bare vertex from which room is looked for, at most about.
+AROUND = 64
 
 
-def refined(vertices: Array, faces: Indices, longest: float) -> tuple[Array, Indices]:
+def refined(vertices: Array, faces: Indices, longest: float, most: int) -> tuple[Array, Indices]:
     """The same surface with no edge longer than that: new vertices come after the given ones.
 
-    Long edges are halved, on all their triangles alike, until none is left.
+    Of triangles with a long edge the longest one is halved, on all its triangles alike, until none is left:
+    a needle is cut along its length and not across. It ends early once there are `most` triangles.
     """
     while True:
         ends = np.sort(faces[:, [[0, 1], [1, 2], [2, 0]]].reshape(-1, 2), axis=1)
         key, which = np.unique(ends[:, 0] * len(vertices) + ends[:, 1], return_inverse=True)
         pairs = np.stack(np.divmod(key, len(vertices)), axis=1)
-        long = np.linalg.norm(vertices[pairs[:, 0]] - vertices[pairs[:, 1]], axis=1) > longest
-        if not long.any():
+        length = np.linalg.norm(vertices[pairs[:, 0]] - vertices[pairs[:, 1]], axis=1)
+        sides = which.reshape(-1, 3)
+        longest_of = np.take_along_axis(sides, length[sides].argmax(1)[:, None], axis=1)[:, 0]
+        long = np.zeros(len(pairs), np.bool_)
+        long[longest_of[length[longest_of] > longest]] = True
+        if not long.any() or len(faces) >= most:
             return vertices, faces
         middle = np.full(len(pairs), -1)
         middle[long] = len(vertices) + np.arange(long.sum())
         vertices = np.concatenate([vertices, vertices[pairs[long]].mean(1)])
-        at = middle[which.reshape(-1, 3)]
+        at = middle[sides]
         cut = at >= 0
         parts = [faces[~cut.any(1)]]
         for turn in range(3):
@@ -87,7 +102,7 @@ def along_skeleton(inside: Inside, spacing: float, rng: np.random.Generator) -> 
     Each moves to the centre of the surface within `spacing` that it sees, again and again; of points that
     come closer than half the spacing one is left. Where nothing is that thin they stay near the surface.
     """
-    places, area = _surface_samples(inside, spacing / FINENESS, rng)
+    places, area = surface_samples(inside, spacing / FINENESS, rng)
     eyes = inside.look(places)
     tree = cKDTree(places)
     points = on_surface(inside, spacing, rng, inside.solid)
@@ -112,14 +127,15 @@ def volume_samples(inside: Inside, cell: float, rng: np.random.Generator) -> tup
 
     Parts thinner than the cubes have theirs in the middle between two walls.
     """
-    low, high = inside.vertices.min(0), inside.vertices.max(0)
+    corners = inside.tree.vertices[inside.tree.faces]
+    low, high = corners.min((0, 1)), corners.max((0, 1))
     levels = max(0, int(np.ceil(np.log2((high - low).max() / cell))))
     cubes = np.zeros((1, 3), np.int64)
-    corners = np.array(list(np.ndindex(2, 2, 2)))
+    octants = np.array(list(np.ndindex(2, 2, 2)))
     origin = (low + high) / 2 - cell * 2**levels / 2
     for level in range(levels):
         # Cubes that the surface does not come into are inside or outside as a whole.
-        cubes = (2 * cubes[:, None] + corners).reshape(-1, 3)
+        cubes = (2 * cubes[:, None] + octants).reshape(-1, 3)
         size = cell * 2 ** (levels - level - 1)
         middle = origin + (cubes + 0.5) * size
         far = inside.tree.closest(middle)[2] > np.sqrt(0.75) * size
@@ -128,7 +144,7 @@ def volume_samples(inside: Inside, cell: float, rng: np.random.Generator) -> tup
         cubes = cubes[kept]
     places = origin + (cubes + rng.random(cubes.shape)) * cell
     places = places[inside.contains(places)]
-    foot, area = _surface_samples(inside, cell, rng)
+    foot, area = surface_samples(inside, cell, rng)
     eyes = inside.look(foot)
     middle, depth = inset(inside, _some(eyes, eyes.able), cell)
     thin = depth < 0.99 * cell
@@ -198,14 +214,16 @@ def _covering(inside: Inside, points: Array, spacing: float, limit: float) -> Ar
     cover.add(points)
     bare = np.flatnonzero(_belongs(inside, inside.solid) & (cover.distances > limit))
     # From the ends of limbs, which are farthest from the middle of everything, back to what is covered.
-    remote = np.linalg.norm(inside.vertices[bare] - inside.vertices.mean(0), axis=1)
     middles = inside.tree.vertices[inside.tree.faces].mean(1)
-    near = cKDTree(middles)
+    remote = np.linalg.norm(inside.vertices[bare] - middles.mean(0), axis=1)
+    near, component = cKDTree(middles), inside.face_components
     for vertex in bare[np.argsort(-remote, kind="stable")]:
         if cover.distance(vertex) > limit:
             place = inside.vertices[vertex][None]
-            around = middles[near.query_ball_point(place[0], spacing / 2, return_sorted=True)]
-            place = _roomiest(inside, place, around, spacing / 2, points)
+            around = np.array(near.query_ball_point(place[0], spacing / 2, return_sorted=True), np.int64)
+            around = around[component[around] == inside.components[vertex]]
+            around = around[:: 1 + len(around) // AROUND]
+            place = _roomiest(inside, place, middles[around], spacing / 2, points)
             cover.add(place)
             points = np.concatenate([points.reshape(-1, 3), place])
     return points
@@ -217,6 +235,8 @@ def _roomiest(inside: Inside, place: Array, around: Array, depth: float, points:
     It counts as no larger than half its distance from the points (n, 3). If there is none it is the place:
     from one on a sharp edge alone there would be no ball at all.
     """
+    if not len(around):
+        return place
     centres, radii = inset(inside, inside.look(around), depth)
     eyes, own = inside.look(centres), inside.look(place)
     seen = inside.clear(eyes, np.arange(len(centres)), own, np.zeros(len(centres), np.int64))
@@ -250,7 +270,7 @@ def _centred(inside: Inside, eyes: Eyes, weights: Array, owner: Indices, points:
     return result
 
 
-def _surface_samples(inside: Inside, spacing: float, rng: np.random.Generator) -> tuple[Array, Array]:
+def surface_samples(inside: Inside, spacing: float, rng: np.random.Generator) -> tuple[Array, Array]:
     """Points (k, 3) at random on the surface, one to a square of the spacing, and their areas (k,)."""
     corners = inside.tree.vertices[inside.tree.faces]
     area = 0.5 * np.linalg.norm(

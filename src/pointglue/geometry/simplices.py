@@ -20,20 +20,22 @@ _KUHN = np.array([[0, 1, 3, 7], [0, 3, 2, 7], [0, 2, 6, 7], [0, 6, 4, 7], [0, 4,
 _CORNERS = np.array([[k & 1, (k >> 1) & 1, (k >> 2) & 1] for k in range(8)])
 
 
-def check_cells(vertices: ArrayLike, cells: ArrayLike) -> tuple[Array, NDArray[np.int64]]:
+def check_cells(
+    vertices: ArrayLike, cells: ArrayLike, name: str = "cells"
+) -> tuple[Array, NDArray[np.int64]]:
     """Vertices (n, d) and the triangles (m, 3) or, in space, tetrahedra (m, 4) between them, checked."""
-    points, simplices = as_reals("vertices", vertices), as_array("cells", cells)
+    points, simplices = as_reals("vertices", vertices), as_array(name, cells)
     if points.ndim != 2 or points.shape[1] not in (2, 3):
         raise InputError(f"vertices must have shape (n, 3) or (n, 2), got shape {points.shape}")
     require_finite("vertices", points)
     corners = (3, 4) if points.shape[1] == 3 else (3,)
     if simplices.ndim != 2 or simplices.shape[1] not in corners or not simplices.size:
         expected = "(m, 4) or (m, 3)" if points.shape[1] == 3 else "(m, 3)"
-        raise InputError(f"cells must have shape {expected}, got shape {simplices.shape}")
-    flat = as_integers("cells", simplices.ravel())
+        raise InputError(f"{name} must have shape {expected}, got shape {simplices.shape}")
+    flat = as_integers(name, simplices.ravel())
     if flat.min() < 0 or flat.max() >= len(points):
         raise InputError(
-            f"cells must index the {len(points)} vertices, got numbers from {flat.min()} to {flat.max()}"
+            f"{name} must index the {len(points)} vertices, got numbers from {flat.min()} to {flat.max()}"
         )
     return points.astype(np.float64), flat.reshape(simplices.shape)
 

@@ -2,7 +2,6 @@
 
 import os
 import zipfile
-import zlib
 from pathlib import Path
 from typing import Any
 
@@ -74,10 +73,10 @@ def _arrays(file: Path) -> dict[str, Array]:
             return {name.removesuffix(".npy"): _array(archive, name) for name in archive.namelist()}
     except FileNotFoundError as error:
         raise InputError(f"{file}: no such file") from error
-    except (zipfile.BadZipFile, zlib.error, EOFError, MemoryError, RuntimeError, ValueError) as error:
-        raise InputError(f"{file}: is damaged or no body file: {str(error) or 'it ends early'}") from error
     except OSError as error:
         raise InputError(f"{file}: cannot be read: {error.strerror or error}") from error
+    except Exception as error:  # of any kind: zipfile and numpy do not say what damage makes them raise
+        raise InputError(f"{file}: is damaged or no body file: {str(error) or 'it ends early'}") from error
 
 
 def _array(archive: zipfile.ZipFile, name: str) -> Array:

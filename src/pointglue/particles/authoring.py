@@ -1,6 +1,6 @@
 """From any mesh to oriented particles: where they are, what they hold on to and how large they are."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any, Literal, get_args
@@ -11,10 +11,18 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 from scipy.spatial import cKDTree
 
-from ..checks import Array, as_array
+from ..checks import Array, as_array, generator
 from ..errors import InputError
-from ..geometry.inside import Eyes, Inside, size_of
-from ..geometry.sampling import along_skeleton, in_volume, on_surface, owned_by, refined, volume_samples
+from ..geometry.inside import Eyes, Inside, once, size_of
+from ..geometry.sampling import (
+    along_skeleton,
+    in_volume,
+    on_surface,
+    owned_by,
+    refined,
+    surface_samples,
+    volume_samples,
+)
 from ..geometry.simplices import check_cells
 from .body import WATER, OrientedBody
 from .rotations import quaternions_of
@@ -27,8 +35,14 @@ Indices = NDArray[np.int64]
 MOST, USUAL = 50_000, 300  # particles
 # Particles that fit into a square or a cube of the spacing, about, found by trying.
 PER_SQUARE, PER_CUBE = 1.0, 1.7
+# And for each cube of the spacing that a surface goes through.
+PER_CELL = 0.65
+# Samples on a side of the surface, were it a square, to count cubes by.
+PROBES = 150
 # Edges of the mesh on which distances are measured, in spacings.
 EDGE = 1 / 3
+# Triangles at which refining it ends, unless it has as many to begin with.
+REFINED = 100_000
 # Samples of the volume, in spacings from each other.
 SAMPLE = 1 / 3
 # The radius of particles, in spacings: neighbours overlap a little.
@@ -70,24 +84,25 @@ def body_from_mesh(
     `spacing` there will be about 300 particles. `placement` puts them on the surface, into the volume or
     along the skeleton of limbs; by itself into the volume of components that have one, and else on the
     surface. Particles closer than `reach` spacings, measured inside the shape, are joined. Ellipsoids are at
-    most `aspect` times as long as thick. `density` is in kg/m^3. `options` are those of OrientedBody.
+    most `aspect` times as long as thick. `density` is in kg/m^3. `options` are fields of OrientedBody, and go
+    before what is found from the mesh: `mass` is that of each particle.
     """
     vertices, faces = _triangles(mesh)
     extent = size_of(vertices[np.unique(faces)])
     if not extent > 0:
         raise InputError("mesh must have a size: all its vertices are at one place")
-    for name, value, low in (("reach", reach, 1.0), ("aspect", aspect, 1.0), ("density", density, 0.0)):
-        _positive(name, value, low)
+    if not 1e-90 < extent < 1e90:  # volumes and moments must be numbers
+        raise InputError(f"mesh must be between 1e-90 and 1e90 m across, got {extent:.3g} m")
+    for name, value, least in (("reach", reach, 1.0), ("aspect", aspect, 1.0), ("density", density, 0.0)):
+        _positive(name, value, least)
     if placement is not None and placement not in get_args(Placement):
         known = ", ".join(get_args(Placement))
         raise InputError(f"placement must be one of {known}, or None, got {placement!r}")
-    unknown = sorted(set(options) - set(OrientedBody.__dataclass_fields__) | {"positions"} & set(options))
+    taken = {"positions", "visual"}
+    unknown = sorted(set(options) - set(OrientedBody.__dataclass_fields__) | taken & set(options))
     if unknown:
         raise InputError(f"{unknown[0]!r} is not an option of a body made from a mesh; see OrientedBody")
-    try:
-        rng = np.random.default_rng(seed)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"seed must be a whole number or a random generator, got {seed!r}") from error
+    rng = generator(seed)
     # About the origin, and as large as 1: the same particles wherever the mesh is and whatever its size.
     middle = vertices[np.unique(faces)].mean(0)
     local = (vertices - middle) / extent
@@ -95,7 +110,8 @@ def body_from_mesh(
     if placement == "volume" and not inside.solid.any():
         raise InputError("placement 'volume' needs a closed mesh, but this one has no inside: use 'surface'")
     step = _spacing(spacing, extent, inside, placement) / extent
-    finer = refined(local, faces, EDGE * step)
+    single = once(faces)
+    finer = refined(local, single, EDGE * step, max(REFINED, len(single)))
     if len(finer[0]) > len(local):
         inside = Inside(*finer)
     samples = volume_samples(inside, SAMPLE * step, rng)
@@ -128,7 +144,7 @@ def _triangles(mesh: Any) -> tuple[Array, Indices]:
         raise InputError("mesh must have faces, got none")
     if cells.ndim == 2 and cells.shape[1] == 4:
         cells = cells[:, [[0, 1, 2], [0, 2, 3]]].reshape(-1, 3)
-    points, triangles = check_cells(vertices, cells)
+    points, triangles = check_cells(vertices, cells, "faces")
     if points.shape[1] != 3 or triangles.shape[1] != 3:
         raise InputError(f"mesh must have vertices (n, 3), got shape {points.shape}")
     return points, triangles
@@ -136,28 +152,53 @@ def _triangles(mesh: Any) -> tuple[Array, Indices]:
 
 def _spacing(given: float | None, extent: float, inside: Inside, placement: Placement | None) -> float:
     """The spacing asked for, m, if it makes a sensible number of particles, or one that does."""
-    corners = inside.tree.vertices[inside.tree.faces]
-    normals = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
-    area = 0.5 * float(np.linalg.norm(normals, axis=1).sum())
-    volume = _volume(inside)
-    filled = inside.solid.any() and placement in (None, "volume")
+    count = _estimate(inside, placement)
     if given is None:
-        if filled and volume > 0:
-            return float(extent * np.cbrt(PER_CUBE * volume / USUAL))
-        return extent * float(np.sqrt(PER_SQUARE * area / USUAL)) if area > 0 else extent / USUAL
-    _positive("spacing", given, 0.0)
+        low, high = 1e-6, 1.0
+        for _ in range(40):
+            step = (low * high) ** 0.5
+            low, high = (step, high) if count(step) > USUAL else (low, step)
+        return extent * high
+    _positive("spacing", given)
     if given > extent:
         raise InputError(
             f"spacing must be smaller than the mesh, which is {extent:.4g} across, got {given!r}"
         )
-    step = float(given) / extent
-    count = PER_CUBE * volume / step**3 if filled else PER_SQUARE * area / step**2
-    if count > MOST:
+    if count(given / extent) > MOST:
         raise InputError(
-            f"spacing {given!r} would make about {count:.3g} particles of a mesh {extent:.4g} across; "
-            f"at most {MOST} are allowed"
+            f"spacing {given!r} would make about {count(given / extent):.3g} particles of a mesh "
+            f"{extent:.4g} across; at most {MOST} are allowed"
         )
     return float(given)
+
+
+def _estimate(inside: Inside, placement: Placement | None) -> Callable[[float], float]:
+    """About how many particles a spacing makes.
+
+    What is thick is filled or covered; what is thinner than the spacing, plates and wires, takes as many as
+    there are cubes of the spacing that the surface goes through, about.
+    """
+    rng = np.random.default_rng(0)
+    corners = inside.tree.vertices[inside.tree.faces]
+    area = 0.5 * np.linalg.norm(
+        np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0]), axis=1
+    )
+    total, volume = float(area.sum()), _volume(inside)
+    filled = inside.solid[inside.face_components] & (placement in (None, "volume"))
+    fine = max(total, 1e-12) ** 0.5 / PROBES
+    places = surface_samples(inside, fine, rng)[0] if total > 0 else corners.reshape(-1, 3)
+    solid = filled[inside.tree.closest(places)[0]]
+
+    def count(step: float) -> float:
+        crossed = [len(np.unique(np.floor(part / step), axis=0)) for part in (places[solid], places[~solid])]
+        # Beyond the samples' own spacing they are too few to count cubes by.
+        wide = step > 2 * fine
+        thin = PER_CELL * crossed[0] if wide else PER_SQUARE * float(area[filled].sum()) / 2 / step**2
+        inner = max(PER_CUBE * volume / step**3, thin) if filled.any() else 0.0
+        outer = PER_CELL * crossed[1] if wide else PER_SQUARE * float(area[~filled].sum()) / step**2
+        return inner + outer
+
+    return count
 
 
 def _placed(
@@ -260,11 +301,17 @@ def _volumes(inside: Inside, points: Array, radii: Array, samples: tuple[Eyes, A
 def _volume(inside: Inside) -> float:
     """Of the solid components, each counted as positive."""
     corners = inside.tree.vertices[inside.tree.faces]
-    component = inside.components[inside.faces[:, 0]]
+    component = inside.face_components
     parts = np.bincount(component, np.linalg.det(corners) / 6, minlength=len(inside.solid))
     return float(np.abs(parts)[inside.solid].sum())
 
 
-def _positive(name: str, value: float, low: float) -> None:
-    if isinstance(value, bool) or not isinstance(value, Real) or not low < float(value) < np.inf:
-        raise InputError(f"{name} must be a number above {low:g}, got {value!r}")
+def _positive(name: str, value: float, least: float = 0.0) -> None:
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, Real)
+        or not 0 < float(value) < np.inf
+        or value < least
+    ):
+        bound = f"of at least {least:g}" if least else "above 0"
+        raise InputError(f"{name} must be a number {bound}, got {value!r}")

@@ -328,6 +328,8 @@ class OrientedBody:
         return float(0.5 * (self.mass * (state.velocities**2).sum(1)).sum() + 0.5 * spin)
 
     def _check_state(self, state: ParticleState) -> None:
+        if not isinstance(state, ParticleState):
+            raise InputError(f"state must be a ParticleState, got {type(state).__name__}")
         if len(state) != len(self):
             raise InputError(f"state has {len(state)} particles, but the body has {len(self)}")
 

@@ -1,10 +1,10 @@
 """Editing of bodies, as a design tool does it: each function takes a body and returns another one.
 
-`where` says what an edit is about: a :class:`Brush`, or the numbers of the things themselves. Particles that
-an edit leaves without any neighbour make the body loose, until they are connected.
+`where` says what an edit is about: a :class:`Brush`, the numbers of the things themselves, or a mask of them
+all. Particles that an edit leaves without any neighbour make the body loose, until they are connected.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf, pi
 from numbers import Real
 from typing import Any, Literal, get_args
@@ -13,12 +13,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.spatial import cKDTree
 
-from ..checks import Array, as_array, as_integers, as_reals
+from ..checks import Array, as_array, as_integers, as_reals, generator
 from ..errors import InputError
+from ..geometry.inside import Eyes, Inside
+from ..geometry.sampling import inset, refined
 from .body import OrientedBody
 from .skinning import Skin, links_to
 
-__all__ = ["Brush", "add", "bind", "connect", "cut", "erase", "group", "paint", "spray", "ungroup"]
+__all__ = ["Brush", "add", "bind", "connect", "cut", "erase", "group", "paint", "pin", "spray", "ungroup"]
 
 Field = Literal["stiffness", "stretch", "torsion", "yield_strain", "creep", "mass"]
 EDGE_FIELDS = ("stretch", "torsion")
@@ -26,6 +28,12 @@ EDGE_FIELDS = ("stretch", "torsion")
 MOST = 50_000
 # Points tried for each particle that finds room: enough that no gap of twice the spacing is left.
 TRIES = 30
+# In spacings: how deep below the surface sprayed particles look for each other, so that they see along the
+# floor of a bowl, but not across a gap.
+DEPTH = 0.25
+# Ways over the surface lead through vertices, which makes them too long by a few per cent where so many of
+# those go to the length of an edge; triangles are not made finer than that, nor more than so many.
+FINENESS, REFINED = 6, 100_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,6 +53,8 @@ class Brush:
             raise InputError(f"centre must be three finite numbers, got {self.centre!r}")
         object.__setattr__(self, "centre", centre)
         _positive("radius", self.radius)
+        if not isinstance(self.smooth, bool | np.bool_):
+            raise InputError(f"smooth must be True or False, got {self.smooth!r}")
 
     def strength(self, points: Array) -> Array:
         """(k,), how much the brush does at points (k, 3): 1 within it and 0 without, unless it is smooth."""
@@ -62,6 +72,7 @@ def add(body: OrientedBody, positions: ArrayLike, *, radii: ArrayLike) -> Orient
     `radii` are one number, (k,) or (k, 3). They have no edges and carry no vertices yet: see
     :func:`connect` and :func:`bind`.
     """
+    _check(body)
     new = OrientedBody(positions, radii=radii, loose=True)
     like = cKDTree(body.positions).query(new.positions)[1]
     density = body.mass / body.radii.prod(1)
@@ -88,22 +99,29 @@ def spray(
 ) -> OrientedBody:
     """With particles on the visual mesh within the brush, at random, none closer than `spacing` to another.
 
-    `radii` are half the spacing unless given. The same seed makes the same particles.
+    Particles across a gap in the mesh do not count: those of another component, and those that are not seen
+    from just below the surface; where that has no inside, all of the component do. `radii` are half the
+    spacing unless given. The same seed makes the same particles.
     """
+    _check(body)
     _brush(where)
     _positive("spacing", spacing)
-    try:
-        rng = np.random.default_rng(seed)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"seed must be a whole number or a numpy Generator, got {seed!r}") from error
-    points = _scattered(_visual(body), where, spacing, rng)
-    room = cKDTree(body.positions).query(points)[0] >= spacing if len(points) else np.empty(0, np.bool_)
-    tree, chosen = cKDTree(points) if len(points) else None, []
-    for k in range(len(points)):
-        if room[k] and tree is not None:
-            chosen.append(k)
-            room[tree.query_ball_point(points[k], spacing)] = False
-    return add(body, points[chosen], radii=0.5 * spacing if radii is None else radii) if chosen else body
+    rng, skin = generator(seed), _visual(body)
+    points = _scattered(skin, where, spacing, rng)
+    if not len(points):
+        return body
+    old = body.positions[Brush(where.centre, where.radius + spacing).covers(body.positions)]
+    first, places = len(old), np.concatenate([old, points])
+    eyes, tree = _lookouts(skin.inside, places, DEPTH * spacing), cKDTree(points)
+    room, chosen = np.ones(len(places), np.bool_), []
+    for k in range(len(places)):
+        if room[k]:
+            near = first + np.array(tree.query_ball_point(places[k], spacing), np.int64)
+            near = near[room[near]]
+            room[near[_aware(skin.inside, eyes, np.full(len(near), k), near)]] = False
+            if k >= first:
+                chosen.append(k)
+    return add(body, places[chosen], radii=0.5 * spacing if radii is None else radii) if chosen else body
 
 
 def erase(body: OrientedBody, where: Brush | ArrayLike) -> OrientedBody:
@@ -111,6 +129,7 @@ def erase(body: OrientedBody, where: Brush | ArrayLike) -> OrientedBody:
 
     Vertices are carried by the particles left to them; those that have lost all are bound anew.
     """
+    _check(body)
     gone = np.zeros(len(body), np.bool_)
     gone[_chosen("where", where, body.positions, "particles")] = True
     if gone.all():
@@ -152,19 +171,31 @@ def connect(
 ) -> OrientedBody:
     """With edges between all particles within the brush closer than `longest` (m), or between pairs (k, 2).
 
-    Pairs that have an edge keep it. `stretch` and `torsion` are those of the new ones.
+    In a body with a visual mesh, the brush measures inside its shape: straight between particles that see
+    each other, else over the surface, and never from one component to another, so that no edge leaps a gap.
+    Without one it measures straight. Pairs that have an edge keep it. `stretch` and `torsion` are those of
+    the new ones.
     """
+    _check(body)
+    _within("stretch", stretch, 1.0)
+    _within("torsion", torsion, 1.0)
     if isinstance(where, Brush):
         if longest is None:
             raise InputError("longest must say how long an edge may be: a brush covers pairs of all lengths")
         _positive("longest", longest)
         inside = np.flatnonzero(where.covers(body.positions))
-        pairs = inside[cKDTree(body.positions[inside]).query_pairs(longest, output_type="ndarray")]
-        pairs = pairs[np.lexsort(pairs.T[::-1])].reshape(-1, 2)
+        points = body.positions[inside]
+        pairs = cKDTree(points).query_pairs(longest, output_type="ndarray").astype(np.int64)
+        if body.visual is not None and len(pairs):
+            pairs = _inside(body.visual, points, pairs, longest)
+        pairs = inside[pairs[np.lexsort(pairs.T[::-1])].reshape(-1, 2)]
     else:
         if longest is not None:
             raise InputError("longest goes with a brush, but where is pairs")
         pairs = _pairs(where, len(body))
+        if (pairs[:, 0] == pairs[:, 1]).any():
+            bad = int((pairs[:, 0] == pairs[:, 1]).argmax())
+            raise InputError(f"where[{bad}] joins particle {pairs[bad, 0]} to itself")
     known = set(map(tuple, np.sort(body.edges, axis=1).tolist()))
     fresh = []
     for i, j in pairs.tolist():
@@ -183,6 +214,7 @@ def connect(
 
 def cut(body: OrientedBody, where: Brush | ArrayLike) -> OrientedBody:
     """Without the edges that pass through the brush, or that join pairs (k, 2)."""
+    _check(body)
     if isinstance(where, Brush):
         a, b = body.positions[body.edges[:, 0]], body.positions[body.edges[:, 1]]
         along = np.einsum("ni,ni->n", where.centre - a, b - a) / ((b - a) ** 2).sum(1)
@@ -208,12 +240,12 @@ def paint(
     for "stretch" and "torsion", of edges. Nothing lies between a number and infinity: there any strength
     goes all the way.
     """
+    _check(body)
     if field not in get_args(Field):
         raise InputError(f"field must be one of {', '.join(get_args(Field))}, got {field!r}")
     if isinstance(value, bool) or not isinstance(value, Real) or np.isnan(value):
         raise InputError(f"value must be a number, got {value!r}")
-    if isinstance(strength, bool) or not isinstance(strength, Real) or not 0 <= strength <= 1:
-        raise InputError(f"strength must be between 0 and 1, got {strength!r}")
+    _within("strength", strength, 1.0)
     edges = field in EDGE_FIELDS
     places = body.positions[body.edges].mean(1) if edges else body.positions
     if isinstance(where, Brush):
@@ -234,8 +266,20 @@ def paint(
     return _edited(body, **{field: new})
 
 
+def pin(body: OrientedBody, where: Brush | ArrayLike, *, pinned: bool = True) -> OrientedBody:
+    """With particles held where they are, or let go."""
+    _check(body)
+    if not isinstance(pinned, bool | np.bool_):
+        raise InputError(f"pinned must be True or False, got {pinned!r}")
+    held = body.pinned.copy()
+    held[_chosen("where", where, body.positions, "particles")] = pinned
+    return body.replace(pinned=held)
+
+
 def group(body: OrientedBody, where: Brush | ArrayLike, *, yield_speed: float = inf) -> OrientedBody:
     """With one more rigid group, of the particles within the brush or of these numbers."""
+    _check(body)
+    _within("yield_speed", yield_speed, inf)
     members = _chosen("where", where, body.positions, "particles")
     if not len(members):
         raise InputError("where covers no particle: a group has at least one")
@@ -246,6 +290,7 @@ def group(body: OrientedBody, where: Brush | ArrayLike, *, yield_speed: float = 
 
 def ungroup(body: OrientedBody, where: Brush | ArrayLike) -> OrientedBody:
     """Without the rigid groups that have a particle within the brush, or of these numbers."""
+    _check(body)
     if isinstance(where, Brush):
         gone = np.array([where.covers(body.positions[members]).any() for members in body.groups], np.bool_)
     else:
@@ -264,6 +309,7 @@ def bind(
 
     Everything else stays linked as it is. Distances are measured inside the shape.
     """
+    _check(body)
     skin = _visual(body)
     at = _all(len(skin)) if vertices is None else _chosen("vertices", vertices, skin.vertices, "vertices")
     to = (
@@ -339,12 +385,57 @@ def _scattered(skin: Skin, brush: Brush, spacing: float, rng: np.random.Generato
     return np.asarray(points[within][rng.permutation(int(within.sum()))])
 
 
+def _lookouts(inside: Inside, points: Array, depth: float) -> Eyes:
+    """Eyes of points (k, 3); those on the surface look from `depth` below it, or half way through a wall."""
+    eyes = inside.look(points)
+    shallow = eyes.able & (np.linalg.norm(points - eyes.foot, axis=1) < depth)
+    below, _ = inset(inside, eyes, depth)
+    return replace(eyes, places=np.where(shallow[:, None], below, eyes.places))
+
+
+def _aware(inside: Inside, eyes: Eyes, i: NDArray[np.int64], j: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Whether points i (m,) and j (m,) see each other, or are of one component that has no inside."""
+    blind = ~eyes.able[i] & (eyes.owner[i] == eyes.owner[j])
+    return np.asarray(blind | inside.clear(eyes, i, eyes, j))
+
+
+def _inside(skin: Skin, points: Array, pairs: NDArray[np.int64], longest: float) -> NDArray[np.int64]:
+    """Of pairs (m, 2) of points that close in a straight line, those that are as close inside the shape."""
+    eyes = skin.inside.look(points)
+    seen = skin.inside.clear(eyes, pairs[:, 0], eyes, pairs[:, 1])
+    rest = np.unique(pairs[~seen])
+    if not len(rest):
+        return pairs
+    # No way that short leaves the box around the points by more than half of it.
+    corners, some = skin.vertices[skin.faces], points[rest]
+    low, high = some.min(0) - longest / 2, some.max(0) + longest / 2
+    near = ((corners.min(1) <= high) & (corners.max(1) >= low)).all(1)
+    if not near.any():
+        return pairs[seen]
+    used, faces = np.unique(skin.faces[near], return_inverse=True)
+    faces = faces.reshape(-1, 3)
+    patch = Inside(*refined(skin.vertices[used], faces, longest / FINENESS, REFINED))
+    # All that a vertex can know on a way that short.
+    count = 1 + int(np.bincount(pairs.ravel()).max())
+    among = np.flatnonzero(np.isin(patch.components, patch.owners(some)))
+    way, length = patch.between(some, 0.0, patch.nearest(some, count, among=among))
+    way = rest[way[length <= longest]]
+    alike = eyes.owner[pairs[:, 0]] == eyes.owner[pairs[:, 1]]
+    met = np.isin(pairs @ [len(points), 1], way @ [len(points), 1])
+    return np.asarray(pairs[seen | alike & met])
+
+
 def _edited(body: OrientedBody, **changes: Any) -> OrientedBody:
     """The body with fields changed, loose if, and only if, some particle has no neighbour now."""
     edges, groups = changes.get("edges", body.edges), changes.get("groups", body.groups)
     held = np.zeros(len(changes.get("positions", body.positions)), np.bool_)
     held[np.concatenate([edges.ravel(), *groups])] = True
     return body.replace(**changes, loose=bool(len(held) > 1 and not held.all()))
+
+
+def _check(body: OrientedBody) -> None:
+    if not isinstance(body, OrientedBody):
+        raise InputError(f"body must be an OrientedBody, got {type(body).__name__}")
 
 
 def _visual(body: OrientedBody) -> Skin:
@@ -358,14 +449,19 @@ def _all(count: int) -> NDArray[np.int64]:
 
 
 def _chosen(name: str, where: Brush | ArrayLike, places: Array, what: str) -> NDArray[np.int64]:
-    """Numbers of what is within the brush, or the numbers themselves."""
+    """Numbers of what is within the brush, of what a mask says, or the numbers themselves."""
     if isinstance(where, Brush):
         return np.flatnonzero(where.covers(places))
     return _numbers(name, where, len(places), what)
 
 
 def _numbers(name: str, where: ArrayLike, count: int, what: str) -> NDArray[np.int64]:
-    numbers = as_integers(name, where)
+    given = as_array(name, where)
+    if given.dtype == np.bool_:
+        if given.shape != (count,):
+            raise InputError(f"{name} is a mask of shape {given.shape}, but there are {count} {what}")
+        return np.flatnonzero(given)
+    numbers = as_integers(name, given)
     if numbers.size and (numbers.min() < 0 or numbers.max() >= count):
         wrong = numbers.min() if numbers.min() < 0 else numbers.max()
         raise InputError(f"{name} holds {wrong}, but there are {count} {what}")
@@ -384,6 +480,12 @@ def _pairs(where: ArrayLike, count: int) -> NDArray[np.int64]:
 def _brush(where: Brush) -> None:
     if not isinstance(where, Brush):
         raise InputError(f"where must be a Brush, got {type(where).__name__}")
+
+
+def _within(name: str, value: float, high: float) -> None:
+    if isinstance(value, bool) or not isinstance(value, Real) or not 0 <= value <= high:
+        wanted = "not negative" if high == inf else f"between 0 and {high:g}"
+        raise InputError(f"{name} must be {wanted}, got {value!r}")
 
 
 def _positive(name: str, value: float) -> None:

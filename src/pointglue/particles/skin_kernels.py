@@ -2,7 +2,7 @@
 
 A frame takes the bind pose to now, measured from one centre c: x - c = R (v - c) + t. Linear frames are the
 columns of (R | t), each with a zero after it that makes it a vector of four, 16 numbers; dual ones a unit
-quaternion q and (0, t) q, 8 numbers.
+quaternion q and q' = (0, t) q / 2, 8 numbers.
 """
 
 import math
@@ -61,63 +61,58 @@ def linear_normals(start, stop, frames, links, weights, normals, out):
 
 @kernel
 def _heaviest(v, weights):
-    best = 0
+    best, most = 0, weights[v, 0]
     for link in range(1, 4):
-        if weights[v, link] > weights[v, best]:
-            best = link
+        w = weights[v, link]
+        best, most = (link, w) if w > most else (best, most)
     return best
 
 
 @kernel
 def _blended(v, frames, links, weights):
-    """The sum of w (q, q') with each q on the side of the heaviest: it is at least 1/4 long."""
-    H = frames[links[v, _heaviest(v, weights)]]
-    a = b = c = d = e = f = g = h = 0.0
+    """The sums of w q and of w q', with each q on the side of the heaviest: that of q is 1/4 long or more."""
+    heaviest = load(frames, links[v, _heaviest(v, weights)], 0)
+    turn, move = splat(0.0), splat(0.0)
     for link in range(4):
-        w, F = weights[v, link], frames[links[v, link]]
-        if H[0] * F[0] + H[1] * F[1] + H[2] * F[2] + H[3] * F[3] < 0.0:
-            w = -w
-        a += w * F[0]
-        b += w * F[1]
-        c += w * F[2]
-        d += w * F[3]
-        e += w * F[4]
-        f += w * F[5]
-        g += w * F[6]
-        h += w * F[7]
-    return a, b, c, d, e, f, g, h
+        i = links[v, link]
+        q = load(frames, i, 0)
+        p = heaviest * q
+        w = math.copysign(weights[v, link], (lane(p, 0) + lane(p, 1)) + (lane(p, 2) + lane(p, 3)))
+        turn = turn + w * q
+        move = move + w * load(frames, i, 4)
+    return turn, move
 
 
 @kernel
-def _turned(w, x, y, z, scale, a, b, c):
-    """q (0, a, b, c) q^-1 = p + 2 (w u + r x u) / |q|^2 with r = (x, y, z), u = r x p; scale is 2 / |q|^2."""
-    u0, u1, u2 = y * c - z * b, z * a - x * c, x * b - y * a
+def _moved(turn, move, a, b, c):
+    """q p q^-1 + 2 q' q^-1 = p + 2 (w u + r x u - e r) / |q|^2 for p = (a, b, c) and u = r x p + m.
+
+    q is (w, r) and q' is (e, m).
+    """
+    w, x, y, z = lane(turn, 0), lane(turn, 1), lane(turn, 2), lane(turn, 3)
+    e = lane(move, 0)
+    u0, u1, u2 = y * c - z * b + lane(move, 1), z * a - x * c + lane(move, 2), x * b - y * a + lane(move, 3)
+    scale = 2.0 / (w * w + x * x + y * y + z * z)
     return (
-        a + scale * (w * u0 + y * u2 - z * u1),
-        b + scale * (w * u1 + z * u0 - x * u2),
-        c + scale * (w * u2 + x * u1 - y * u0),
+        a + scale * (w * u0 + y * u2 - z * u1 - e * x),
+        b + scale * (w * u1 + z * u0 - x * u2 - e * y),
+        c + scale * (w * u2 + x * u1 - y * u0 - e * z),
     )
 
 
 @kernel
 def dual_points(start, stop, frames, links, weights, centre, points, out):
-    """x = c + q (v - c) q^-1 + t, where (0, t) is the vector part of q' q^-1."""
+    """x = c + q (v - c) q^-1 + 2 q' q^-1."""
     c0, c1, c2 = centre[0], centre[1], centre[2]
     for v in range(start, stop):
-        w, x, y, z, e, f, g, h = _blended(v, frames, links, weights)
-        inverse = 1.0 / (w * w + x * x + y * y + z * z)
-        a, b, c = _turned(w, x, y, z, 2.0 * inverse, points[v, 0] - c0, points[v, 1] - c1, points[v, 2] - c2)
-        out[v, 0] = c0 + (a + inverse * (w * f - e * x + y * h - z * g))
-        out[v, 1] = c1 + (b + inverse * (w * g - e * y + z * f - x * h))
-        out[v, 2] = c2 + (c + inverse * (w * h - e * z + x * g - y * f))
+        turn, move = _blended(v, frames, links, weights)
+        x, y, z = _moved(turn, move, points[v, 0] - c0, points[v, 1] - c1, points[v, 2] - c2)
+        out[v, 0], out[v, 1], out[v, 2] = c0 + x, c1 + y, c2 + z
 
 
 @kernel
 def dual_normals(start, stop, frames, links, weights, normals, out):
-    """q n q^-1."""
+    """q n q^-1: in these frames q' is 0."""
     for v in range(start, stop):
-        w, x, y, z, _, _, _, _ = _blended(v, frames, links, weights)
-        scale = 2.0 / (w * w + x * x + y * y + z * z)
-        out[v, 0], out[v, 1], out[v, 2] = _turned(
-            w, x, y, z, scale, normals[v, 0], normals[v, 1], normals[v, 2]
-        )
+        turn, move = _blended(v, frames, links, weights)
+        out[v, 0], out[v, 1], out[v, 2] = _moved(turn, move, normals[v, 0], normals[v, 1], normals[v, 2])

@@ -13,7 +13,7 @@ from ..compute import run
 from ..errors import InputError
 from ..geometry.inside import Inside
 from . import skin_kernels as kernels
-from .rotations import quaternions_of
+from .rotations import matrices_of, quaternions_of
 
 __all__ = ["Blend", "Skin", "join_skins", "links_of", "links_to"]
 
@@ -134,7 +134,8 @@ class Skin:
 
         `rotations` are (n, 3, 3) and `translations` (n, 3); `about` (n, 3) is a, the origin if it is None:
         given the particles' bind positions, no digits are lost far from the origin. "linear" blends matrices,
-        "dual" dual quaternions: twisted limbs keep their girth. `out` (V, 3) takes the result.
+        "dual" dual quaternions, which only rotations have: twisted limbs keep their girth. `out` (V, 3) takes
+        the result.
         """
         R, t = self._motions(rotations, translations)
         a = np.zeros_like(t) if about is None else _rows("about", about)
@@ -148,9 +149,9 @@ class Skin:
         if _checked(blend) == "linear":
             run(kernels.linear_points, len(self), GRAIN, _columns(R, shift), *linked)
         else:
-            q = quaternions_of(R)
+            q, half = _quaternions(R), 0.5 * shift
             w, r = q[:, :1], q[:, 1:]
-            turned = np.concatenate([-(shift * r).sum(1, keepdims=True), w * shift + np.cross(shift, r)], 1)
+            turned = np.concatenate([-(half * r).sum(1, keepdims=True), w * half + np.cross(half, r)], 1)
             run(kernels.dual_points, len(self), GRAIN, np.concatenate([q, turned], axis=1), *linked)
         return result
 
@@ -162,7 +163,7 @@ class Skin:
         if _checked(blend) == "linear":
             run(kernels.linear_normals, len(self), GRAIN, _columns(R, np.zeros((len(R), 3))), *linked)
         else:
-            frames = np.concatenate([quaternions_of(R), np.zeros((len(R), 4))], axis=1)
+            frames = np.concatenate([_quaternions(R), np.zeros((len(R), 4))], axis=1)
             run(kernels.dual_normals, len(self), GRAIN, frames, *linked)
         return result
 
@@ -236,6 +237,17 @@ def _columns(R: Array, t: Array) -> Array:
     frames = np.zeros((len(R), 4, 4))
     frames[:, :3, :3], frames[:, 3, :3] = np.swapaxes(R, 1, 2), t
     return frames.reshape(-1, 16)
+
+
+def _quaternions(R: Array) -> Array:
+    """(n, 4), of matrices (n, 3, 3), which must be rotations: those that their quaternions give back."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        q = quaternions_of(R)
+        wrong = ~(np.abs(matrices_of(q) - R) < 1e-6).all((1, 2))
+    if wrong.any():
+        bad = int(wrong.argmax())
+        raise InputError(f"rotations[{bad}] must be a rotation for blend 'dual', got {R[bad].tolist()}")
+    return q
 
 
 def _checked(blend: str) -> str:
