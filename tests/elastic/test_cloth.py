@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+import torch
 from checking import check_energy, check_threads
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.spatial.transform import Rotation
@@ -44,7 +45,6 @@ def test_derivatives(rng, options, amplitude):
 
 def hessian_by_torch(x, rest, limit):
     """The triangle's Hessian from its energy, written with eigenvalues of the Cauchy-Green tensor."""
-    torch = pytest.importorskip("torch")
     edges = np.array(rest[1:] - rest[0]).T
     inverse, area = torch.tensor(np.linalg.inv(edges)), abs(np.linalg.det(edges)) / 2
     mu, lam = STRETCH / (2 * (1 + POISSON)), STRETCH * POISSON / (1 - POISSON**2)

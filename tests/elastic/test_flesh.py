@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+import torch
 from checking import check_energy, check_rigid_invariance, check_threads
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import minimize
@@ -22,7 +23,6 @@ def lame(young, poisson):
 
 def printed(F, young, poisson):
     """Energy density of the paper, its equation 14, with the moduli of its section 3.4, for torch."""
-    torch = pytest.importorskip("torch")
     mu, lam = lame(young, poisson)
     mu, lam = 4 / 3 * mu, lam + 5 / 6 * mu
     alpha = 1 + mu / lam - mu / (4 * lam)
@@ -48,7 +48,6 @@ def test_derivatives_at_rest():
 
 
 def test_energy_is_that_of_the_paper(rng):
-    torch = pytest.importorskip("torch")
     rest = np.array([[0.1, 0, 0], [1, 0.2, 0], [0, 1.1, 0.1], [0.2, 0, 0.9]])
     energy = flesh(rest, [[0, 1, 2, 3]])
     inverse = torch.tensor(np.linalg.inv((rest[1:] - rest[0]).T))

@@ -6,7 +6,7 @@ from heapq import heapify, heappop, heappush
 import numpy as np
 
 from ..compute import kernel
-from .kernels import _enters_box, _meets_triangle
+from .kernels import in_the_way
 
 __all__ = ["claim", "enter", "see", "sights", "spread", "wind"]
 
@@ -17,35 +17,6 @@ FAR = 4.0
 # Triangles thinner than this are crossed along their edges, which is as short: within them ways would go on
 # getting shorter by next to nothing.
 NEEDLE = 0.05
-
-
-@kernel
-def _blocked(ox, oy, oz, dx, dy, dz, target, faces, bounds, corners, low, high, stack):
-    """Whether a triangle that `target` is no corner of stands between o and o + d."""
-    inner = bounds.shape[0] - 2
-    stack[0] = 0
-    size = 1
-    while size > 0:
-        size -= 1
-        node = stack[size]
-        if node < inner:
-            left, right = 2 * node + 1, 2 * node + 2
-            near = _enters_box(low, high, left, ox, oy, oz, dx, dy, dz)
-            far = _enters_box(low, high, right, ox, oy, oz, dx, dy, dz)
-            if near > far:
-                left, right, near, far = right, left, far, near
-            if far <= 1.0:
-                stack[size] = right
-                size += 1
-            if near <= 1.0:
-                stack[size] = left
-                size += 1
-            continue
-        for k in range(bounds[node - inner], bounds[node - inner + 1]):
-            own = faces[k, 0] == target or faces[k, 1] == target or faces[k, 2] == target
-            if not own and _meets_triangle(corners, k, ox, oy, oz, dx, dy, dz):
-                return True
-    return False
 
 
 @kernel
@@ -76,7 +47,7 @@ def see(
             if owner[i] != component[v]:
                 continue
             ox, oy, oz = eyes[i, 0], eyes[i, 1], eyes[i, 2]
-            if _blocked(ox, oy, oz, x - ox, y - oy, z - oz, v, faces, bounds, corners, low, high, stack):
+            if in_the_way(ox, oy, oz, x - ox, y - oy, z - oz, v, faces, bounds, corners, low, high, stack):
                 continue
             dx, dy, dz = x - points[i, 0], y - points[i, 1], z - points[i, 2]
             numbers[v, found] = i
@@ -96,7 +67,7 @@ def claim(
     for k in range(start, stop):
         v = near[k]
         x, y, z = vertices[v, 0], vertices[v, 1], vertices[v, 2]
-        if not _blocked(ox, oy, oz, x - ox, y - oy, z - oz, v, faces, bounds, corners, low, high, stack):
+        if not in_the_way(ox, oy, oz, x - ox, y - oy, z - oz, v, faces, bounds, corners, low, high, stack):
             dx, dy, dz = x - point[0], y - point[1], z - point[2]
             _improve(numbers, distances, v, number, math.sqrt(dx * dx + dy * dy + dz * dz))
 
@@ -108,7 +79,7 @@ def sights(start, stop, begin, end, faces, bounds, corners, low, high, clear):
     for k in range(start, stop):
         ox, oy, oz = begin[k, 0], begin[k, 1], begin[k, 2]
         dx, dy, dz = end[k, 0] - ox, end[k, 1] - oy, end[k, 2] - oz
-        clear[k] = not _blocked(ox, oy, oz, dx, dy, dz, -1, faces, bounds, corners, low, high, stack)
+        clear[k] = not in_the_way(ox, oy, oz, dx, dy, dz, -1, faces, bounds, corners, low, high, stack)
 
 
 @kernel

@@ -145,37 +145,42 @@ END, SEAM = 1e-9, 1e-12
 @kernel
 def blocked(start, stop, eye, vertices, targets, faces, bounds, corners, low, high, hidden):
     """Whether a triangle that does not belong to the target stands between the eye and it."""
-    inner = bounds.shape[0] - 2
     stack = np.empty(64, np.int64)
     ox, oy, oz = eye[0], eye[1], eye[2]
     for i in range(start, stop):
-        target = targets[i]
-        dx, dy, dz = vertices[target, 0] - ox, vertices[target, 1] - oy, vertices[target, 2] - oz
-        hidden[i] = False
-        stack[0] = 0
-        size = 1
-        while size > 0 and not hidden[i]:
-            size -= 1
-            node = stack[size]
-            if node < inner:
-                # The one that is entered first is looked at first: it is more likely to end the search.
-                left, right = 2 * node + 1, 2 * node + 2
-                near = _enters_box(low, high, left, ox, oy, oz, dx, dy, dz)
-                far = _enters_box(low, high, right, ox, oy, oz, dx, dy, dz)
-                if near > far:
-                    left, right, near, far = right, left, far, near
-                if far <= 1.0:
-                    stack[size] = right
-                    size += 1
-                if near <= 1.0:
-                    stack[size] = left
-                    size += 1
-                continue
-            for k in range(bounds[node - inner], bounds[node - inner + 1]):
-                own = faces[k, 0] == target or faces[k, 1] == target or faces[k, 2] == target
-                if not own and _meets_triangle(corners, k, ox, oy, oz, dx, dy, dz):
-                    hidden[i] = True
-                    break
+        t = targets[i]
+        dx, dy, dz = vertices[t, 0] - ox, vertices[t, 1] - oy, vertices[t, 2] - oz
+        hidden[i] = in_the_way(ox, oy, oz, dx, dy, dz, t, faces, bounds, corners, low, high, stack)
+
+
+@kernel
+def in_the_way(ox, oy, oz, dx, dy, dz, target, faces, bounds, corners, low, high, stack):
+    """Whether a triangle that `target` is no corner of stands between o and o + d."""
+    inner = bounds.shape[0] - 2
+    stack[0] = 0
+    size = 1
+    while size > 0:
+        size -= 1
+        node = stack[size]
+        if node < inner:
+            # The one that is entered first is looked at first: it is more likely to end the search.
+            left, right = 2 * node + 1, 2 * node + 2
+            near = _enters_box(low, high, left, ox, oy, oz, dx, dy, dz)
+            far = _enters_box(low, high, right, ox, oy, oz, dx, dy, dz)
+            if near > far:
+                left, right, near, far = right, left, far, near
+            if far <= 1.0:
+                stack[size] = right
+                size += 1
+            if near <= 1.0:
+                stack[size] = left
+                size += 1
+            continue
+        for k in range(bounds[node - inner], bounds[node - inner + 1]):
+            own = faces[k, 0] == target or faces[k, 1] == target or faces[k, 2] == target
+            if not own and _meets_triangle(corners, k, ox, oy, oz, dx, dy, dz):
+                return True
+    return False
 
 
 @kernel
