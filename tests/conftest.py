@@ -1,3 +1,5 @@
+import subprocess
+
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
@@ -10,3 +12,17 @@ settings.load_profile("pointglue")
 @pytest.fixture
 def rng():
     return np.random.default_rng(20110801)
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A disk of one megabyte, where the system lets us make one."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(folder)]
+    try:
+        subprocess.run(mount, check=True, capture_output=True)
+    except (OSError, subprocess.CalledProcessError):
+        pytest.skip("no rights to mount a disk")
+    yield folder
+    subprocess.run(["umount", "-l", str(folder)], check=True)

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from . import glue as glue
     from . import particles as particles
     from . import procrustes as procrustes
+    from . import scene as scene
     from . import view as view
     from .compute import threads as threads
     from .deform import HandleDeformer as HandleDeformer
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from .deform import deform_cloud as deform_cloud
     from .elastic import Bond as Bond
     from .elastic import ClothEnergy as ClothEnergy
+    from .elastic import Contact as Contact
     from .elastic import ElasticBody as ElasticBody
     from .elastic import FleshEnergy as FleshEnergy
     from .elastic import ForceEnergy as ForceEnergy
@@ -51,6 +53,8 @@ if TYPE_CHECKING:
     from .procrustes import RigidFit as RigidFit
     from .procrustes import fit_rigid as fit_rigid
     from .procrustes import special_procrustes as special_procrustes
+    from .scene import load_scene as load_scene
+    from .scene import run_scene as run_scene
 
 __version__ = "0.1.0"
 
@@ -59,6 +63,7 @@ _HOME = {
     "Attachment": "glue",
     "Bond": "elastic",
     "ClothEnergy": "elastic",
+    "Contact": "elastic",
     "ElasticBody": "elastic",
     "Embedding": "glue",
     "FleshEnergy": "elastic",
@@ -89,11 +94,13 @@ _HOME = {
     "deform_cloud": "deform",
     "embed": "glue",
     "fit_rigid": "procrustes",
+    "load_scene": "scene",
+    "run_scene": "scene",
     "special_procrustes": "procrustes",
     "threads": "compute",
 }
 
-_MODULES = ("deform", "elastic", "errors", "geometry", "glue", "particles", "procrustes", "view")
+_MODULES = ("deform", "elastic", "errors", "geometry", "glue", "particles", "procrustes", "scene", "view")
 
 __all__ = list(_HOME)
 

@@ -7,6 +7,7 @@ __all__ = [
     "MissingDependencyError",
     "PointglueError",
     "PointglueWarning",
+    "SceneError",
 ]
 
 
@@ -28,6 +29,14 @@ class ConvergenceError(PointglueError, ArithmeticError):
 
 class MissingDependencyError(PointglueError, ImportError):
     """An optional package is not installed; the message says how to install it."""
+
+
+class SceneError(PointglueError, ValueError):
+    """A scene cannot be built or run; `problems` lists all that is wrong with it, a line each."""
+
+    def __init__(self, *problems: str) -> None:
+        super().__init__("\n".join(problems))
+        self.problems = problems
 
 
 class PointglueWarning(UserWarning):

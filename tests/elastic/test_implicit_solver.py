@@ -297,32 +297,19 @@ def test_forces_push():
     assert_allclose(state.origin_velocities, 0, atol=1e-15)
 
 
-class Floor(SpringEnergy):
-    """What contact will be: stencils that change, and a way that must not be gone to its end."""
-
-    def __init__(self, count):
-        self.whole, self.asked = count, 0
-        self.choose(0)
+class Wandering(SpringEnergy):
+    """A spring that ties other points each time."""
 
     def choose(self, k):
-        super().__init__(np.zeros((self.whole, 3)), [[k, k + 1]], 0.0)
-
-    def longest_step(self, x, to):
-        self.asked += 1
-        way = x[:, 1] - to[:, 1]
-        return float(np.min(np.where(way > 0, 0.9 * (x[:, 1] + 1.0) / np.maximum(way, 1e-300), 1.0)))
+        super().__init__(np.zeros((64, 3)), [[k, k + 1]], 0.0)
 
 
-def test_a_limit_of_steps_and_stencils_that_change():
-    body = soft(velocities=(0, -30.0, 0))
-    floor = Floor(64)
-    solver = ImplicitSolver([body], energies=[floor], iterations=5, halvings=0)
-    with pytest.raises(StepError):  # it would go through: never, in no number of iterations
-        solver.step(solver.start(), 0.1)
-    assert floor.asked >= 5
+def test_stencils_may_change_between_steps():
+    spring = Wandering(np.zeros((64, 3)), [[0, 1]], 0.0)
+    solver = ImplicitSolver([soft()], energies=[spring])
     state = solver.step(solver.start(), 0.01)
     system = solver._system[1]
-    floor.choose(20)
+    spring.choose(20)
     solver.step(state, 0.01)
     assert solver._system[1] is not system
 

@@ -2,11 +2,12 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scenes import TOP, run, soft
+from scipy.sparse import csr_array, diags_array, kron
 from test_linear import grid, matrix
 
 import pointglue as pg
 from pointglue.elastic import Bond, ImplicitSolver, problem
-from pointglue.elastic.iterative import IndefiniteError, conjugate_gradients
+from pointglue.elastic.iterative import ConjugateGradients, IndefiniteError
 
 
 def diagonal(A):
@@ -17,26 +18,44 @@ def diagonal(A):
     return np.searchsorted(key, own[:, :, None] * size + own[:, None, :])
 
 
-def solved(A, b, tolerance=1e-10, iterations=500):
-    return conjugate_gradients(
-        A.indptr, A.indices, A.data, diagonal(A), b, tolerance=tolerance, iterations=iterations
-    )
+def solved(A, b, points, tolerance=1e-10, iterations=500):
+    gradients = ConjugateGradients(A.indptr, A.indices, diagonal(A), points)
+    return gradients.solve(A.data, b, tolerance=tolerance, iterations=iterations)
 
 
 @pytest.mark.parametrize("counts", [(2,), (9, 11), (5, 6, 7)], ids=str)
 def test_definite_systems(counts, rng):
-    A = matrix(*grid(*counts), rng)
+    points, pairs = grid(*counts)
+    A = matrix(points, pairs, rng)
     x = rng.standard_normal(A.shape[0])
-    # The tolerance is of x in the norm of A, whose condition number is below 1e4.
-    assert_allclose(solved(A, A @ x), x, atol=1e-8 * np.linalg.norm(x))
+    for grouped in (points, points[: len(points) // 2], points[:0]):
+        # The tolerance is of x in the norm of A, whose condition number is below 1e4.
+        assert_allclose(solved(A, A @ x, grouped), x, atol=1e-8 * np.linalg.norm(x))
+
+
+def test_iterations_do_not_grow_with_the_number_of_nodes():
+    """Of springs between neighbours; without groups a cube of twice the side takes twice as many."""
+    taken = []
+    for side in (6, 12):
+        points, pairs = grid(side, side, side)
+        ends = np.concatenate([pairs, pairs[:, ::-1]])
+        links = csr_array((np.ones(len(ends)), tuple(ends.T)), shape=(len(points),) * 2)
+        L = diags_array(np.asarray(links.sum(axis=1)) + 1e-3) - links
+        A = csr_array(kron(L, np.ones((3, 3)) + np.eye(3)))
+        A.sort_indices()
+        b = np.sin(np.arange(A.shape[0]))
+        few = (k for k in range(200) if solved(A, b, points, 1e-3, k) is not None)
+        taken.append(next(few))
+    assert taken[1] < 1.3 * taken[0]
 
 
 def test_the_number_of_threads_changes_nothing(rng):
-    A = matrix(*grid(14, 14, 14), rng)  # six chunks
+    points, pairs = grid(14, 14, 14)  # six chunks
+    A = matrix(points, pairs, rng)
     b, results = rng.standard_normal(A.shape[0]), []
     for count in (1, 2, 3):
         with pg.threads(count):
-            results.append(solved(A, b))
+            results.append(solved(A, b, points))
     assert_allclose(A @ results[0], b, atol=1e-7)
     assert_array_equal(results[0], results[1])
     assert_array_equal(results[0], results[2])
@@ -46,10 +65,11 @@ def test_what_it_cannot_do(rng):
     points, pairs = grid(4, 4, 4)
     A = matrix(points, pairs, rng)
     b = rng.standard_normal(A.shape[0])
-    assert solved(A, b, iterations=3) is None
-    assert_array_equal(solved(A, np.zeros_like(b)), 0)
-    with pytest.raises(IndefiniteError):
-        solved(matrix(points, pairs, rng, shift=-60.0), b)
+    assert solved(A, b, points, iterations=3) is None
+    assert_array_equal(solved(A, np.zeros_like(b), points), 0)
+    for grouped in (points, points[:0]):  # found on the groups, and without any
+        with pytest.raises(IndefiniteError):
+            solved(matrix(points, pairs, rng, shift=-60.0), b, grouped)
 
 
 def test_the_solver_comes_to_the_same_end(monkeypatch):

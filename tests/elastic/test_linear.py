@@ -1,3 +1,5 @@
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -6,6 +8,8 @@ from scipy.sparse.linalg import spsolve
 
 import pointglue as pg
 from pointglue.elastic.linear import SparseLDL
+from pointglue.elastic.ordering import Ordering
+from pointglue.errors import InputError
 
 
 def grid(*counts):
@@ -30,11 +34,11 @@ def matrix(points, pairs, rng, shift=0.1):
     return csr_array(coo_array((entries, both), shape=(len(own),) * 2))
 
 
-def factors(A, points, multipliers=()):
+def factors(A, points, multipliers=(), reuse=None):
     """Factors of A, whose last unknowns are multipliers, a list of how many belong together."""
     node_of = np.repeat(np.arange(len(points) + len(multipliers)), [3] * len(points) + list(multipliers))
-    places = np.concatenate([points, np.zeros((len(multipliers), 3))])
-    return SparseLDL(A.indptr, A.indices, node_of, places, multipliers=len(multipliers))
+    places = np.concatenate([points, np.zeros((len(multipliers), points.shape[1]))])
+    return SparseLDL(A.indptr, A.indices, node_of, places, multipliers=len(multipliers), reuse=reuse)
 
 
 def positive(A):
@@ -90,6 +94,26 @@ def test_the_number_of_threads_changes_nothing(rng):
     assert_array_equal(results[0], results[2])
 
 
+def test_memory_is_handed_on(rng):
+    """From a larger system and from a smaller one, with what is not a number left in it."""
+    points, pairs = grid(5, 5, 5)
+    A = matrix(points, pairs, rng)
+    b, fresh = rng.standard_normal(A.shape[0]), factors(A, points)
+    fresh.factor(A.data, least=positive(A))
+    expected = fresh.solve(b)
+    for counts in ((7, 7, 7), (3, 3)):
+        other, joined = grid(*counts)
+        B = matrix(other, joined, rng)
+        before = factors(B, other)
+        before.factor(np.full_like(B.data, np.nan), least=positive(B))
+        after = factors(A, points, reuse=before)
+        for late in (before, after):
+            with pytest.raises(InputError, match="no factors to solve by: call factor first"):
+                late.solve(b)
+        after.factor(A.data, least=positive(A))
+        assert_array_equal(after.solve(b), expected)
+
+
 def test_indefinite_matrices_are_found_out(rng):
     points, pairs = grid(3, 3, 3)
     found = []
@@ -143,3 +167,74 @@ def test_redundant_equations_are_counted_and_do_no_harm(rng):
     b = np.concatenate([A @ x, C @ x])  # solved by x, without multipliers
     # What give and rounding do to the redundant ones is of the order of eps / give.
     assert_allclose(ldl.solve(b)[: len(x)], x, atol=1e-5)
+
+
+def ordering(A, points, multipliers=0):
+    """Of a matrix whose unknowns are three a node, all of them."""
+    node_of = np.repeat(np.arange(len(points)), 3)
+    return Ordering.of(A.indptr, A.indices, node_of, points, multipliers=multipliers)
+
+
+def scattered(rng, count=150):
+    """Points in the plane, each connected to a few near it and some to one far away."""
+    points = np.pad(rng.random((count, 2)), [(0, 0), (0, 1)])
+    near = np.argsort(np.linalg.norm(points[:, None] - points, axis=2), axis=1)[:, 1:5]
+    pairs = np.stack([np.repeat(np.arange(count), 4), near.ravel()], axis=1)
+    return points, np.concatenate([pairs, rng.integers(0, count, (6, 2))])
+
+
+@pytest.mark.parametrize("multipliers", [0, 8])
+def test_the_order_is_one_of_elimination_on_a_tree(rng, multipliers):
+    """Against elimination of a dense pattern, one part after the other."""
+    points, pairs = scattered(rng)
+    A = matrix(points, pairs[pairs[:, 0] != pairs[:, 1]], rng)
+    parts = ordering(A, points, multipliers)
+    count = len(points)
+    assert_array_equal(np.sort(parts.nodes), np.arange(count))
+    assert (np.diff(parts.bounds) > 0).all()
+    filled = (A.toarray()[::3, ::3] != 0)[np.ix_(parts.nodes, parts.nodes)]
+    for s, (begin, end) in enumerate(pairwise(parts.bounds)):
+        rows = parts.rows[parts.starts[s] : parts.starts[s + 1]]
+        touched = end + np.flatnonzero(filled[begin:end, end:].any(axis=0))
+        assert_array_equal(rows, touched)
+        filled[np.ix_(touched, touched)] = True
+        above = np.searchsorted(parts.bounds, touched[0], side="right") - 1 if len(touched) else -1
+        assert parts.parents[s] == above
+    # All that is below a part stands right before it.
+    below = np.ones(len(parts.parents), int)
+    for s, parent in enumerate(parts.parents):
+        assert (parts.parents[s - below[s] + 1 : s] <= s).all()
+        if parent >= 0:
+            below[parent] += below[s]
+    linked = A.toarray()[::3, ::3] != 0
+    position = np.argsort(parts.nodes)
+    free = np.arange(count) < count - multipliers
+    for node in np.flatnonzero(~free):
+        assert (position[linked[node] & free] < position[node]).all()
+
+
+def test_what_is_near_now_or_was_at_rest_is_cut_well(rng):
+    """A strip that is rolled up, layers in contact: either place alone is worse than both together."""
+    points, pairs = grid(120, 8)
+    turn = 10 * np.pi * np.sqrt(points[:, 0] / 120)
+    rolled = np.stack([turn * np.cos(turn), turn * np.sin(turn), 3 * points[:, 1]], axis=1)
+    near = np.argwhere(np.triu(np.linalg.norm(rolled[:, None] - rolled, axis=2) < 6.5, 1))
+    flat, crossed = matrix(points, pairs, rng), matrix(points, np.concatenate([pairs, near]), rng)
+    places = np.concatenate([points, rolled], axis=1)
+    by_rest, by_now, by_both = (factors(flat, each).work for each in (points, rolled, places))
+    assert by_both < 1.1 * by_rest < by_now
+    by_rest, by_now, by_both = (factors(crossed, each).work for each in (points, rolled, places))
+    assert by_both < 1.1 * by_now < by_rest
+
+
+def test_symbolic_work_is_about_linear_in_the_size(rng):
+    """Counted in rows of fronts: n log n for a sheet."""
+    rows = [len(ordering(matrix(p, q, rng), p).rows) / len(p) for p, q in (grid(16, 16), grid(45, 45))]
+    assert rows[1] < 2 * rows[0]
+
+
+def test_no_unknowns_at_all():
+    nothing = csr_array((0, 0))
+    ldl = factors(nothing, np.empty((0, 3)))
+    assert len(ldl.factor(nothing.data, least=np.empty(0))) == 0
+    assert len(ldl.solve(np.empty(0))) == 0

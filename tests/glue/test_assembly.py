@@ -9,6 +9,7 @@ from scipy.spatial.transform import Rotation
 
 import pointglue as pg
 from pointglue.errors import InputError
+from pointglue.geometry import simplices
 
 COUNT = 60
 BODIES = np.where(np.arange(COUNT) < 12, np.arange(COUNT) // 6, -1)  # two bodies of six particles
@@ -151,6 +152,26 @@ def test_previous_settles_a_free_spin(rng):
         abs(held.positions[6] - before.positions[6]).sum()
         < abs(fresh.positions[6] - before.positions[6]).sum()
     )
+
+
+def test_embeddings_and_what_hangs_on_them(rng):
+    """Linear bindings and glue with anchors in one assembly: what they say alone, forces handed down too."""
+    cage, tets = simplices.tet_box((1, 1, 1), (2, 2, 2))
+    points = rng.uniform(-0.8, 0.8, (20, 3))
+    skin = pg.embed((cage, tets), points)
+    assert 0 < skin.inside.sum() < 20
+    count = len(cage)
+    assembly = pg.Assembly(np.concatenate([cage, points]), [(count + np.arange(20), skin)])
+    parts = pg.Assembly(assembly.rest, [(count + rows, part) for rows, part in skin.parts])
+    x = assembly.rest + 0.1 * rng.standard_normal(assembly.rest.shape)
+    f = rng.standard_normal(x.shape)
+    own = skin.at(x[:count])
+    expected = f[:count] + own.transfer_forces(f[count:])
+    for made in (assembly.at(x), parts.at(x)):
+        np.testing.assert_allclose(made.positions[count:], own.positions, atol=1e-14)
+        forces, _ = made.transfer_forces(f)
+        np.testing.assert_allclose(forces[:count], expected, atol=1e-13)
+        assert not forces[count:].any()
 
 
 def test_cycles_are_refused_by_name(rest):

@@ -3,6 +3,7 @@
 from .blocks import BlockPattern
 from .bodies import Bond, ElasticBody, JointBond
 from .cloth import ClothEnergy
+from .contact import Contact
 from .energy import Damped, Elements, Energy
 from .flesh import FleshEnergy
 from .rigid import RigidBody
@@ -15,6 +16,7 @@ __all__ = [
     "BlockPattern",
     "Bond",
     "ClothEnergy",
+    "Contact",
     "Damped",
     "ElasticBody",
     "Elements",

@@ -11,8 +11,8 @@ from ..checks import Array, as_array, as_integers
 from ..compute import run
 from ..errors import InputError
 from ..procrustes import Groups
-from ..procrustes.groups import runs
 from . import block_kernels as kernels
+from . import pattern_kernels
 
 __all__ = ["BlockPattern", "Stencils"]
 
@@ -51,44 +51,43 @@ class BlockPattern:
     def __init__(self, count: int, stencils: Sequence[Stencils], *, dimension: int = 3) -> None:
         self.count, self.dimension = count, dimension
         d = dimension
-        pairs = [_pairs(checked_stencils(f"stencils[{s}]", each, count)) for s, each in enumerate(stencils)]
-        rows = np.concatenate([np.arange(count), *(row for row, _, _ in pairs)])
-        columns = np.concatenate([np.arange(count), *(column for _, column, _ in pairs)])
-        blocks, place = np.unique(rows * count + columns, return_inverse=True)
-        row_of, column_of = np.divmod(blocks, count)
-        per_row = np.bincount(row_of, minlength=count)
-        first = np.cumsum(per_row) - per_row
-        strides = d * per_row[row_of]
-        targets = d * d * first[row_of] + d * (np.arange(len(blocks)) - first[row_of])
+        lists = [
+            _entries(checked_stencils(f"stencils[{s}]", each, count), d) for s, each in enumerate(stencils)
+        ]
+        offsets = np.cumsum([0, *(len(points) for points, _, _, _ in lists)])
+        points, firsts, sizes = (
+            np.concatenate([np.empty(0, np.int64), *parts])
+            for parts in (
+                [each[0] for each in lists],
+                [each[1] + offset for each, offset in zip(lists, offsets[:-1], strict=True)],
+                [each[2] for each in lists],
+            )
+        )
+        starts, columns = pattern_kernels.sparsity(count, points, firsts, sizes)
 
-        entries = d * d * len(blocks)
+        entries = d * d * len(columns)
         index = np.int32 if max(entries, d * count) <= np.iinfo(np.int32).max else np.int64
-        self.indptr = np.concatenate([[0], np.cumsum(np.repeat(d * per_row, d))]).astype(index)
+        self.indptr = np.concatenate([[0], np.cumsum(np.repeat(d * np.diff(starts), d))]).astype(index)
         self.indices = np.empty(entries, index)
-        axis = np.arange(d)
-        where = targets[:, None, None] + axis[:, None] * strides[:, None, None] + axis
-        self.indices[where] = (d * column_of[:, None] + axis)[:, None, :]
-        own = place[:count]
-        self.diagonal = (targets[own, None] + axis * (strides[own, None] + 1)).ravel()
+        targets, strides = np.empty_like(columns), np.empty_like(columns)
+        pattern_kernels.spread(starts, columns, d, self.indices, targets, strides)
+        own = columns == np.repeat(np.arange(count), np.diff(starts))
+        self.diagonal = (targets[own, None] + np.arange(d) * (strides[own, None] + 1)).ravel()
 
         self._shares = []
-        begin = count
-        for _, column, sizes in pairs:
-            end = begin + len(column)
-            order = np.argsort(place[begin:end], kind="stable")
-            touched, uses = np.unique(place[begin:end], return_counts=True)
-            sources, widths = _block_starts(sizes, d)
+        for each in lists:
+            ends, sources, widths = pattern_kernels.shares(starts, columns, d, *each)
+            touched = np.flatnonzero(np.diff(ends))
             self._shares.append(
                 _Share(
-                    size=int(d * d * np.sum(sizes * sizes)),
-                    sources=sources[order],
-                    widths=widths[order],
-                    starts=np.concatenate([[0], np.cumsum(uses)]),
+                    size=d * d * len(sources),
+                    sources=sources,
+                    widths=widths,
+                    starts=np.concatenate([ends[touched], ends[-1:]]),
                     targets=targets[touched],
                     strides=strides[touched],
                 )
             )
-            begin = end
 
     def assemble(self, elements: Sequence[Array], *, out: Array | None = None) -> Array:
         """Data of the csr matrix: the sum of the element matrices, one array an energy.
@@ -151,20 +150,10 @@ def stencil_sizes(stencils: Stencils) -> NDArray[np.int64]:
     return stencils.sizes if isinstance(stencils, Groups) else np.full(len(stencils), stencils.shape[1])
 
 
-def _pairs(stencils: Stencils) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """Rows and columns of all blocks of all elements, row by row, and the elements' sizes."""
+def _entries(stencils: Stencils, d: int) -> tuple[NDArray[np.int64], ...]:
+    """The points of all elements; for each, where its element begins, its size, where its matrix begins."""
     points = stencils.indices if isinstance(stencils, Groups) else stencils.reshape(-1)
     sizes = stencil_sizes(stencils)
-    per_point = np.repeat(sizes, sizes)
-    of_element = np.repeat(np.cumsum(sizes) - sizes, sizes)
-    return np.repeat(points, per_point), points[runs(of_element, per_point)], sizes
-
-
-def _block_starts(sizes: NDArray[np.int64], d: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Of the blocks of :func:`_pairs`: where each begins in the flat elements, how far apart its rows are."""
-    squares = sizes * sizes
-    widths = np.repeat(d * sizes, squares)
-    base = np.repeat(d * d * (np.cumsum(squares) - squares), squares)
-    number = runs(np.zeros_like(sizes), squares)
-    i, j = np.divmod(number, np.repeat(sizes, squares))
-    return base + d * i * widths + d * j, widths
+    squares = d * d * sizes * sizes
+    of_element = (np.cumsum(sizes) - sizes, sizes, np.cumsum(squares) - squares)
+    return points, *(np.repeat(each, sizes) for each in of_element)

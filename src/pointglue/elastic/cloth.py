@@ -121,6 +121,16 @@ class ClothEnergy(Elements):
         """Masses (n,) in kg of a `density` in kg/m^2, one number or one per triangle."""
         return lumped(density, self.areas, self.faces, self.count)
 
+    def predict(self, x: ArrayLike, before: ArrayLike, elements: Array) -> None:
+        """Put into the exact `elements` at x the stress that the strain's slope at `before` foretold.
+
+        That is the part of St. Venant and Kirchhoff; beyond the limit, the stress stays that at x.
+        """
+        m = len(self.faces)
+        points, first = (self._points(name, each) for name, each in (("x", x), ("before", before)))
+        out = elements[: 81 * m].reshape(m, 9, 9)
+        run(kernels.predict_stress, m, 4 * GRAIN, points, first, self.faces, self._stretch, out)
+
     def _values(self, x: Array, out: Array) -> None:
         m, h = len(self.faces), len(self.hinges)
         run(kernels.stretch_values, m, 4 * GRAIN, x, self.faces, self._stretch, out[:m])

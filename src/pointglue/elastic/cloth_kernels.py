@@ -16,6 +16,7 @@ __all__ = [
     "bend_gradients",
     "bend_hessians",
     "bend_values",
+    "predict_stress",
     "stretch_gradients",
     "stretch_hessians",
     "stretch_values",
@@ -202,6 +203,35 @@ def stretch_hessians(start, stop, x, faces, data, project, out):
         terms[1, 0], terms[1, 2] = area * twist, area * flip
         terms[2, 0], terms[2, 2] = area * p1, area * p2
         _sum(terms, y, project, modes, out[e])
+
+
+@kernel
+def predict_stress(start, stop, x, before, faces, data, out):
+    """Add to the stiffness (E, 9, 9) of each triangle what a stress without the second order would change.
+
+    From `before` to x the strain grows by sym(F^T dF) + dF^T dF / 2: the stress of the last is taken away.
+    """
+    F, D = np.empty(6), np.empty(6)
+    for e in range(start, stop):
+        b, area, mu, lam = data[e], data[e, 4], data[e, 5], data[e, 6]
+        _strain(x, faces[e], b, F)
+        _strain(before, faces[e], b, D)
+        for j in range(6):
+            D[j] = F[j] - D[j]
+        g00 = 0.5 * area * (D[0] * D[0] + D[2] * D[2] + D[4] * D[4])
+        g01 = 0.5 * area * (D[0] * D[1] + D[2] * D[3] + D[4] * D[5])
+        g11 = 0.5 * area * (D[1] * D[1] + D[3] * D[3] + D[5] * D[5])
+        s00, s01, s11 = lam * (g00 + g11) + 2.0 * mu * g00, 2.0 * mu * g01, lam * (g00 + g11) + 2.0 * mu * g11
+        for i in range(3):
+            ix, iy = (b[2 * i - 2], b[2 * i - 1]) if i else (-b[0] - b[2], -b[1] - b[3])
+            sx, sy = s00 * ix + s01 * iy, s01 * ix + s11 * iy
+            for j in range(i, 3):
+                jx, jy = (b[2 * j - 2], b[2 * j - 1]) if j else (-b[0] - b[2], -b[1] - b[3])
+                value = sx * jx + sy * jy
+                for row in range(3):
+                    out[e, 3 * i + row, 3 * j + row] -= value
+                    if i != j:
+                        out[e, 3 * j + row, 3 * i + row] -= value
 
 
 @kernel

@@ -17,7 +17,7 @@ from ..procrustes.matrices import check_out
 from . import block_kernels as kernels
 from .blocks import BlockPattern, Stencils, checked_stencils, stencil_sizes
 
-__all__ = ["Damped", "Elements", "Energy"]
+__all__ = ["Damped", "Elements", "Energy", "Predicting"]
 
 
 class Energy(Protocol):
@@ -61,6 +61,19 @@ class Damped(Protocol):
         self, x: ArrayLike, v: ArrayLike, *, symmetric: bool = False
     ) -> tuple[csr_array, csr_array]:
         """The same as matrices (d n, d n)."""
+
+
+@runtime_checkable
+class Predicting(Protocol):
+    """What a stiff energy of a bending thing has besides: the stress that a linear step was to lead to.
+
+    Turning stretches, to second order, what a linear step takes to turn only. With that stress in the
+    Hessian the next step is off; with the one foretold it is as if stress were an unknown of its own,
+    and Newton's method takes fewer steps to the same end.
+    """
+
+    def predict(self, x: ArrayLike, before: ArrayLike, elements: Array) -> None:
+        """Put into the exact `elements` at x the stress that the strain's slope at `before` foretold."""
 
 
 class Elements(ABC):

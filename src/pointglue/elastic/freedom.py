@@ -105,9 +105,7 @@ class Freedom:
     def blocks(self, pose: AssemblyPose) -> Array:
         """d particle / d node (K, 3, 3), see `block_particles` and `block_nodes`."""
         blocks = np.empty((len(self.block_nodes), 3, 3))
-        on_bodies = blocks[: 2 * len(self._arm_rows)]
-        on_bodies[::2] = np.eye(3)
-        on_bodies[1::2] = -cross_matrices(pose.arms[self._arm_rows])
+        run(kernels.ride, len(self._arm_rows), GRAIN, self._arm_rows, pose.arms, blocks)
         for layer, bound in zip(self._layers, pose.poses, strict=True):
             number = len(layer.starts) - 1
             links = (layer.starts, layer.entries, layer.sources)

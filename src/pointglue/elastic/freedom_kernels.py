@@ -4,6 +4,20 @@ from ..compute import kernel
 
 
 @kernel
+def ride(start, stop, rows, arms, blocks):
+    """Blocks 2 k and 2 k + 1 of a particle on a body, with the arm r = arms[rows[k]]: I and -[r]x."""
+    for k in range(start, stop):
+        x, y, z = arms[rows[k], 0], arms[rows[k], 1], arms[rows[k], 2]
+        place, turn = blocks[2 * k], blocks[2 * k + 1]
+        for i in range(3):
+            for j in range(3):
+                place[i, j] = 1.0 if i == j else 0.0
+        turn[0, 0], turn[0, 1], turn[0, 2] = 0.0, z, -y
+        turn[1, 0], turn[1, 1], turn[1, 2] = -z, 0.0, x
+        turn[2, 0], turn[2, 1], turn[2, 2] = y, -x, 0.0
+
+
+@kernel
 def compose(start, stop, starts, entries, sources, first, own, blocks):
     """Block first + k of a chain: the sum of own[entry] blocks[source] over its links; -1 is the identity."""
     for k in range(start, stop):
@@ -22,6 +36,19 @@ def compose(start, stop, starts, entries, sources, first, own, blocks):
                 for i in range(3):
                     for j in range(3):
                         out[i, j] += A[i, 0] * B[0, j] + A[i, 1] * B[1, j] + A[i, 2] * B[2, j]
+
+
+@kernel
+def couple(start, stop, starts, equations, links, signs, directions, blocks, out):
+    """out[k] = sum of sign blocks^T direction over the links of a place, each of an equation and a block."""
+    for k in range(start, stop):
+        x = y = z = 0.0
+        for e in range(starts[k], starts[k + 1]):
+            n, B = directions[equations[e]], blocks[links[e]]
+            x += signs[e] * (n[0] * B[0, 0] + n[1] * B[1, 0] + n[2] * B[2, 0])
+            y += signs[e] * (n[0] * B[0, 1] + n[1] * B[1, 1] + n[2] * B[2, 1])
+            z += signs[e] * (n[0] * B[0, 2] + n[1] * B[1, 2] + n[2] * B[2, 2])
+        out[k, 0], out[k, 1], out[k, 2] = x, y, z
 
 
 @kernel

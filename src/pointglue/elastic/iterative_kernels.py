@@ -62,8 +62,10 @@ def advance(start, stop, count, alpha, inverses, p, q, x, r, z, sums):
 
 
 @kernel
-def turn(start, stop, count, beta, z, p):
-    """p = z + beta p."""
+def turn(start, stop, count, beta, z, group_of, moves, p):
+    """p = z + beta p, and the move of its group for each node."""
     for chunk in range(start, stop):
-        for j in range(3 * CHUNK * chunk, min(3 * CHUNK * (chunk + 1), 3 * count)):
-            p[j] = z[j] + beta * p[j]
+        for i in range(CHUNK * chunk, min(CHUNK * (chunk + 1), count)):
+            move = moves[group_of[i]]
+            for j in range(3):
+                p[3 * i + j] = z[3 * i + j] + move[j] + beta * p[3 * i + j]

@@ -9,6 +9,8 @@ its scratch space are, then where its entries of the matrix begin and where its 
 ends those.
 """
 
+import numpy as np
+
 from ..checks import Array
 from ..compute import kernel
 from ..lanes import load, splat, store
@@ -23,6 +25,109 @@ TILE = 8  # columns of a tile
 def padded(p, r):
     """Width of LT: tiles of eight columns, counted from the first column or from the first beyond."""
     return (p + r + 15) // 8 * 8
+
+
+@kernel
+def wide(r):
+    """Width of U: tiles of eight columns."""
+    return (r + 7) // 8 * 8
+
+
+@kernel
+def places_above(row_starts, rows, bounds, parents) -> Array:
+    """Where each row beyond a front is in its parent: among its pivots, else among its rows beyond."""
+    local = np.empty(len(rows), np.int64)
+    for s in range(len(parents)):
+        above = parents[s]
+        first, end, k = bounds[above], bounds[above + 1], row_starts[above]
+        for e in range(row_starts[s], row_starts[s + 1]):
+            if rows[e] < end:
+                local[e] = rows[e] - first
+            else:
+                while rows[k] < rows[e]:
+                    k += 1
+                local[e] = end - first + k - row_starts[above]
+    return local
+
+
+@kernel
+def subtrees(work, parents, limit) -> tuple[Array, int]:
+    """The subtree of each front, none of more work than `limit`, and their number: that of all at the top."""
+    total, tree_of = work.copy(), np.empty(len(parents), np.int64)
+    for s in range(len(parents)):
+        if parents[s] >= 0:
+            total[parents[s]] += total[s]
+    number = 0
+    for s in range(len(parents) - 1, -1, -1):
+        tree_of[s] = -1
+        if parents[s] >= 0 and tree_of[parents[s]] >= 0:
+            tree_of[s] = tree_of[parents[s]]
+        elif total[s] <= limit:
+            tree_of[s] = number
+            number += 1
+    for s in range(len(parents)):
+        if tree_of[s] < 0:
+            tree_of[s] = number
+    return tree_of, number
+
+
+@kernel
+def share_pool(fronts, children, parents, tree_of, number, areas) -> int:
+    """Give each front its place for U and its scratch space in the pool; returns the size of that.
+
+    Each tree has its own part, since trees are worked off side by side. It holds scratch space for one front
+    and two stacks: children hand over in one what their parent sums up in the other.
+    """
+    count = len(parents)
+    side = np.zeros(count, np.int64)
+    for s in range(count - 1, -1, -1):
+        side[s] = 1 - side[parents[s]] if parents[s] >= 0 else 0
+    scratch = np.zeros(number + 1, np.int64)
+    height, peak = np.zeros((number + 1, 2), np.int64), np.zeros((number + 1, 2), np.int64)
+    for s in range(count):
+        group, own = tree_of[s], side[s]
+        scratch[group] = max(scratch[group], areas[s])
+        fronts[s, UPDATE] = height[group, own]
+        height[group, own] += wide(fronts[s, BEYOND]) ** 2
+        peak[group, own] = max(peak[group, own], height[group, own])
+        for c in range(fronts[s, CHILDREN], fronts[s + 1, CHILDREN]):
+            if tree_of[children[c]] == group:
+                height[group, 1 - own] -= wide(fronts[children[c], BEYOND]) ** 2
+    begin = np.zeros(number + 2, np.int64)
+    for group in range(number + 1):
+        begin[group + 1] = begin[group] + scratch[group] + peak[group, 0] + peak[group, 1]
+    for s in range(count):
+        group = tree_of[s]
+        fronts[s, SCRATCH] = begin[group]
+        fronts[s, UPDATE] += begin[group] + scratch[group] + side[s] * peak[group, 0]
+    return int(begin[number + 1])
+
+
+@kernel
+def place_entries(fronts, rows, order, indptr, indices) -> tuple[Array, Array]:
+    """Which entries of the csr matrix go where in LT, front by front: sources and targets."""
+    pivot, column = np.empty(len(order), np.int64), np.empty(len(order), np.int64)
+    for k in range(len(order)):
+        pivot[order[k]] = k
+    sources, targets = np.empty(len(indices), np.int64), np.empty(len(indices), np.int64)
+    total = 0
+    for s in range(len(fronts) - 1):
+        front = fronts[s]
+        p, r, first = front[PIVOTS], front[BEYOND], front[FIRST]
+        front[ENTRIES] = total
+        for j in range(p):
+            column[first + j] = j
+        for i in range(r):
+            column[rows[front[ROWS] + i]] = p + i
+        for j in range(p):
+            at, row = front[PLACE] + j * padded(p, r), order[first + j]
+            for e in range(indptr[row], indptr[row + 1]):
+                other = pivot[indices[e]]
+                if other >= first + j:
+                    sources[total], targets[total] = e, at + column[other]
+                    total += 1
+    fronts[-1, ENTRIES] = total
+    return sources[:total], targets[:total]
 
 
 @kernel
@@ -144,9 +249,9 @@ def add_update(start, stop, child, local, LT, U, p, Uc):
 def views(front, L, pool) -> tuple[Array, Array, Array]:
     """LT, U and W of a front."""
     p, r = front[PIVOTS], front[BEYOND]
-    width, high, wide = padded(p, r), (p + 3) // 4 * 4, (r + 7) // 8 * 8
+    width, high, across = padded(p, r), (p + 3) // 4 * 4, wide(r)
     LT = L[front[PLACE] : front[PLACE] + high * width].reshape((high, width))
-    U = pool[front[UPDATE] : front[UPDATE] + wide * wide].reshape((wide, wide))
+    U = pool[front[UPDATE] : front[UPDATE] + across * across].reshape((across, across))
     W = pool[front[SCRATCH] : front[SCRATCH] + high * width].reshape((high, width))
     return LT, U, W
 

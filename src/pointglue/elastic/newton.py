@@ -1,4 +1,4 @@
-"""Newton's method for one step: exact Hessians first, projected ones where those are no use."""
+"""Newton's method for one step: exact Hessians first, mixed with projected ones where those are no use."""
 
 from dataclasses import dataclass, field
 
@@ -7,13 +7,19 @@ import numpy as np
 from ..checks import Array
 from ..errors import ConvergenceError
 from .iterative import IndefiniteError
-from .problem import Evaluation, Place, Problem
+from .problem import Evaluation, Loads, Place, Problem
 
 __all__ = ["Outcome", "StalledError", "minimise"]
 
 DECREASE = 1e-4  # of what the slope promises, the least that a step must bring
 SHORTEST = 1e-7  # share of a Newton step below which the search along it is given up
 NOISE = 1e-13  # of the terms' sizes: below that, differences of values are rounding
+# Shares of the projected Hessian, tried in turn until the matrix is definite. Where little is wrong with
+# the exact one, the projected one is far too stiff, and leaves a saddle in dozens of short steps.
+MIXTURES = (0.0, 1 / 8, 1 / 2, 1.0)
+PATIENCE = 8  # whole steps with one mixture, at most, before a purer one is tried again
+LOOSE, TIGHT = 3e-3, 1e-4  # how much of the error conjugate gradients leave, at first and at the end
+AGAIN = 8  # Newton steps in which friction may follow the pressures
 
 
 class StalledError(ConvergenceError):
@@ -50,47 +56,70 @@ def minimise(
     than `violation` (m) open.
     """
     force = 2 * float(np.abs(multipliers).max(initial=0.0))
-    tried = [found for found in map(problem.at, starts) if found is not None]
+    tried = [found for found in _reachable(problem, starts) if problem.evaluate(found)]
     if not tried:
         raise StalledError("no starting point has a finite energy")
     now = min(tried, key=lambda each: each.value + force * np.abs(each.violation).sum())
     outcome = Outcome(now, multipliers.copy())
-    exact, speed = True, np.inf
-    wait, pause = 0, 1  # whole projected steps until exact Hessians are tried again
+    now.before = problem.before.positions
+    level, speed = 0, np.inf
+    wait, pause = 0, 1  # whole steps until a purer mixture is tried again
+    hessians: _Hessians | None = None
+    found_once: tuple[Evaluation, Array] | None = None
     if not len(problem.system.freedom):
         speed, iterations = 0.0, 0
         if np.abs(now.violation).max(initial=0.0) <= violation:
             return outcome
     while len(outcome.speeds) < iterations:
-        problem.differentiate(now)
-        found = _direction(problem, now, outcome, exact=exact, force=force)
-        if found is None:
-            if not exact:
-                raise StalledError("the projected Newton step does not lead downhill")
-            exact, wait, pause = False, pause, 2 * pause
-            continue
-        step, change, slope, force = found
-        speed = _largest(problem, step) / duration
-        if not np.isfinite(speed):
-            raise StalledError("the Newton step is not finite")
-        after, share = _search(problem, now, step, slope, force, trust=speed <= tolerance)
-        if after is None:
-            if exact:
-                exact, wait, pause = False, pause, 2 * pause
+        if hessians is None:
+            hessians = _Hessians(problem, now, outcome.multipliers)
+        forcing = _forcing(outcome.speeds, tolerance)
+        found = _direction(
+            problem, now, outcome, hessians, mixture=MIXTURES[level], force=force, forcing=forcing
+        )
+        after, share = None, 0.0
+        if found is not None:
+            step, change, slope, force = found
+            speed = _largest(problem, step) / duration
+            if not np.isfinite(speed):
+                raise StalledError("the Newton step is not finite")
+            after, share = _search(problem, now, step, slope, force, trust=speed <= tolerance)
+        if found is None or after is None:
+            level += 1
+            if level < len(MIXTURES):
+                wait, pause = pause, min(2 * pause, PATIENCE)
                 continue
+            if found is None and found_once is None:
+                raise StalledError("the projected Newton step does not lead downhill")
             break
         outcome.speeds.append(speed)
-        outcome.projected += not exact
+        outcome.projected += level > 0
         outcome.multipliers = outcome.multipliers + share * change
-        now = outcome.end = after
+        after.before = now.x
+        now, hessians = after, None
+        outcome.end = now
         wait -= share == 1.0
-        exact = exact or wait <= 0
+        level = max(level - (wait <= 0), 0)
         if share == 1.0 and speed <= tolerance and np.abs(now.violation).max(initial=0.0) <= violation:
-            return outcome
+            # Friction has gone by the pressures before the step: once more, by those at its end, unless
+            # that takes long, as in a blow.
+            if found_once is not None or not problem.press(now):
+                return outcome
+            found_once = (now, outcome.multipliers)
+            iterations = min(iterations, len(outcome.speeds) + AGAIN)
+    if found_once is not None:
+        outcome.end, outcome.multipliers = found_once
+        return outcome
     raise StalledError(
         f"after {len(outcome.speeds)} iterations {speed:.3g} m/s to go, {tolerance:.3g} allowed"
         + _open_joint(problem, now, outcome, violation)
     )
+
+
+def _reachable(problem: Problem, starts: list[Place]) -> list[Evaluation]:
+    """Those of the places that have a pose, and no contact between them and the last, where things are."""
+    found = [there for there in map(problem.posed, starts) if there is not None]
+    return [there for there in found[:-1] if problem.free_way(found[-1], there) == 1.0] + found[-1:]
 
 
 def _open_joint(problem: Problem, now: Evaluation, outcome: Outcome, allowed: float) -> str:
@@ -106,29 +135,69 @@ def _open_joint(problem: Problem, now: Evaluation, outcome: Outcome, allowed: fl
     )
 
 
+class _Hessians:
+    """The gradient's loads at a place, the exact and the projected matrix when asked for, and mixtures."""
+
+    loads: Loads
+
+    def __init__(self, problem: Problem, now: Evaluation, multipliers: Array) -> None:
+        problem.differentiate(now)
+        self.loads = problem.loads(now, multipliers)
+        self._problem, self._now = problem, now
+        self._made: dict[bool, tuple[Array, Array]] = {}
+
+    def mixed(self, share: float) -> tuple[Array, Array]:
+        """Data with that share of the projected matrix, and the least pivots that are right."""
+        if share in (0.0, 1.0):
+            return self._matrix(share == 1.0)
+        exact, projected = self._matrix(False), self._matrix(True)
+        data, least = (a + share * (b - a) for a, b in zip(exact, projected, strict=True))
+        return data, least
+
+    def _matrix(self, project: bool) -> tuple[Array, Array]:
+        if project not in self._made:
+            self._made[project] = self._problem.matrix(self._now, self.loads, project=project)
+        return self._made[project]
+
+
+def _forcing(speeds: list[float], tolerance: float) -> float:
+    """What conjugate gradients may leave: as Newton's method itself will, or else far less than allowed."""
+    if len(speeds) < 2:
+        return LOOSE
+    own, allowed = speeds[-1] / speeds[-2], tolerance / speeds[-1]
+    return float(np.clip(0.1 * max(own, allowed), TIGHT, LOOSE))
+
+
 def _direction(
-    problem: Problem, now: Evaluation, outcome: Outcome, *, exact: bool, force: float
+    problem: Problem,
+    now: Evaluation,
+    outcome: Outcome,
+    hessians: _Hessians,
+    *,
+    mixture: float,
+    force: float,
+    forcing: float,
 ) -> tuple[Array, Array, float, float] | None:
     """The Newton step (nodes, 3), the multipliers' change, the merit's slope, and the weight of violations.
 
     None if the matrix is not what a minimum needs, or the step does not lead downhill.
     """
     system, count = problem.system, len(problem.system.freedom)
-    loads = problem.loads(now, outcome.multipliers)
-    data, least = problem.matrix(now, loads, project=not exact)
+    loads = hessians.loads
+    data, least = hessians.mixed(mixture)
     right = -np.concatenate([loads.on_nodes.ravel(), now.violation])
     try:
         with problem.clock("solve"):
-            solution = system.iterated(data, right)
+            solution = system.iterated(data, right, forcing)
     except IndefiniteError:
-        if exact:
+        if mixture < 1.0:
             return None
         solution = None
     if solution is None:
         with problem.clock("factor"):
             wrong = system.ldl.factor(data, least=least)
             outcome.factorisations += 1
-        if exact and wrong.any():
+        if mixture < 1.0 and wrong.any():
             return None
         with problem.clock("solve"):
             solution = system.ldl.solve(right)
@@ -151,15 +220,22 @@ def _search(
 
     A step that is tolerated as an error is to be trusted: rounding may hide what it brings.
     """
-    longest = problem.longest_step(now, step)
-    share = longest
+    share, again = 1.0, False
     while share >= SHORTEST:
-        after = problem.at(problem.moved(now.place, step, share))
+        after = problem.posed(problem.moved(now.place, step, share))
         if after is not None:
+            way = problem.free_way(now, after, again=again)
+            if way < 1.0:
+                share *= 0.5 if again else way
+                again = True
+                continue
+        if after is not None and problem.evaluate(after):
             if trust or _fell(problem, now, after, share * slope, force):
                 return after, share
             if share == 1.0 and len(after.violation):
                 better = _closed(problem, after)
+                if better is not None and problem.free_way(now, better) < 1.0:
+                    better = None
                 if better is not None and _fell(problem, now, better, share * slope, force):
                     return better, share
         share /= 2

@@ -4,33 +4,37 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..checks import Array
+from ..compute import run
 from ..errors import DegenerateFitError
 from ..glue import AssemblyPose, Frames, Springs
 from ..procrustes import Groups
 from ..procrustes.groups import runs
+from . import freedom_kernels as kernels
 from .blocks import BlockPattern, Stencils
+from .contact import ContactStage
+from .contact_blocks import Extended
 from .energy import Energy
 from .freedom import Freedom, Projection
-from .iterative import conjugate_gradients
+from .iterative import ConjugateGradients
 from .linear import SparseLDL
 from .rigid import psd_blocks, rotated
 from .scene import Scene
 
-__all__ = ["Clock", "Limited", "Problem", "Scheme", "System"]
+__all__ = ["Clock", "Problem", "Scheme", "System"]
 
 # Of a multiplier's own stiffness: what its equation may give while it is still being solved. It makes
 # redundant equations harmless, and is gone when the multipliers no longer change.
 GIVE = 1e-9
 # Conjugate gradients are tried where factors take more multiplications than this many of their iterations,
 # which wait for memory and are worth ten times as much; never more of them than factors would be worth.
-WORTH, PER_ENTRY = 100, 10
-FORCING = 1e-4  # how much they reduce the error: Newton's own is not much better before its last step
+WORTH, PER_ENTRY = 50, 10
 SKIP = 20  # systems that are factored right away when conjugate gradients have failed
 ROUNDING = 1e-14  # of its diagonal entry: a pivot that has lost all but this is not positive
 
@@ -49,14 +53,6 @@ class Clock:
             yield
         finally:
             self.seconds[part] = self.seconds.get(part, 0.0) + time.perf_counter() - start
-
-
-@runtime_checkable
-class Limited(Protocol):
-    """An energy that must not be stepped over, such as contact."""
-
-    def longest_step(self, x: Array, to: Array) -> float:
-        """The share of the way from x to `to` (N, 3), up to 1, that is free to go."""
 
 
 class GlueSprings:
@@ -101,15 +97,15 @@ class Term:
     energy: Any
     rows: slice
 
-    @property
+    @cached_property
     def damped(self) -> bool:
         """Whether it has damping."""
         return bool(getattr(self.energy, "damped", False))
 
-    @property
-    def limited(self) -> bool:
-        """Whether it must not be stepped over."""
-        return isinstance(self.energy, Limited)
+    @cached_property
+    def predicts(self) -> bool:
+        """Whether it can tell the stress that a linear step leads to."""
+        return callable(getattr(self.energy, "predict", None))
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,7 +137,7 @@ class System:
     ) -> None:
         self.scene = scene
         self.assembly = scene.assembly(loose)
-        self.freedom = freedom = Freedom(self.assembly, scene.pinned, scene.fixed)
+        self.freedom = freedom = Freedom(self.assembly, scene.held, scene.still)
         self.pattern = BlockPattern(len(scene.rest), stencils)
         self.equations = np.flatnonzero(holding[scene.equations.joint_of])
         """Those of the joints that hold (M,)."""
@@ -149,7 +145,12 @@ class System:
         extra = self._coupling()
         size = 3 * len(freedom) + len(self.equations)
         self.projection = Projection(freedom, rows, columns, sources, widths, extra=extra, size=size)
+        self.layout: Projection | Extended = self.projection
+        """Of the matrix that is solved: wider than that of the energies when there is contact."""
+        self._places, self._origins = scene.rest, self.assembly.origins
         self._ldl: SparseLDL | None = None
+        self._changed = True
+        self._gradients: ConjugateGradients | None = None
         self._skip = 0
 
     def _particle_blocks(self) -> tuple[NDArray[np.int64], ...]:
@@ -187,9 +188,11 @@ class System:
             eq.append(np.repeat(np.arange(count), sizes))
             block.append(runs(freedom.first_of[points], sizes))
             sign.append(np.full(int(sizes.sum()), s))
-        self._eq, self._block, self._sign = (np.concatenate(each) for each in (eq, block, sign))
-        key = self._eq * (len(freedom) + 1) + freedom.block_nodes[self._block]
-        places, self._summed = np.unique(key, return_inverse=True)
+        links = [np.concatenate(each) for each in (eq, block, sign)]
+        key = links[0] * (len(freedom) + 1) + freedom.block_nodes[links[1]]
+        order = np.argsort(key, kind="stable")
+        places, starts = np.unique(key[order], return_index=True)
+        self._links = (np.append(starts, len(key)), *(each[order] for each in links))
         of_eq, node = np.divmod(places, len(freedom) + 1)
         self.coupled_equation, self.coupled_node = of_eq, node
         below = np.repeat(3 * len(freedom) + of_eq, 3)
@@ -199,43 +202,52 @@ class System:
 
     def coupling(self, blocks: Array, directions: Array) -> Array:
         """C in blocks (places, 3): of equation `coupled_equation` by node `coupled_node`."""
-        each = np.einsum("k,ki,kij->kj", self._sign, directions[self._eq], blocks[self._block])
-        out = np.zeros((len(self.coupled_node), 3))
-        np.add.at(out, self._summed, each)
+        out = np.empty((len(self.coupled_node), 3))
+        run(kernels.couple, len(out), 4096, *self._links, directions, blocks, out)
         return out
 
-    def iterated(self, data: Array, right: Array) -> Array | None:
-        """The solution by conjugate gradients, or None where factors are the better way."""
-        projection = self.projection
+    def widen(self, rows: NDArray[np.int64], columns: NDArray[np.int64], x: Array, origins: Array) -> None:
+        """Make room for blocks between particles; these are at x (N, 3) now, bodies at `origins` (B, 3)."""
+        self.layout = Extended(self.projection, self.freedom, rows, columns)
+        # Contact joins what is near now, everything else what is near at rest: parts are cut by both.
+        self._places = np.hstack([self.scene.rest, x])
+        self._origins = np.hstack([self.assembly.origins, origins])
+        self._changed = True
+
+    def iterated(self, data: Array, right: Array, forcing: float) -> Array | None:
+        """The solution by conjugate gradients, but for that share; None where factors are the better way."""
+        if len(self.equations) or self.layout is not self.projection:
+            return None
         worth = int(self.ldl.work / (PER_ENTRY * len(data)))
-        if len(self.equations) or worth < WORTH:
+        if worth < WORTH:
             return None
         if self._skip > 0:
             self._skip -= 1
             return None
-        found = conjugate_gradients(
-            projection.indptr, projection.indices, data, projection.diagonal, right,
-            tolerance=FORCING, iterations=worth,
-        )  # fmt: skip
+        if self._gradients is None:
+            layout, places = self.projection, self.scene.rest[self.freedom.particles]
+            self._gradients = ConjugateGradients(layout.indptr, layout.indices, layout.diagonal, places)
+        found = self._gradients.solve(data, right, tolerance=forcing, iterations=worth)
         self._skip = SKIP if found is None else 0
         return found
 
     @property
     def ldl(self) -> SparseLDL:
         """Factors of matrices of this sparsity."""
-        if self._ldl is None:
+        if self._ldl is None or self._changed:
             scene, freedom = self.scene, self.freedom
             joint = scene.equations.joint_of[self.equations]
             joints, of_joint = np.unique(joint, return_inverse=True)
             node_of = np.concatenate([np.repeat(np.arange(len(freedom)), 3), len(freedom) + of_joint])
-            middles = np.zeros((len(joints), 3))
-            middles[of_joint] = scene.rest[scene.equations.first[self.equations]]
-            bodies = np.repeat(self.assembly.origins[freedom.bodies], 2, axis=0)
-            places = np.concatenate([scene.rest[freedom.particles], bodies, middles])
-            projection = self.projection
+            middles = np.zeros((len(joints), self._places.shape[1]))
+            middles[of_joint] = self._places[scene.equations.first[self.equations]]
+            bodies = np.repeat(self._origins[freedom.bodies], 2, axis=0)
+            places = np.concatenate([self._places[freedom.particles], bodies, middles])
+            layout = self.layout
             self._ldl = SparseLDL(
-                projection.indptr, projection.indices, node_of, places, multipliers=len(joints)
+                layout.indptr, layout.indices, node_of, places, multipliers=len(joints), reuse=self._ldl
             )
+            self._changed = False
         return self._ldl
 
 
@@ -245,15 +257,17 @@ class Evaluation:
 
     place: Place
     pose: AssemblyPose
-    value: float
-    size: float
-    """Sum of the absolute values of the terms: what rounding goes by."""
     violation: Array
     """c (M,)."""
+    value: float = np.nan
+    size: float = np.nan
+    """Sum of the absolute values of the terms: what rounding goes by."""
     gradient: Array = field(default_factory=lambda: np.empty(0))
     """By all particles (N, 3), without the joints."""
     damping: Array = field(default_factory=lambda: np.empty(0))
     """The part of it that comes from damping."""
+    before: Array | None = None
+    """Where the particles were a Newton step ago (N, 3)."""
     blocks: Array = field(default_factory=lambda: np.empty(0))
     coupling: Array = field(default_factory=lambda: np.empty(0))
 
@@ -288,37 +302,70 @@ class Problem:
         before: AssemblyPose,
         clock: Clock,
         *,
+        contact: ContactStage | None = None,
         curvature: bool = True,
     ) -> None:
+        self.contact = contact
         self.system, self.scheme, self.terms, self.forces = system, scheme, terms, forces
         self.directions = directions[system.equations]
         self.before, self.clock, self._curvature = before, clock, curvature
-        self.weights = scheme.stiffness * system.scene.mass[:, None]
+        self.weights = scheme.stiffness * system.scene.weight[:, None]
 
     def at(self, place: Place) -> Evaluation | None:
         """The value there; None where there is none, because parents of glue have collapsed."""
+        there = self.posed(place)
+        return there if there is not None and self.evaluate(there) else None
+
+    def posed(self, place: Place) -> Evaluation | None:
+        """Where all particles are then, without the value."""
         if not all(np.isfinite(part).all() for part in (place.x, place.origins, place.rotations)):
             return None
-        scene, target = self.system.scene, self.scheme.target
         with self.clock("glue"):
             try:
-                frames = Frames(place.origins, place.rotations) if len(place.origins) else None
-                pose = self.system.assembly.at(place.x, frames, previous=self.before)
+                frames = Frames(place.origins, place.rotations)
+                pose = self.system.assembly.carry(place.x.copy(), frames, previous=self.before)
             except DegenerateFitError:
                 return None
-        x = pose.positions
+        equations, held = self.system.scene.equations, self.system.equations
+        apart = pose.positions[equations.first[held]] - pose.positions[equations.second[held]]
+        return Evaluation(place, pose, (self.directions * apart).sum(1))
+
+    def evaluate(self, now: Evaluation) -> bool:
+        """Fill in the value; whether there is one."""
+        scene, target, place, x = self.system.scene, self.scheme.target, now.place, now.x
         parts = [0.5 * float(np.sum(self.weights * (x - target.x) ** 2)), -float(np.sum(self.forces * x))]
         if len(place.origins):
-            inertia = scene.inertia.value(place.origins, place.rotations, target.origins, target.rotations)
+            inertia = scene.pull.value(place.origins, place.rotations, target.origins, target.rotations)
             parts.append(self.scheme.stiffness * inertia)
         with self.clock("energies"):
             parts += [float(term.energy.value(x[term.rows])) for term in self.terms]
-        value = float(np.sum(parts))
-        if not np.isfinite(value):
-            return None
-        equations = scene.equations
-        apart = x[equations.first[self.system.equations]] - x[equations.second[self.system.equations]]
-        return Evaluation(place, pose, value, float(np.abs(parts).sum()), (self.directions * apart).sum(1))
+        if self.contact is not None:
+            with self.clock("contact"):
+                parts.append(self.contact.value(x))
+        now.value, now.size = float(np.sum(parts)), float(np.abs(parts).sum())
+        return bool(np.isfinite(now.value))
+
+    def free_way(self, now: Evaluation, after: Evaluation, *, again: bool = False) -> float:
+        """The share of the way between two places that no contact bars; `again`: the way was cut short."""
+        if self.contact is None or (again and self._straight):
+            return 1.0
+        with self.clock("contact"):
+            return self.contact.free_way(now.x, after.x, again=again)
+
+    def press(self, now: Evaluation) -> bool:
+        """Let friction go by the pressures there; whether there is any."""
+        if self.contact is None:
+            return False
+        with self.clock("contact"):
+            pressed = self.contact.press(now.x)
+        if pressed:
+            self.evaluate(now)
+        return pressed
+
+    @property
+    def _straight(self) -> bool:
+        """Whether all particles move along straight lines when the nodes do."""
+        return not self.system.assembly.layers and not len(self.system.freedom.bodies)
 
     def differentiate(self, now: Evaluation) -> None:
         """Fill in the gradient and the derivatives of particles by nodes."""
@@ -331,6 +378,9 @@ class Problem:
                 if term.damped:
                     v = self.velocities(x)[term.rows]
                     damping[term.rows] += term.energy.rate_gradient(x[term.rows], v)
+        if self.contact is not None:
+            with self.clock("contact"):
+                gradient[self.contact.surfaces.particles] += self.contact.gradient(x)
         now.gradient, now.damping = gradient + damping, damping
         with self.clock("glue"):
             now.blocks = self.system.freedom.blocks(now.pose)
@@ -348,12 +398,7 @@ class Problem:
         np.add.at(rest, equations.first[system.equations], pulls)
         np.subtract.at(rest, equations.second[system.equations], pulls)
         with self.clock("glue"):
-            on_layers: list[Array] = []
-            for (rows, binding), pose in zip(system.assembly.layers[::-1], now.pose.poses[::-1], strict=True):
-                load = rest[rows]
-                rest[rows] = 0.0
-                rest[: binding.point_count] += pose.transfer_forces(load)
-                on_layers.insert(0, load)
+            on_layers = now.pose.hand_down(rest)
         freedom, assembly = system.freedom, system.assembly
         on_nodes = np.zeros((len(freedom), 3))
         on_nodes[: len(freedom.particles)] = rest[freedom.particles]
@@ -362,7 +407,7 @@ class Problem:
             pushes, body = rest[assembly.on_body], assembly.body_of[assembly.on_body]
             np.add.at(wrenches, body, np.stack([pushes, np.cross(now.pose.arms, pushes)], axis=1))
             place, target = now.place, self.scheme.target
-            wrenches += self.scheme.stiffness * system.scene.inertia.gradient(
+            wrenches += self.scheme.stiffness * system.scene.pull.gradient(
                 place.origins, place.rotations, target.origins, target.rotations
             )
             on_nodes[len(freedom.particles) :] = wrenches[freedom.bodies].reshape(-1, 3)
@@ -370,10 +415,10 @@ class Problem:
 
     def matrix(self, now: Evaluation, loads: "Loads", *, project: bool) -> tuple[Array, Array]:
         """Data of the matrix of the Newton step, and the least pivots that are right."""
-        system, x = self.system, now.x
+        system = self.system
         data = np.zeros(system.data_size)
         with self.clock("energies"):
-            elements = [self._elements(term, x, project) for term in self.terms]
+            elements = [self._elements(term, now, project) for term in self.terms]
         with self.clock("sum"):
             pattern = system.pattern
             pattern.assemble(elements, out=data[: len(pattern.indices)])
@@ -381,17 +426,42 @@ class Problem:
         with self.clock("glue"):
             if self._curvature and not project:
                 for k, start, stop in system.curved:
-                    data[start:stop] = now.pose.poses[k].hessian(loads.on_layers[k]).data.ravel()
+                    now.pose.poses[k].write_hessian(loads.on_layers[k], data[start:stop])
         with self.clock("sum"):
             out = system.projection.apply(now.blocks, data)
+        if self.contact is not None:
+            out = self._with_contact(now, out, project)
+        with self.clock("sum"):
             self._add_bodies(now, loads.on_riders, project, out)
             return out, self._couple(now, out)
 
-    def _elements(self, term: Term, x: Array, project: bool) -> Array:
-        places = x[term.rows]
+    def _with_contact(self, now: Evaluation, data: Array, project: bool) -> Array:
+        """The matrix with contact's part, in a layout that has room for it."""
+        system, contact = self.system, self.contact
+        assert contact is not None
+        with self.clock("contact"):
+            rows, columns, blocks = contact.blocks(now.x, project=project)
+            layout = system.layout
+            fits = isinstance(layout, Extended) and layout.covers(rows, columns)
+            nearby = None if fits else contact.pairs_nearby(now.x)
+        with self.clock("sum"):
+            if nearby is not None:
+                system.widen(
+                    np.concatenate([rows, nearby[0]]),
+                    np.concatenate([columns, nearby[1]]),
+                    now.x,
+                    now.place.origins,
+                )
+            assert isinstance(system.layout, Extended)
+            return system.layout.apply(data, now.blocks, rows, columns, blocks)
+
+    def _elements(self, term: Term, now: Evaluation, project: bool) -> Array:
+        places = now.x[term.rows]
         elements = term.energy.elements(places, project=project)
+        if term.predicts and not project and now.before is not None:
+            term.energy.predict(places, now.before[term.rows], elements)
         if term.damped:
-            v = self.velocities(x)[term.rows]
+            v = self.velocities(now.x)[term.rows]
             by_x, by_v = term.energy.rate_elements(places, v, symmetric=True)
             elements = elements + self.scheme.slope * by_v + (0.0 if project else by_x)
         return np.asarray(elements)
@@ -401,7 +471,7 @@ class Problem:
         system, assembly = self.system, self.system.assembly
         if not len(system.freedom.bodies):
             return
-        blocks = self.scheme.stiffness * system.scene.inertia.hessian(
+        blocks = self.scheme.stiffness * system.scene.pull.hessian(
             now.place.rotations, self.scheme.target.rotations
         )
         r = now.pose.arms
@@ -411,14 +481,14 @@ class Problem:
         np.add.at(blocks[:, 1], assembly.body_of[assembly.on_body], turning)
         if project:
             blocks[:, 1] = psd_blocks(blocks[:, 1])
-        places = system.projection.diagonal[len(system.freedom.particles) :]
+        places = system.layout.diagonal[len(system.freedom.particles) :]
         out[places] += blocks[system.freedom.bodies].reshape(-1, 3, 3)
 
     def _couple(self, now: Evaluation, out: Array) -> Array:
         """Write the equations into the matrix; returns the least right pivots."""
         system = self.system
         count, number = 3 * len(system.freedom), len(system.equations)
-        nodes = system.projection.diagonal
+        nodes = system.layout.diagonal
         diagonal = out[nodes[:, np.arange(3), np.arange(3)]]
         least = np.concatenate([ROUNDING * np.abs(diagonal).ravel(), np.empty(number)])
         least[:count] = np.maximum(least[:count], 1e-300)
@@ -428,7 +498,7 @@ class Problem:
             stiffness = np.maximum(diagonal[system.coupled_node], 1e-300)
             np.add.at(ease, system.coupled_equation, (C * C / stiffness).sum(1))
             give = np.where(ease > 0, GIVE * ease, 1.0)
-            out[system.projection.extra] = np.concatenate([C.ravel(), C.ravel(), -give])
+            out[system.layout.extra] = np.concatenate([C.ravel(), C.ravel(), -give])
             least[count:] = -give / 2
         return least
 
@@ -444,14 +514,6 @@ class Problem:
         origins[freedom.bodies] += twists[:, 0]
         rotations[freedom.bodies] = rotated(rotations[freedom.bodies], twists[:, 1])
         return Place(x, origins, rotations)
-
-    def longest_step(self, now: Evaluation, step: Array) -> float:
-        """The share of a step that energies with a limit leave free, at most 1."""
-        limits = [term for term in self.terms if term.limited]
-        if not limits:
-            return 1.0
-        to = now.x + self.system.freedom.spread(now.blocks, step)
-        return min(1.0, *(float(t.energy.longest_step(now.x[t.rows], to[t.rows])) for t in limits))
 
 
 def shifted(stencils: Stencils, offset: int) -> Stencils:

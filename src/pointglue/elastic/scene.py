@@ -28,6 +28,8 @@ from .rigid import RigidBody, RigidInertia
 
 __all__ = ["Scene"]
 
+HEAVY = 1e8  # times all that is free to move: what keys move gives way to forces by so much less
+
 
 @dataclass(frozen=True, eq=False)
 class Equations:
@@ -46,7 +48,8 @@ class Equations:
 class Scene:
     """Particles of the bodies one after the other, then those that joints and springs hang on.
 
-    `N` of them in all, of which the first `count` are the bodies'.
+    `N` of them in all, of which the first `count` are the bodies'. What is moved by keys is just there, or,
+    where it has to be `pushed` through contacts, is drawn there as something very heavy.
     """
 
     def __init__(
@@ -55,6 +58,8 @@ class Scene:
         glue: Sequence[Bond],
         joints: Sequence[JointBond],
         conflict_spring: Spring | None,
+        *,
+        pushed: bool = False,
     ) -> None:
         self.bodies, self.glue, self.joints = _checked(bodies, glue, joints)
         ends = np.cumsum([len(body.positions) for body in self.bodies])
@@ -84,6 +89,16 @@ class Scene:
         self.origins, self._layers = whole.origins, _merged(whole.layers)
         self._whole = self._assembled(self._layers)
         self._limits(attachments)
+        self.bonds = [
+            (np.asarray(part.particles), part.binding.parents.indices)
+            for each in attachments
+            for part in each
+        ]
+        """What hangs on what, by glue: particles and their parents."""
+        self.bonds += [
+            (one.binding.parents.indices, other.binding.parents.indices)
+            for one, other in zip(of_joints[::2], of_joints[1::2], strict=True)
+        ]
         size = len(self.rest)
         self.mass, self.pinned = np.zeros(size), np.zeros(size, np.bool_)
         for body in self.bodies:
@@ -107,6 +122,32 @@ class Scene:
         self.fixed = np.array([body.fixed for body in self.rigid], np.bool_)
         self.size = float(np.ptp(self.rest, axis=0).max())
         """Largest extent at rest (m)."""
+        self._hold(pushed)
+
+    def _hold(self, pushed: bool) -> None:
+        """What is not free to move, and what draws the rest to where it would go without forces."""
+        self.driven = np.zeros(len(self.rest), np.bool_)
+        """Particles that keys move (N,)."""
+        for body in self.bodies:
+            if isinstance(body, ElasticBody) and body.motion is not None:
+                rows = self.rows[body.name]
+                self.driven[rows] = self.pinned[rows]
+        self.driven_bodies = np.array([body.motion is not None for body in self.rigid], np.bool_)
+        self.held, self.still = self.pinned, self.fixed
+        """Particles (N,) and rigid bodies (B,) that are no unknowns."""
+        self.weight, self.pull = self.mass, self.inertia
+        """Masses that draw to the target: of particles (N,), and of rigid bodies."""
+        if pushed:
+            self.held, self.still = self.pinned & ~self.driven, self.fixed & ~self.driven_bodies
+            light = self.mass[~self.pinned].sum() + self.inertia.mass[~self.fixed].sum()
+            heavy = HEAVY * light
+            self.weight = np.where(self.driven, heavy, self.mass)
+            sizes = np.maximum(self.radii, 1e-6 * self.size)[:, None, None] ** 2 * np.eye(3)
+            of_body = self.driven_bodies
+            self.pull = RigidInertia(
+                np.where(of_body, heavy, self.inertia.mass),
+                np.where(of_body[:, None, None], heavy * sizes.reshape(-1, 3, 3), self.inertia.moment),
+            )
 
     def describe(self, particle: int) -> str:
         """The particle by its body and row."""

@@ -12,6 +12,7 @@ from ..errors import InputError
 from ..glue import Frames, Spring
 from ..procrustes import special_procrustes
 from .bodies import Bond, ElasticBody, JointBond, checked_energy
+from .contact import Contact, ContactStage, ContactSurfaces
 from .energy import Energy
 from .freedom import cross_matrices
 from .newton import Outcome, StalledError, minimise
@@ -38,8 +39,8 @@ class ImplicitSolver:
 
     `forces` are functions of the state that give forces on all its particles (N, 3), in N, kept through a
     step: wind, for one. `energies` are of all bodies' points together, in the order of the bodies; their
-    stencils may change between steps, and one that has `longest_step`, see
-    :class:`~pointglue.elastic.problem.Limited`, is not stepped over: the place for contact.
+    stencils may change between steps. With `contact` all bodies that have faces meet, themselves too, and
+    what does not intersect at the start never does.
 
     A step is converged when Newton's method moves nothing faster than `tolerance` (m/s) any more. Exact
     Hessians are tried first, and projected ones where those are indefinite. Of damping that depends on the
@@ -64,6 +65,7 @@ class ImplicitSolver:
         iterations: int = 60,
         halvings: int = 6,
         conflict_spring: Spring | None = None,
+        contact: Contact | None = None,
     ) -> None:
         if method not in ("euler", "bdf2"):
             raise InputError(f"method must be 'euler' or 'bdf2', got {method!r}")
@@ -75,7 +77,9 @@ class ImplicitSolver:
         for name, number, least in (("iterations", iterations, 1), ("halvings", halvings, 0)):
             if isinstance(number, bool) or not isinstance(number, (int, np.integer)) or number < least:
                 raise InputError(f"{name} must be a whole number of at least {least}, got {number!r}")
-        self.scene = Scene(bodies, glue, joints, conflict_spring)
+        if contact is not None and not isinstance(contact, Contact):
+            raise InputError(f"contact must be a Contact, got {type(contact).__name__}")
+        self.scene = Scene(bodies, glue, joints, conflict_spring, pushed=contact is not None)
         self.forces, self.energies = tuple(forces), tuple(energies)
         for k, force in enumerate(self.forces):
             if not callable(force):
@@ -88,6 +92,10 @@ class ImplicitSolver:
         self._violation = 1e-9 * self.scene.size
         self._curvature = True  # tests leave it out to show what it is for
         self._system: tuple[Any, System] | None = None
+        self.surfaces: ContactSurfaces | None = None
+        """What meets, if there is contact."""
+        if contact is not None:
+            self.surfaces = ContactSurfaces(contact, self.scene, self.start().positions)
 
     def start(self) -> SolverState:
         """The state at time 0."""
@@ -103,7 +111,8 @@ class ImplicitSolver:
         linear = np.array([body.velocity for body in rigid]).reshape(count, 3)
         spins = np.array([body.spin for body in rigid]).reshape(count, 3)
         linear[scene.fixed], spins[scene.fixed] = 0.0, 0.0
-        pose = scene.assembly(np.zeros(len(v), np.bool_)).at(scene.rest, _frames(scene.origins, rotations))
+        places = scene.rest if self.surfaces is None else self.surfaces.start
+        pose = scene.assembly(np.zeros(len(v), np.bool_)).at(places, _frames(scene.origins, rotations))
         return SolverState(
             time=0.0,
             positions=pose.positions.copy(),
@@ -177,13 +186,17 @@ class ImplicitSolver:
             require_finite(f"forces[{k}]", given)
             forces += given
         with clock("glue"):
-            before = system.assembly.at(state.positions, _frames(state.origins, state.rotations))
+            before = system.assembly.carry(state.positions.copy(), Frames(state.origins, state.rotations))
             directions = scene.directions(before)
-        problem = Problem(system, scheme, terms, forces, directions, before, clock, curvature=self._curvature)
+        contact = self._stage(state, scheme, h, clock)
+        problem = Problem(
+            system, scheme, terms, forces, directions, before, clock,
+            contact=contact, curvature=self._curvature,
+        )  # fmt: skip
+        starts = self._starts(state, h, end)
         outcome = minimise(
             problem,
-            # Where something must not be stepped over, what is extrapolated may have done so.
-            self._starts(state, h, end)[any(term.limited for term in terms) :],
+            starts,
             state.multipliers[system.equations],
             h,
             # Rounding of places, as a speed, is the least that can be asked for.
@@ -192,6 +205,16 @@ class ImplicitSolver:
             iterations=self.iterations,
         )
         return self._ended(state, h, problem, outcome, loose, opened, springs)
+
+    def _stage(self, state: SolverState, scheme: Scheme, h: float, clock: Clock) -> ContactStage | None:
+        """Contact during the step."""
+        if self.surfaces is None:
+            return None
+        stiffness = state.stiffness or self.surfaces.stiffness(self.gravity, h)
+        with clock("contact"):
+            return ContactStage(
+                self.surfaces, state.positions, scheme.reference.x, scheme.slope, stiffness, state.time + h
+            )
 
     def _terms(self, end: float, springs: GlueSprings) -> list[Term]:
         """All energies at the end of the step."""
@@ -239,28 +262,36 @@ class ImplicitSolver:
             old_rates = (past.velocities, past.origin_velocities, past.rotation_rates)
             now = tuple(x + b * (x - y) for x, y in zip(now, old, strict=True))  # type: ignore[assignment]
             rates = tuple(x + b * (x - y) for x, y in zip(rates, old_rates, strict=True))  # type: ignore[assignment]
-        target = [x + tau * v + tau * tau * g for x, v, g in zip(now, rates, fall, strict=True)]
-        return Scheme(1 / tau**2, 1 / tau, Place(*target), Place(*now))
+        target = Place(*(x + tau * v + tau * tau * g for x, v, g in zip(now, rates, fall, strict=True)))
+        if self.surfaces is not None:
+            self._key(target, state.time + h)
+        return Scheme(1 / tau**2, 1 / tau, target, Place(*now))
+
+    def _key(self, place: Place, moment: float) -> None:
+        """Put what keys move to where it is at a time (s)."""
+        scene = self.scene
+        for body in scene.bodies:
+            if isinstance(body, ElasticBody) and body.motion is not None:
+                rows = np.flatnonzero(np.asarray(body.pinned)) + scene.rows[body.name].start
+                place.x[rows] = _moved_to(body, as_reals("motion", body.motion(moment)), (len(rows), 3))
+        for b, body in enumerate(scene.rigid):
+            if body.motion is not None:
+                origin, turn = body.motion(moment)
+                place.origins[b] = _moved_to(body, as_reals("motion", origin), (3,))
+                place.rotations[b] = special_procrustes(_moved_to(body, as_reals("motion", turn), (3, 3)))
 
     def _starts(self, state: SolverState, h: float, end: float) -> list[Place]:
         """Places to begin from: as it is, and as it would be with the velocities kept."""
         scene = self.scene
-        x, origins, rotations = state.positions.copy(), state.origins.copy(), state.rotations.copy()
-        for body in scene.bodies:
-            if isinstance(body, ElasticBody) and body.motion is not None:
-                rows = np.flatnonzero(np.asarray(body.pinned)) + scene.rows[body.name].start
-                x[rows] = _moved_to(body, as_reals("motion", body.motion(end)), (len(rows), 3))
-        for b, body in enumerate(scene.rigid):
-            if body.motion is not None:
-                place, turn = body.motion(end)
-                origins[b] = _moved_to(body, as_reals("motion", place), (3,))
-                rotations[b] = special_procrustes(_moved_to(body, as_reals("motion", turn), (3, 3)))
+        here = Place(state.positions.copy(), state.origins.copy(), state.rotations.copy())
+        if self.surfaces is None:
+            self._key(here, end)
         free, moving = ~scene.pinned, ~scene.fixed
-        on, along, turned = x.copy(), origins.copy(), rotations.copy()
+        on, along, turned = here.x.copy(), here.origins.copy(), here.rotations.copy()
         on[free] += h * state.velocities[free]
         along[moving] += h * state.origin_velocities[moving]
-        turned[moving] = rotated(rotations[moving], h * state.spins[moving])
-        return [Place(on, along, turned), Place(x, origins, rotations)]
+        turned[moving] = rotated(here.rotations[moving], h * state.spins[moving])
+        return [Place(on, along, turned), here]
 
     def _ended(
         self,
@@ -305,6 +336,7 @@ class ImplicitSolver:
             torn=torn,
             opened=opened,
             rows=state.rows,
+            stiffness=self._next_stiffness(problem, x, h),
             report=StepReport(
                 substeps=1,
                 speeds=tuple(outcome.speeds),
@@ -313,9 +345,16 @@ class ImplicitSolver:
                 violation=float(np.abs(end.violation).max(initial=0.0)),
                 redundant=outcome.redundant,
                 seconds=dict(problem.clock.seconds),
+                contacts=problem.contact.count(x) if problem.contact else 0,
+                gap=problem.contact.gap(x) if problem.contact else np.inf,
             ),
             past=replace(state, past=None) if self.method == "bdf2" else None,
         )
+
+    def _next_stiffness(self, problem: Problem, x: Array, h: float) -> float:
+        if self.surfaces is None or problem.contact is None:
+            return 0.0
+        return problem.contact.next_stiffness(x, self.surfaces.stiffness(self.gravity, h))
 
 
 def _same(a: Any, b: Any) -> bool:

@@ -1,6 +1,7 @@
 """What a step of the implicit solver reads and returns: where everything is, and what the step took."""
 
 from dataclasses import dataclass
+from math import inf
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,7 +37,11 @@ class StepReport:
     redundant: int
     """Equations of joints that follow from others."""
     seconds: dict[str, float]
-    """By part: energies, sum, glue, factor, solve; the rest is bookkeeping."""
+    """By part: energies, contact, sum, glue, factor, solve; the rest is bookkeeping."""
+    contacts: int = 0
+    """Pairs of surfaces in contact at the end."""
+    gap: float = inf
+    """Least distance of those beyond their thickness (m)."""
 
     @property
     def iterations(self) -> int:
@@ -55,6 +60,8 @@ class StepReport:
             violation=max(report.violation for report in reports),
             redundant=max(report.redundant for report in reports),
             seconds={part: sum(report.seconds.get(part, 0.0) for report in reports) for part in parts},
+            contacts=reports[-1].contacts,
+            gap=min(report.gap for report in reports),
         )
 
 
@@ -89,6 +96,8 @@ class SolverState:
     opened: NDArray[np.bool_]
     """Joints that no longer hold."""
     rows: dict[str, slice]
+    stiffness: float = 0.0
+    """Of contact (Pa), or 0 before the first step."""
     report: StepReport | None = None
     past: "SolverState | None" = None
     """The state before, which methods of two steps need."""

@@ -7,11 +7,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.sparse import bsr_array, coo_array, csr_array
+from scipy.sparse import coo_array, csr_array
 
 from ..checks import Array, as_integers, as_reals, require_finite
+from ..compute import run
 from ..errors import InputError
 from ..procrustes import special_procrustes
+from . import kernels
 from .binding import Binding, BoundPose, bound_rows
 
 __all__ = ["Assembly", "AssemblyPose", "Frames"]
@@ -52,11 +54,13 @@ class Assembly:
         require_finite("rest", self.rest)
         self.body_of, self.origins = self._checked_bodies(body_of, origins)
         self.on_body = np.flatnonzero(self.body_of >= 0)
-        self.arms = self.rest[self.on_body] - self.origins[self.body_of[self.on_body]]
+        self._body = self.body_of[self.on_body]
+        self.arms = self.rest[self.on_body] - self.origins[self._body]
         owned = self.body_of >= 0
         checked = [self._checked_binding(k, pair, owned) for k, pair in enumerate(bindings)]
         self.free: NDArray[np.int64] = np.flatnonzero(~owned)
         """Rows of the particles that are free to move (F,)."""
+        self._driven = np.flatnonzero(owned)
         self.layers = _ordered(checked, len(self.rest))
         """(rows, binding), in an order in which every parent comes before what is bound to it."""
 
@@ -139,19 +143,30 @@ class Assembly:
         given = as_reals("x", x)
         if given.shape != self.rest.shape:
             raise InputError(f"x must have shape {self.rest.shape}, one row per particle, got {given.shape}")
-        positions = self.rest.copy()
-        positions[self.free] = given[self.free]
+        positions = given.astype(np.float64)
+        positions[self._driven] = self.rest[self._driven]
         require_finite("x", positions)
-        places, body = self._checked_frames(frames), self.body_of[self.on_body]
-        arms = np.einsum("bij,bj->bi", places.rotations[body], self.arms)
-        positions[self.on_body] = places.origins[body] + arms
-        poses = []
-        for k, (rows, binding) in enumerate(self.layers):
-            before = None if previous is None else previous.poses[k].rotations
-            pose = binding.at(positions[: binding.point_count], previous=before)
-            positions[rows] = pose.positions
-            poses.append(pose)
-        return AssemblyPose(self, positions, arms, tuple(poses))
+        return self.carry(positions, self._checked_frames(frames), previous=previous)
+
+    def carry(
+        self, positions: Array, frames: Frames, *, previous: "AssemblyPose | None" = None
+    ) -> "AssemblyPose":
+        """As `at`, for solvers: nothing is checked, and `positions` (N, 3) is what the pose keeps.
+
+        Its free rows are read, all others are written.
+        """
+        arms = np.empty_like(self.arms)
+        if len(arms):
+            run(
+                kernels.ride, len(arms), 8192, self.on_body, self._body, self.arms,
+                frames.origins, frames.rotations, arms, positions,
+            )  # fmt: skip
+        before = [None] * len(self.layers) if previous is None else previous.poses
+        poses = tuple(
+            binding.carry(positions, rows, previous=last)
+            for (rows, binding), last in zip(self.layers, before, strict=True)
+        )
+        return AssemblyPose(self, positions, arms, poses)
 
     def _checked_frames(self, frames: Frames | None) -> Frames:
         count = len(self.origins)
@@ -265,7 +280,8 @@ class AssemblyPose:
         Returns forces (N, 3), zero but on free particles, and wrenches (B, 6): force and torque about
         the origin of each body.
         """
-        forces = self._on_all(f)
+        forces = self._checked_forces(f)
+        self.hand_down(forces)
         wrenches = np.zeros((len(self.assembly.origins), 6))
         pushes = forces[self.assembly.on_body]
         np.add.at(wrenches, self._body, np.hstack([pushes, np.cross(self.arms, pushes)]))
@@ -299,31 +315,30 @@ class AssemblyPose:
         """
         D, size = self._jacobian, self.assembly.freedom
         total = csr_array((size, size))
-        shares: list[tuple[Binding, bsr_array]] = []
-        forces = self._on_all(f, shares)
-        for binding, H in shares:
-            part = D[: 3 * binding.point_count]
-            total = total + part.T @ H @ part
+        forces = self._checked_forces(f)
+        for pose, load in zip(self.poses, self.hand_down(forces), strict=True):
+            part = D[: 3 * pose.binding.point_count]
+            total = total + part.T @ pose.hessian(load) @ part
         return csr_array(total + self._body_hessian(forces))
+
+    def hand_down(self, forces: Array) -> list[Array]:
+        """Move forces (N, 3) on bound particles to what they hang on, in place, last binding first.
+
+        Returns what has gathered on the particles of each layer. For solvers: nothing is checked.
+        """
+        loads = [
+            pose.hand_down(forces, rows)
+            for (rows, _), pose in zip(self.assembly.layers[::-1], self.poses[::-1], strict=True)
+        ]
+        return loads[::-1]
 
     @property
     def _body(self) -> NDArray[np.int64]:
         """The body of each particle that has one."""
-        return self.assembly.body_of[self.assembly.on_body]
+        return self.assembly._body
 
-    def _on_all(self, f: ArrayLike, hessians: list[tuple[Binding, bsr_array]] | None = None) -> Array:
-        """Forces with those on bound particles handed down to their parents, last binding first.
-
-        On the way the Hessian of each binding under the force that has gathered on it is kept.
-        """
-        forces = np.array(bound_rows("f", f, len(self.assembly), 3, "particle"), dtype=np.float64)
-        for (rows, binding), pose in zip(self.assembly.layers[::-1], self.poses[::-1], strict=True):
-            load = forces[rows]
-            forces[rows] = 0.0
-            forces[: binding.point_count] += pose.transfer_forces(load)
-            if hessians is not None:
-                hessians.append((binding, pose.hessian(load)))
-        return forces
+    def _checked_forces(self, f: ArrayLike) -> Array:
+        return np.array(bound_rows("f", f, len(self.assembly), 3, "particle"), dtype=np.float64)
 
     def _body_jacobian(self, count: int) -> csr_array:
         """Rows of the particles on bodies: [I, -[r]x] in the columns of their body."""

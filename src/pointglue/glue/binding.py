@@ -4,6 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -38,6 +39,16 @@ class Binding(ABC):
     @abstractmethod
     def at(self, x: ArrayLike, *, previous: ArrayLike | None = None) -> "BoundPose":
         """The binding with its parents at x; `previous` rotations settle free spin, as in `fit_rigid`."""
+
+    def carry(self, x: Array, rows: NDArray[np.int64], *, previous: "BoundPose | None" = None) -> "BoundPose":
+        """The binding with its parents at x (N or more, 3), where the bound points are written to `rows`.
+
+        For solvers: x is float64, contiguous and has been checked, `previous` is a pose of this binding.
+        """
+        before = None if previous is None else previous.rotations
+        pose = self.at(x[: self.point_count], previous=before)
+        x[rows] = pose.positions
+        return pose
 
     @abstractmethod
     def take(self, rows: ArrayLike) -> "Binding":
@@ -106,6 +117,11 @@ class BoundPose(ABC):
 
     @property
     @abstractmethod
+    def dtype(self) -> np.dtype[Any]:
+        """Of the results."""
+
+    @property
+    @abstractmethod
     def positions(self) -> Array:
         """(T, d)."""
 
@@ -137,13 +153,33 @@ class BoundPose(ABC):
     def accelerations(self, v: ArrayLike, a: ArrayLike) -> Array:
         """J a + D2[v, v] (T, d)."""
 
-    @abstractmethod
     def transfer_forces(self, f: ArrayLike) -> Array:
         """J^T f (N, d)."""
+        out = np.zeros((*self.leading, self.binding.point_count, self.binding.dimension), self.dtype)
+        self._pull(self._per_target("f", f), out)
+        return out
+
+    @abstractmethod
+    def _pull(self, f: Array, out: Array) -> None:
+        """Add J^T f to `out` (N, d), of forces that have been checked."""
+
+    def hand_down(self, f: Array, rows: NDArray[np.int64]) -> Array:
+        """Move forces f (N or more, d) from the bound points, which are its `rows`, to the parents.
+
+        Returns what was on the bound points (T, d). For solvers: f has been checked.
+        """
+        load = f[rows]
+        f[rows] = 0.0
+        self._pull(load, f[: self.binding.point_count])
+        return load
 
     @abstractmethod
     def hessian(self, f: ArrayLike) -> bsr_array:
         """(d N, d N)."""
+
+    def write_hessian(self, f: Array, out: Array) -> None:
+        """The blocks of `hessian`, row by row, into `out`, flat. For solvers: f has been checked."""
+        out[:] = self.hessian(f).data.ravel()
 
     def jacobian(self, *, out: bsr_array | None = None) -> bsr_array:
         """J (d T, d N)."""
@@ -152,11 +188,12 @@ class BoundPose(ABC):
         shape = (d * len(binding), d * binding.point_count)
         indices, indptr = binding.block_pattern
         if out is None:
-            blocks = np.empty((len(indices), d, d), self.positions.dtype)
+            blocks = np.empty((len(indices), d, d), self.dtype)
             self._fill_blocks(blocks)
             # Copies: scipy sorts and prunes in place, and the pattern is everybody's.
             return bsr_array((blocks, indices.copy(), indptr.copy()), shape=shape)
         same = isinstance(out, bsr_array) and out.shape == shape and out.data.shape == (len(indices), d, d)
+        same = same and out.data.dtype == self.dtype and out.data.flags.carray
         if not (same and np.array_equal(out.indices, indices) and np.array_equal(out.indptr, indptr)):
             raise InputError("out must be a Jacobian that this binding returned before")
         self._fill_blocks(out.data)

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -82,6 +83,11 @@ class EmbeddingPose(BoundPose):
         """Shape of the poses, () for a single one."""
         return self.poses[0].leading
 
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Of the results."""
+        return np.result_type(*(pose.dtype for pose in self.poses))
+
     @cached_property
     def positions(self) -> Array:
         """(T, d)."""
@@ -116,19 +122,18 @@ class EmbeddingPose(BoundPose):
         """J a + D2[v, v] (T, d)."""
         return self._merged([pose.accelerations(v, a) for pose in self.poses], 1)
 
-    def transfer_forces(self, f: ArrayLike) -> Array:
-        """J^T f (N, d)."""
-        shares = [pose.transfer_forces(part) for pose, part in zip(self.poses, self._split(f), strict=True)]
-        return np.asarray(sum(shares[1:], start=shares[0]))
+    def _pull(self, f: Array, out: Array) -> None:
+        for pose, part in zip(self.poses, self._split(f), strict=True):
+            pose._pull(part, out)
 
     def hessian(self, f: ArrayLike) -> bsr_array:
         """(d N, d N)."""
-        shares = [pose.hessian(part) for pose, part in zip(self.poses, self._split(f), strict=True)]
+        parts = self._split(self._per_target("f", f))
+        shares = [pose.hessian(part) for pose, part in zip(self.poses, parts, strict=True)]
         return sum(shares[1:], start=shares[0])
 
-    def _split(self, f: ArrayLike) -> list[Array]:
-        given = self._per_target("f", f)
-        return [given[..., rows, :] for rows, _ in self.binding.parts]
+    def _split(self, f: Array) -> list[Array]:
+        return [f[..., rows, :] for rows, _ in self.binding.parts]
 
     def _merged(self, values: list[Array], rank: int) -> Array:
         """Results of the parts, one item of `rank` axes per target, in the order of the targets."""

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -11,8 +12,10 @@ from ..checks import Array, as_array, as_integers, as_reals, require_finite
 from ..compute import run
 from ..errors import DegenerateFitError, InputError
 from ..procrustes import Groups, RestShape, RigidFit
+from ..procrustes import kernels as fits
+from ..procrustes.fit import for_kernel, lift
 from ..procrustes.groups import runs
-from ..procrustes.matrices import OnDegenerate, checked_policy, singular_values
+from ..procrustes.matrices import GRAIN, OnDegenerate, checked_policy, least_d, singular_values
 from . import kernels
 from .binding import Binding, BoundPose, bound_rows, checked_rows, rows_product
 from .parents import (
@@ -28,7 +31,7 @@ from .parents import (
 
 __all__ = ["Glue", "GluePose", "bind_glue"]
 
-# Blocks of a Hessian that are held before they are summed up: 300 MB.
+# Pairs of parents that are sorted at a time, to sum up a Hessian: 300 MB.
 MOST_PAIRS = 4_000_000
 
 
@@ -68,8 +71,36 @@ class Glue(Binding):
         fit = self.shape.fit(given, on_degenerate="clamp", previous=previous, min_gap=self.min_gap)
         if self.on_degenerate == "raise" and fit.degenerate.any():
             raise DegenerateFitError(self._describe(fit))
+        return self._kept(given, fit)
+
+    def carry(self, x: Array, rows: NDArray[np.int64], *, previous: BoundPose | None = None) -> BoundPose:
+        """The frames of all targets with the parents at x, where the targets are written to `rows`."""
+        count = len(rows)
+        R, t, A = np.empty((count, 9)), np.empty((count, 3)), np.empty((count, 9))
+        status = np.empty(count, np.uint8)
+        run(kernels.carry, count, GRAIN, for_kernel(x[None]), *self._carried, rows, R, t, A, status, x)
+        if status.any():  # something is to be settled, or refused
+            return super().carry(x, rows, previous=previous)
+        if self._shift is not None:
+            x[rows] += self._shift @ x[: self.point_count]
+        shape, determined = self.shape, np.zeros(count, np.bool_)
+        fit = RigidFit(shape, shape.batch_shape, x.dtype, self._least_gap, determined, R, t, A)
+        return self._kept(x[: self.point_count], fit)
+
+    @cached_property
+    def _least_gap(self) -> float:
+        """Of fits to points of float64."""
+        return checked_policy(self.on_degenerate, self.min_gap, self.shape.dtype)
+
+    @cached_property
+    def _carried(self) -> tuple[Any, ...]:
+        """What the kernel needs to know of the rest."""
+        groups, shape = self.parents, self.shape
+        return groups.offsets, groups.indices, shape._heads, shape._q, least_d(self._least_gap), self._arms
+
+    def _kept(self, x: Array, fit: RigidFit) -> "GluePose":
         # With anchors the positions are read again: a copy, since engines step their arrays in place.
-        return GluePose(self, given if self.anchor is None else given.copy(), fit)
+        return GluePose(self, x if self.anchor is None else x.copy(), fit)
 
     def gap(self, x: ArrayLike) -> Array:
         """How well the parents determine each frame (T,): 0 free spin, 2 best. Raises for no pose."""
@@ -102,6 +133,23 @@ class Glue(Binding):
             return self.targets
         return np.asarray(self.targets - self._shift @ self.shape.rest)
 
+    @cached_property
+    def _lifted(self) -> Array:
+        """The same as rows of space (T, 1, 3), for kernels."""
+        return for_kernel(lift(self._fitted.astype(np.float64))[:, None])
+
+    @cached_property
+    def _arms(self) -> Array:
+        """From the centre of the parents to what the fit is to carry (T, 3), at rest."""
+        return np.asarray(self._lifted[:, 0] - self.shape._centroid)
+
+    @cached_property
+    def _entries_of_parents(self) -> tuple[NDArray[np.int64], tuple[Array, ...]]:
+        """The points that are parents at all, and `RestShape.entries_of_points` of those alone."""
+        starts, *entries = self.shape.entries_of_points
+        used = np.flatnonzero(np.diff(starts))
+        return used, (np.append(starts[used], starts[-1]), *entries)
+
     def _describe(self, fit: RigidFit) -> str:
         bad = np.argwhere(fit.degenerate)
         *pose, k = (int(i) for i in bad[0])
@@ -115,25 +163,42 @@ class Glue(Binding):
         )
 
     @cached_property
-    def _hessian_pattern(self) -> tuple[NDArray[np.int64], NDArray[np.int64], Array, Array]:
-        """How the blocks of every two parents of one target are summed up in rows and columns.
-
-        `order` sorts them, `starts` are where each place begins, then columns and row pointers.
-        """
-        groups = self.parents
+    def _hessian_pattern(self) -> "_HessianPattern":
+        """How every two parents of one target are summed up in rows and columns."""
+        groups, count = self.parents, self.point_count
         sizes = groups.sizes[groups.group_of]  # of the group of each entry
-        row = np.repeat(groups.indices, sizes)
-        column = groups.indices[runs(groups.offsets[:-1][groups.group_of], sizes)]
-        place = row * self.point_count + column
-        order = np.argsort(place, kind="stable")
-        places, starts = np.unique(place[order], return_index=True)
-        rows, columns = np.divmod(places, self.point_count)
-        indptr = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=self.point_count))])
+        first = np.repeat(np.arange(len(sizes)), sizes)
+        second = runs(groups.offsets[:-1][groups.group_of], sizes)
+        upper = groups.indices[first] <= groups.indices[second]
+        first, second = first[upper], second[upper]
+        row, column = groups.indices[first], groups.indices[second]
+        order = np.argsort(row * count + column, kind="stable")
+        above, starts = np.unique((row * count + column)[order], return_index=True)
+        mirrored = above % count * count + above // count
+        places = np.union1d(above, mirrored)
+        rows, columns = np.divmod(places, count)
+        indptr = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=count))])
         # In the type of whole number that scipy prefers, or it would copy them on every use.
-        small = len(places) < np.iinfo(np.int32).max
-        dtype = np.int32 if small else np.int64
-        ends = np.append(starts, len(order))
-        return order, ends, columns.astype(dtype), indptr.astype(dtype)
+        dtype = np.int32 if len(order) < np.iinfo(np.int32).max else np.int64
+        found = (
+            np.append(starts, len(order)), first[order], second[order],
+            np.searchsorted(places, above), np.searchsorted(places, mirrored), columns, indptr,
+        )  # fmt: skip
+        return _HessianPattern(*(np.asarray(each, dtype) for each in found))
+
+
+@dataclass(frozen=True, eq=False)
+class _HessianPattern:
+    """The upper triangle's blocks, which pairs of entries each is summed of, and where all of them are."""
+
+    starts: Array
+    first: Array
+    second: Array
+    places: Array
+    mirrors: Array
+    columns: Array
+    """Of all blocks, and row pointers: both triangles."""
+    indptr: Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,6 +215,11 @@ class GluePose(BoundPose):
         return self.fit.batch_shape[:-1]
 
     @property
+    def dtype(self) -> np.dtype[Any]:
+        """Of the results."""
+        return self.fit.dtype
+
+    @property
     def degenerate(self) -> Array:
         """(T,) bool: frames that the parents do not determine."""
         return self.fit.degenerate
@@ -162,7 +232,10 @@ class GluePose(BoundPose):
     @cached_property
     def positions(self) -> Array:
         """(T, d)."""
-        return self._with_shift(self.fit.apply(self.binding._fitted[:, None])[..., 0, :], self.x)
+        binding, fit = self.binding, self.fit
+        out = np.empty((len(fit._R), 1, 3), fit.dtype)
+        run(fits.carry, len(out), GRAIN, binding.shape._centroid, fit._R, fit._t, binding._lifted, out)
+        return self._with_shift(out.reshape(*fit.batch_shape, 3)[..., : binding.dimension], self.x)
 
     def velocities(self, v: ArrayLike) -> Array:
         """J v (T, d)."""
@@ -185,13 +258,27 @@ class GluePose(BoundPose):
 
     def transfer_forces(self, f: ArrayLike, torques: ArrayLike | None = None) -> Array:
         """Forces on the parents (N, d) of forces f (T, d), and torques (T, 3), or (T,) in the plane."""
-        forces = self._per_target("f", f)
-        on_parents = self.fit.apply_vjp(self.binding._fitted[:, None], forces[..., None, :])
+        on_parents = super().transfer_forces(f)
         if torques is not None:
             on_parents += self.fit.vjp(self._spin_covector(torques))
-        if self.binding._shift is not None:
-            on_parents += rows_product(self.binding._shift.T, forces)
         return on_parents
+
+    def _pull(self, f: Array, out: Array) -> None:
+        binding, fit = self.binding, self.fit
+        forces, turned = self._flat(f), np.empty((len(fit._R), 12))
+        run(kernels.pulls, len(turned), GRAIN, binding._arms, fit._R, fit._compliance, forces, turned)
+        points, entries = binding._entries_of_parents
+        shares = np.empty((len(turned) // len(binding), len(points), 3))
+        every = out.reshape(len(shares), *out.shape[-2:])
+        run(
+            kernels.spread_to, shares.size // 3, 16384, *entries, len(binding), turned, shares, points, every
+        )  # fmt: skip
+        if binding._shift is not None:
+            out += rows_product(binding._shift.T, f)
+
+    def _flat(self, f: Array) -> Array:
+        """Forces (..., T, d) as the kernels take them."""
+        return for_kernel(lift(f).reshape(-1, 3).astype(np.float64, copy=False))
 
     @cached_property
     def blocks(self) -> Array:
@@ -203,7 +290,15 @@ class GluePose(BoundPose):
         return blocks
 
     def _fill_blocks(self, out: Array) -> None:
-        self.fit.jacobian(self.binding._fitted[:, None], out=out[None])
+        binding, fit, d = self.binding, self.fit, self.binding.dimension
+        offsets, count = binding.parents.offsets, len(out)
+        blocks = out if d == 3 else np.empty((count, 3, 3), out.dtype)
+        run(
+            fits.jacobian, len(fit._R), 1024, offsets, binding.shape._q, binding.shape._centroid, fit._R,
+            fit._compliance, binding._lifted, offsets, count, count, blocks.reshape(-1, 9),
+        )  # fmt: skip
+        if d == 2:
+            out[...] = blocks[:, :2, :2]
         if self.binding._shift is not None:
             axis = np.arange(self.binding.dimension)
             out[:, axis, axis] += self.binding._shift.data[:, None]
@@ -222,7 +317,7 @@ class GluePose(BoundPose):
         forces = self._per_target("f", f)
         pairs = np.cumsum(self.binding.parents.sizes**2)
         if pairs[-1] > MOST_PAIRS:
-            # Some targets at a time: their blocks before summation take much more room than the result.
+            # Some targets at a time: their pairs of parents take much more room than the result.
             parts = np.split(
                 np.arange(len(pairs)), np.searchsorted(pairs, np.arange(MOST_PAIRS, pairs[-1], MOST_PAIRS))
             )
@@ -232,20 +327,24 @@ class GluePose(BoundPose):
             for chunk in chunks:
                 total = total + chunk
             return total
-        d, count = self.binding.dimension, self.binding.point_count
-        blocks = self.fit.hessian(self.binding._fitted[:, None], forces[:, None])
-        order, starts, columns, indptr = self.binding._hessian_pattern
-        sums = np.empty((len(columns), d, d), blocks.dtype)
+        d, count, pattern = self.binding.dimension, self.binding.point_count, self.binding._hessian_pattern
+        blocks = np.empty((len(pattern.columns), 3, 3))
+        self.write_hessian(forces, blocks.reshape(-1))
+        cut = np.ascontiguousarray(blocks[:, :d, :d].astype(self.fit.dtype, copy=False))
+        return bsr_array((cut, pattern.columns.copy(), pattern.indptr.copy()), shape=(d * count, d * count))
+
+    def write_hessian(self, f: Array, out: Array) -> None:
+        """The blocks of `hessian`, row by row, into `out`, flat; those of the plane in space."""
+        binding, fit, pattern = self.binding, self.fit, self.binding._hessian_pattern
+        terms = np.empty((len(binding.weights), kernels.TERMS))
         run(
-            kernels.sum_blocks,
-            len(sums),
-            2048,
-            blocks.reshape(-1, d * d),
-            order,
-            starts,
-            sums.reshape(-1, d * d),
-        )
-        return bsr_array((sums, columns.copy(), indptr.copy()), shape=(d * count, d * count))
+            kernels.bends, len(fit._R), 256, binding.parents.offsets, binding.shape._q, binding._arms,
+            fit._R, fit._stretch, fit._compliance, self._flat(f), terms,
+        )  # fmt: skip
+        run(
+            kernels.sum_bends, len(pattern.places), 2048, pattern.starts, pattern.first, pattern.second,
+            terms, pattern.places, pattern.mirrors, out.reshape(-1, 9),
+        )  # fmt: skip
 
     def _with_shift(self, carried: Array, rows: Array) -> Array:
         shift = self.binding._shift

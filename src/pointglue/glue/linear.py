@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -70,6 +71,11 @@ class LinearPose(BoundPose):
         """Shape of the poses, () for a single one."""
         return self.x.shape[:-2]
 
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Of the results."""
+        return np.result_type(self.binding.weights, self.x)
+
     @cached_property
     def positions(self) -> Array:
         """(T, d)."""
@@ -105,9 +111,8 @@ class LinearPose(BoundPose):
         self._per_parent("v", v)
         return rows_product(self.binding.matrix, self._per_parent("a", a))
 
-    def transfer_forces(self, f: ArrayLike) -> Array:
-        """J^T f (N, d)."""
-        return rows_product(self.binding.matrix.T, self._per_target("f", f))
+    def _pull(self, f: Array, out: Array) -> None:
+        out += rows_product(self.binding.matrix.T, f)
 
     def hessian(self, f: ArrayLike) -> bsr_array:
         """Zero (d N, d N)."""

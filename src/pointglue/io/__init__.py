@@ -1,17 +1,28 @@
-"""Files: meshes of any format that trimesh reads, the handles that move them, and bodies of particles."""
+"""Files: meshes of any format that trimesh reads, handles, bodies of particles, and the frames of runs."""
 
 from .bodies import load_body, save_body
+from .checkpoints import load_checkpoint, save_checkpoint
+from .frames import Frame, FrameStore, Look
 from .handles import Handles, read_handles
 from .meshes import Mesh, Output, Part, open_output, read_mesh
+from .sequences import write_sequence
+from .usd import write_usd
 
 __all__ = [
+    "Frame",
+    "FrameStore",
     "Handles",
+    "Look",
     "Mesh",
     "Output",
     "Part",
     "load_body",
+    "load_checkpoint",
     "open_output",
     "read_handles",
     "read_mesh",
     "save_body",
+    "save_checkpoint",
+    "write_sequence",
+    "write_usd",
 ]

@@ -1,17 +1,16 @@
 """Body files: an OrientedBody with its visual mesh as one .npz file, the same bytes for the same body."""
 
 import os
-import zipfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ..checks import Array
-from ..errors import InputError, PointglueError
-from ..files import drafted
+from ..errors import InputError
 from ..particles import OrientedBody
 from ..particles.skinning import Skin
+from .archives import read_archive, write_archive, writing
 
 __all__ = ["load_body", "save_body"]
 
@@ -19,8 +18,6 @@ VERSION = 1
 # Groups are of different lengths: they stand one after the other, with their sizes.
 BODY = [name for name in OrientedBody.__dataclass_fields__ if name not in ("groups", "visual")]
 SKIN = list(Skin.__dataclass_fields__)
-# Every entry of the archive is from this day, or its bytes would tell when it was written.
-DAY = (1980, 1, 1, 0, 0, 0)
 
 
 def save_body(path: str | os.PathLike[str], body: OrientedBody) -> None:
@@ -33,22 +30,15 @@ def save_body(path: str | os.PathLike[str], body: OrientedBody) -> None:
     arrays["group_sizes"] = np.array([len(group) for group in body.groups], np.int64)
     if body.visual is not None:
         arrays |= {f"visual_{name}": getattr(body.visual, name) for name in SKIN}
-    try:
+    with writing(target):
         target.parent.mkdir(parents=True, exist_ok=True)
-        with drafted(target) as draft, zipfile.ZipFile(draft, "w") as archive:
-            for name, array in arrays.items():
-                entry = zipfile.ZipInfo(f"{name}.npy", DAY)
-                entry.create_system = 3  # else it is that of this machine
-                with archive.open(entry, "w", force_zip64=True) as file:
-                    np.lib.format.write_array(file, array, allow_pickle=False)
-    except OSError as error:
-        raise PointglueError(f"{target}: cannot be written: {error.strerror or error}") from error
+    write_archive(target, arrays)
 
 
 def load_body(path: str | os.PathLike[str]) -> OrientedBody:
     """Read a body that :func:`save_body` has written; every error names the file."""
     file = _checked(path)
-    arrays = _arrays(file)
+    arrays = read_archive(file, "body file")
     try:
         return _body(arrays)
     except InputError as error:
@@ -64,26 +54,6 @@ def _checked(path: str | os.PathLike[str]) -> Path:
     if file.is_dir():
         raise InputError(f"{file}: is a folder, not a file")
     return file
-
-
-def _arrays(file: Path) -> dict[str, Array]:
-    """Everything in the file."""
-    try:
-        with zipfile.ZipFile(file) as archive:
-            return {name.removesuffix(".npy"): _array(archive, name) for name in archive.namelist()}
-    except FileNotFoundError as error:
-        raise InputError(f"{file}: no such file") from error
-    except OSError as error:
-        raise InputError(f"{file}: cannot be read: {error.strerror or error}") from error
-    except Exception as error:  # of any kind: zipfile and numpy do not say what damage makes them raise
-        raise InputError(f"{file}: is damaged or no body file: {str(error) or 'it ends early'}") from error
-
-
-def _array(archive: zipfile.ZipFile, name: str) -> Array:
-    with archive.open(name) as entry:
-        array: Array = np.lib.format.read_array(entry, allow_pickle=False)
-        entry.read()  # to the end, where what was written is compared with what has arrived
-    return array
 
 
 def _body(arrays: dict[str, Array]) -> OrientedBody:

@@ -522,7 +522,7 @@ def _obj(mesh: Mesh, stem: str) -> tuple[bytes, dict[str, bytes]]:
         has = np.array([True, part.uv is not None, part.normals is not None])
         corner = "%d" + ("/%d" if has[1] else "") + (("/%d" if has[1] else "//%d") if has[2] else "")
         index = part.faces[:, :, None] + 1 + before[has]
-        lines.append(_text(f"f {corner} {corner} {corner}", index.reshape(len(index), -1)))
+        lines.append(_text(f"f {corner} {corner} {corner}", index.reshape(len(index), 3 * has.sum())))
         before += has * len(part.vertices)
     return "".join(lines).encode(), beside
 

@@ -17,7 +17,7 @@ from .kernels import moment_rate
 
 
 @kernel
-def _world_frame(R, S, G, gR, Gw, K, Q, y, work):
+def world_frame(R, S, G, gR, Gw, K, Q, y, work):
     """G in the world frame, K, Q and y of the formula above."""
     product_nt(gR, R, K)
     product(R, G, work)
@@ -74,7 +74,7 @@ def hessian(start, stop, offsets, block_offsets, q, R, S, G, gR, out):
     )
     for m in range(start, stop):
         f, k = divmod(m, groups)
-        _world_frame(R[m], S[m], G[m], gR[m], Gw, K, Q, y, work)
+        world_frame(R[m], S[m], G[m], gR[m], Gw, K, Q, y, work)
         _times_vector(Gw, y, Gy)
         product(Gw, Q, work)
         product(work, Gw, N)
@@ -119,7 +119,7 @@ def hessian_maps(start, stop, rates, offsets, indices, q, R, S, G, gR, B):
     y, omega, m, Gm = np.empty(3), np.empty(3), np.empty(3), np.empty(3)
     for n in range(start, stop):
         f, k = divmod(n, groups)
-        _world_frame(R[n], S[n], G[n], gR[n], Gw, K, Q, y, work)
+        world_frame(R[n], S[n], G[n], gR[n], Gw, K, Q, y, work)
         moment_rate(rates, f, offsets[k], offsets[k + 1], indices, q, dA)
         product_nt(dA, R[n], D)
         omega[0], omega[1], omega[2] = spin(Gw, D)

@@ -11,11 +11,15 @@ To film, hold the camera and the ground still, or both follow the subject from f
 
     camera = first.fitted_camera()
     view.save_movie((picture(state, camera) for state in states), "film.mp4")
+
+A run that is on disk is filmed in one call: `render_run`.
 """
 
 from .camera import Camera
 from .checks import PALETTE
 from .files import save_movie
+from .runs import Rendered, render_run
 from .scene import Scene
+from .sheets import contact_sheet
 
-__all__ = ["PALETTE", "Camera", "Scene", "save_movie"]
+__all__ = ["PALETTE", "Camera", "Rendered", "Scene", "contact_sheet", "render_run", "save_movie"]

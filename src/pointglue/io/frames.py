@@ -1,0 +1,404 @@
+"""What a run leaves on disk: what the objects look like, once, and where they are, frame by frame."""
+
+import json
+import math
+import os
+import re
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any, Literal, Self, get_args
+
+import numpy as np
+
+from ..checks import Array, as_array, as_reals, require_finite
+from ..errors import InputError, PointglueError
+from ..files import drafted
+from .archives import read_archive, sync, write_archive, writing
+from .checkpoints import previous
+
+__all__ = ["Frame", "FrameStore", "Look"]
+
+VERSION = 1
+DIGITS = 4
+DRAFTS = ".*-[0-9a-f]" + "[0-9a-f]" * 7 + ".*"  # as `files.draft_name` makes them
+
+Motion = Literal["points", "transform", "still"]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Look:
+    """One object: a mesh if it has faces, lines if it has segments, points otherwise."""
+
+    name: str
+    """Of its own in the scene, without slashes and control characters."""
+    rest: Array
+    """Where its points are before anything moves (n, 3), in metres."""
+    faces: Array | None = None
+    """(m, 3) rows of `rest`."""
+    segments: Array | None = None
+    """(m, 2) rows of `rest`."""
+    color: tuple[float, float, float] = (0.6, 0.6, 0.6)
+    """Red, green and blue in [0, 1], as on a screen (sRGB)."""
+    radius: float | None = None
+    """Of points and lines, in metres."""
+    motion: Motion = "points"
+    """What frames say of it: its points, a transform of the rest points, or nothing."""
+
+    def __post_init__(self) -> None:
+        """Check the values and keep copies that do not change."""
+        name = self.name
+        if not isinstance(name, str) or not name.strip() or re.search(r"[/\\\x00-\x1f\x7f]", name):
+            raise InputError(
+                f"name must be a text without slashes, backslashes and control characters, got {name!r}"
+            )
+        rest = _points(f"rest of {name!r}", self.rest)
+        object.__setattr__(self, "rest", _kept(rest))
+        if self.faces is not None and self.segments is not None:
+            raise InputError(f"{name!r}: faces and segments exclude each other, got both")
+        for key, columns in (("faces", 3), ("segments", 2)):
+            if getattr(self, key) is not None:
+                cells = as_array(f"{key} of {name!r}", getattr(self, key))
+                if cells.shape[1:] != (columns,) or cells.dtype.kind not in "iu":
+                    raise InputError(
+                        f"{key} of {name!r} must be whole numbers of shape (m, {columns}), "
+                        f"got {cells.dtype} of shape {cells.shape}"
+                    )
+                if cells.size and not 0 <= cells.min() <= cells.max() < len(rest):
+                    raise InputError(
+                        f"{key} of {name!r} must be rows of rest, 0 to {len(rest) - 1}, "
+                        f"got {cells.min()} to {cells.max()}"
+                    )
+                object.__setattr__(self, key, _kept(cells.astype(np.int64)))
+        color = as_reals(f"color of {name!r}", self.color)
+        if color.shape != (3,) or not ((color >= 0) & (color <= 1)).all():
+            raise InputError(f"color of {name!r} must be three numbers in [0, 1], got {self.color!r}")
+        object.__setattr__(self, "color", tuple(color.tolist()))
+        if self.radius is not None and not 0 < self.radius < math.inf:
+            raise InputError(f"radius of {name!r} must be positive, got {self.radius!r}")
+        if self.motion not in get_args(Motion):
+            raise InputError(
+                f"motion of {name!r} must be one of {', '.join(get_args(Motion))}, got {self.motion!r}"
+            )
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Frame:
+    """Where everything is at one time."""
+
+    number: int
+    """From 0 up; the time code in USD files."""
+    time: float
+    """In seconds."""
+    points: Mapping[str, Array] = field(default_factory=dict)
+    """(n, 3) by the names of objects whose motion is "points"."""
+    transforms: Mapping[str, Array] = field(default_factory=dict)
+    """(4, 4) by the names of objects whose motion is "transform": x = T @ (rest, 1)."""
+    stats: Mapping[str, float | int] = field(default_factory=dict)
+    """Numbers about the work, by name."""
+
+
+class FrameStore:
+    """A folder with the frames of a run: ``scene.npz``, ``frames/frame_0001.npz`` and on, ``stats.jsonl``.
+
+    A frame is there whole or not at all, whatever happens to the process, and the same frame gives the same
+    bytes. One process at a time can write; it holds the folder until the store is closed, or it ends:
+
+        with FrameStore.create("out", looks, rate=24) as store:
+            store.add(frame)
+    """
+
+    directory: Path
+    looks: tuple[Look, ...]
+    rate: float
+    """Frames per second."""
+    scene_hash: str
+    """What tells this scene from others."""
+
+    def __init__(self, directory: Path, lock: IO[bytes] | None = None) -> None:
+        """See `create` and `open`."""
+        self.directory, self._lock = directory, lock
+        self._unsynced: list[Path] = []
+
+    @classmethod
+    def create(
+        cls,
+        directory: str | os.PathLike[str],
+        looks: Sequence[Look],
+        *,
+        rate: float,
+        scene_hash: str = "",
+        replace: bool = False,
+    ) -> Self:
+        """Begin a run; a folder that holds one is refused, unless it is to be replaced.
+
+        The folder is made. Replacing removes the frames, the statistics and the checkpoints of the other run.
+        """
+        if isinstance(rate, bool) or not isinstance(rate, int | float) or not 0 < rate < math.inf:
+            raise InputError(f"rate must be a positive number of frames per second, got {rate!r}")
+        names = [look.name for look in looks]
+        twice = [name for name in names if names.count(name) > 1]
+        if twice:
+            raise InputError(f"looks must have names of their own, got {twice[0]!r} twice")
+        folder = Path(directory)
+        if folder.exists() and not folder.is_dir():
+            raise InputError(f"{folder}: is a file, not a folder")
+        with writing(folder):
+            (folder / "frames").mkdir(parents=True, exist_ok=True)
+        store = cls(folder, _locked(folder))
+        try:
+            store._begin(tuple(looks), float(rate), scene_hash, replace)
+        except BaseException:
+            store.close()
+            raise
+        return store
+
+    @classmethod
+    def open(cls, directory: str | os.PathLike[str], *, write: bool = False) -> Self:
+        """The run that is in a folder, to look at or, with `write`, to go on with."""
+        folder = Path(directory)
+        if not (folder / "scene.npz").is_file():
+            what = "holds no run: there is no scene.npz" if folder.is_dir() else "no such folder"
+            raise InputError(f"{folder}: {what}")
+        store = cls(folder, _locked(folder) if write else None)
+        try:
+            store._read_scene()
+            if write:
+                store._remove_drafts()
+        except BaseException:
+            store.close()
+            raise
+        return store
+
+    def close(self) -> None:
+        """Let other processes write."""
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def checkpoint(self) -> Path:
+        """Where the checkpoint of the run belongs."""
+        return self.directory / "checkpoint.npz"
+
+    def add(self, frame: Frame) -> Path:
+        """Write a frame, in place of an earlier one of its number. Where the folder is full, it says so."""
+        if self._lock is None:
+            raise InputError(f"{self.directory}: the store is open to read, not to write")
+        points, transforms = self._checked(frame)
+        about = {"number": frame.number, "time": float(frame.time), "stats": _numbers(frame.stats)}
+        arrays = {"frame": np.array(json.dumps(about))}
+        arrays |= {f"points/{name}": array for name, array in points.items()}
+        arrays |= {f"transforms/{name}": array for name, array in transforms.items()}
+        path = self.path(frame.number)
+        write_archive(path, arrays)
+        self._unsynced.append(path)
+        return path
+
+    def sync(self) -> None:
+        """Return when all frames added are on the disk. Do this before a checkpoint that builds on them."""
+        with writing(self.directory):
+            sync(*self._unsynced, self.directory / "frames")
+        self._unsynced.clear()
+
+    def path(self, number: int) -> Path:
+        """Where the frame of a number is."""
+        return self.directory / "frames" / f"frame_{number:0{DIGITS}}.npz"
+
+    def numbers(self) -> list[int]:
+        """The numbers of the frames that are there, in order."""
+        names = (re.fullmatch(r"frame_(\d{4,})\.npz", path.name) for path in self._frame_files())
+        return sorted(int(name[1]) for name in names if name)
+
+    def read(self, number: int) -> Frame:
+        """The frame of a number; the error for a missing or damaged one names its file."""
+        file = self.path(number)
+        arrays = read_archive(file, "frame of a run")
+        try:
+            about = json.loads(str(arrays.pop("frame")))
+            parts: dict[str, dict[str, Array]] = {"points": {}, "transforms": {}}
+            for key, array in arrays.items():
+                kind, name = key.split("/", 1)
+                parts[kind][name] = array
+            frame = Frame(number=about["number"], time=about["time"], stats=about["stats"], **parts)
+            self._checked(frame)
+            if frame.number != number:
+                raise InputError(f"holds frame {frame.number}")
+        except InputError as error:
+            raise InputError(f"{file}: {error}") from error
+        except (KeyError, TypeError, ValueError) as error:
+            raise InputError(f"{file}: is no frame of a run: {error}") from error
+        return frame
+
+    def __iter__(self) -> Iterator[Frame]:
+        """All frames in order, one in memory at a time."""
+        return (self.read(number) for number in self.numbers())
+
+    def damaged(self) -> list[int]:
+        """The numbers of frames that are there but cannot be read: a fault of the disk, or a strange file."""
+        bad = []
+        for number in self.numbers():
+            try:
+                self.read(number)
+            except InputError:
+                bad.append(number)
+        return bad
+
+    def positions(self, frame: Frame) -> dict[str, Array]:
+        """The points (n, 3) of every object in a frame, by name, in the order of `looks`."""
+        found: dict[str, Array] = {}
+        for look in self.looks:
+            if look.motion == "points":
+                found[look.name] = frame.points[look.name]
+            elif look.motion == "transform":
+                T = frame.transforms[look.name]
+                found[look.name] = look.rest @ T[:3, :3].T + T[:3, 3]
+            else:
+                found[look.name] = look.rest
+        return found
+
+    def write_stats(self) -> Path:
+        """Write ``stats.jsonl``, with the frame, the time and the statistics of each frame that is there.
+
+        What is not finite is null there, since JSON knows no other.
+        """
+        target = self.directory / "stats.jsonl"
+        with writing(target), drafted(target) as draft, draft.open("w", encoding="utf-8") as file:
+            for number in self.numbers():
+                entry = read_archive(self.path(number), "frame of a run", only="frame")
+                about = json.loads(str(entry["frame"]))
+                line = {"frame": number, "time": about["time"], **about["stats"]}
+                strict = {key: value if math.isfinite(value) else None for key, value in line.items()}
+                file.write(json.dumps(strict) + "\n")
+        return target
+
+    def _begin(self, looks: tuple[Look, ...], rate: float, scene_hash: str, replace: bool) -> None:
+        target = self.directory / "scene.npz"
+        if target.exists() or self.numbers():
+            if not replace:
+                raise InputError(f"{self.directory}: holds a run already")
+            stats = self.directory / "stats.jsonl"
+            # Checkpoints first: with one, but without its frames, a run could not go on.
+            for path in [self.checkpoint, previous(self.checkpoint), *self._frame_files(), stats]:
+                with writing(path):
+                    path.unlink(missing_ok=True)
+        self._remove_drafts()
+        self.looks, self.rate, self.scene_hash = looks, rate, scene_hash
+        about: dict[str, Any] = {"version": VERSION, "rate": rate, "scene_hash": scene_hash}
+        about["objects"] = [
+            {"name": look.name, "color": look.color, "radius": look.radius, "motion": look.motion}
+            for look in looks
+        ]
+        arrays = {"scene": np.array(json.dumps(about))}
+        for look in looks:
+            for key in ("rest", "faces", "segments"):
+                if (array := getattr(look, key)) is not None:
+                    arrays[f"{key}/{look.name}"] = array
+        write_archive(target, arrays, durable=True)
+
+    def _read_scene(self) -> None:
+        file = self.directory / "scene.npz"
+        arrays = read_archive(file, "description of a run")
+        try:
+            about = json.loads(str(arrays["scene"]))
+            if about["version"] > VERSION:
+                raise InputError(
+                    f"has version {about['version']}, but this pointglue reads up to {VERSION}: update it"
+                )
+            self.rate, self.scene_hash = about["rate"], about["scene_hash"]
+            looks = []
+            for known in about["objects"]:
+                arrays_of = {
+                    key: arrays.get(f"{key}/{known['name']}") for key in ("rest", "faces", "segments")
+                }
+                looks.append(Look(**known | arrays_of))
+            self.looks = tuple(looks)
+        except InputError as error:
+            raise InputError(f"{file}: {error}") from error
+        except (KeyError, TypeError, ValueError) as error:
+            raise InputError(f"{file}: is no description of a run: {error}") from error
+
+    def _checked(self, frame: Frame) -> tuple[dict[str, Array], dict[str, Array]]:
+        """The points and transforms of a frame, in the order of the objects, if they are what these need."""
+        number = frame.number
+        if isinstance(number, bool) or not isinstance(number, int) or number < 0:
+            raise InputError(f"number of a frame must be a whole number from 0 up, got {number!r}")
+        if not math.isfinite(frame.time):
+            raise InputError(f"time of frame {number} must be finite, got {frame.time!r}")
+        found = []
+        for kind, given in (("points", frame.points), ("transform", frame.transforms)):
+            looks = {look.name: look for look in self.looks if look.motion == kind}
+            for name in [*looks, *given]:
+                if name not in given or name not in looks:
+                    what = "has no" if name in looks else "has"
+                    raise InputError(f"frame {number} {what} {kind} of {name!r}, unlike the description")
+            arrays = {}
+            for name, look in looks.items():
+                shape = (4, 4) if kind == "transform" else look.rest.shape
+                arrays[name] = as_reals(f"{kind} of {name!r}", given[name])
+                if arrays[name].shape != shape:
+                    raise InputError(f"{kind} of {name!r} must have shape {shape}, got {arrays[name].shape}")
+                require_finite(f"{kind} of {name!r} in frame {number}", arrays[name])
+            found.append(arrays)
+        return found[0], found[1]
+
+    def _frame_files(self) -> list[Path]:
+        return list((self.directory / "frames").glob("frame_*.npz"))
+
+    def _remove_drafts(self) -> None:
+        """Remove what a process that was killed has left; nobody else is writing."""
+        for folder in (self.directory, self.directory / "frames"):
+            for draft in folder.glob(DRAFTS):
+                with writing(draft):
+                    draft.unlink(missing_ok=True)
+
+
+def _locked(folder: Path) -> IO[bytes] | None:
+    """A file that is held as long as it is open; the system lets go of it when the process ends, however."""
+    target = folder / ".lock"
+    with writing(target):
+        lock = target.open("ab")
+    if sys.platform != "win32":
+        import fcntl
+
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            lock.close()
+            raise PointglueError(f"{folder}: another process is writing there") from error
+        except OSError:
+            pass  # a file system without locks
+    return lock
+
+
+def _points(name: str, value: Any) -> Array:
+    points = as_reals(name, value)
+    if points.ndim != 2 or points.shape[1] != 3 or not len(points):
+        raise InputError(f"{name} must have shape (n, 3), got {points.shape}")
+    require_finite(name, points)
+    return points
+
+
+def _kept(array: Array) -> Array:
+    """A copy that does not change."""
+    copy = np.array(array, order="C")
+    copy.flags.writeable = False
+    return copy
+
+
+def _numbers(stats: Mapping[str, Any]) -> dict[str, float | int]:
+    """Statistics as Python's own numbers, which a text gives back to the last bit."""
+    plain = {}
+    for name, value in stats.items():
+        number = value.item() if isinstance(value, np.generic | np.ndarray) and np.ndim(value) == 0 else value
+        if not isinstance(number, int | float):
+            raise InputError(f"stats[{name!r}] must be a number, got {value!r}")
+        plain[str(name)] = number
+    return plain

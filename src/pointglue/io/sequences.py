@@ -1,0 +1,58 @@
+"""Runs as numbered mesh files, one for each frame, for programs that read no USD."""
+
+import os
+from pathlib import Path
+from typing import Literal, get_args
+
+import numpy as np
+
+from ..checks import Array
+from ..errors import InputError
+from .archives import writing
+from .frames import FrameStore
+from .meshes import Mesh, Part, open_output
+
+__all__ = ["write_sequence"]
+
+Format = Literal["ply", "obj"]
+
+
+def write_sequence(
+    store: FrameStore, directory: str | os.PathLike[str] | None = None, *, format: Format = "ply"
+) -> list[Path]:
+    """Write the frames of a run as ``frame_0001.ply`` and on, to its folder ``ply`` or to a `directory`.
+
+    A file holds every object in the colour of its vertices; an OBJ file, their names as well. Points and
+    lines are vertices without faces. Each file appears when it is complete. Numbered files in the folder
+    that belong to no frame of the run are removed at the end: they are of an earlier one.
+    """
+    if format not in get_args(Format):
+        raise InputError(f"format must be one of {', '.join(get_args(Format))}, got {format!r}")
+    folder = store.directory / format if directory is None else Path(directory)
+    if not store.numbers():
+        raise InputError(f"{store.directory}: has no frames to write")
+    mesh = Mesh(
+        tuple(
+            Part(look.name, look.rest, _faces(look.faces), colors=_colors(look.color, len(look.rest)))
+            for look in store.looks
+        )
+    )
+    files = []
+    for frame in store:
+        path = folder / f"{store.path(frame.number).stem}.{format}"
+        with open_output(path, mesh) as out:
+            out.add(np.concatenate(list(store.positions(frame).values())))
+        files.append(path)
+    for path in set(folder.glob(f"frame_*.{format}")) - set(files):
+        with writing(path):
+            path.unlink()
+    return files
+
+
+def _faces(faces: Array | None) -> Array:
+    return np.empty((0, 3), np.int64) if faces is None else faces
+
+
+def _colors(color: tuple[float, float, float], count: int) -> Array:
+    """Of `count` vertices: (count, 4) of uint8."""
+    return np.tile(np.round(255 * np.array([*color, 1.0])).astype(np.uint8), (count, 1))

@@ -1,0 +1,59 @@
+"""Contact sheets: many small pictures on one, each with its label."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ..errors import InputError, MissingDependencyError
+from .checks import PALETTE, colors
+from .files import Image
+
+GAP = 10  # pixels around every thumbnail
+TEXT = 20  # height of the letters
+
+
+def contact_sheet(
+    images: Sequence[Image], labels: Sequence[str], *, columns: int | None = None, width: int = 400
+) -> Image:
+    """Pictures (h, w, 3) of uint8 in rows, `width` pixels wide each, with a line of text below each.
+
+    As many `columns` as rows, about, unless a number is given. A label too long for its picture is cut.
+    """
+    if not images or len(images) != len(labels):
+        raise InputError(f"images and labels must be as many, got {len(images)} and {len(labels)}")
+    if columns is None:
+        columns = int(np.ceil(np.sqrt(len(images))))
+    for name, value in (("columns", columns), ("width", width)):
+        if value < 1:
+            raise InputError(f"{name} must be at least 1, got {value!r}")
+    from . import light, render  # not before they are needed: most of scipy comes with them
+
+    try:
+        from PIL import Image as Pillow
+        from PIL import ImageDraw, ImageFont
+    except ImportError as error:
+        raise MissingDependencyError("contact sheets need Pillow: pip install 'pointglue[view]'") from error
+
+    heights = [round(width * image.shape[0] / image.shape[1]) for image in images]
+    cell = (width + GAP, max(heights) + TEXT + 3 * GAP)
+    columns = min(columns, len(images))
+    rows = -(-len(images) // columns)
+    paper = _color(light.BACKGROUND ** (1 / render.GAMMA))
+    sheet = Pillow.new("RGB", (columns * cell[0] + GAP, rows * cell[1] + GAP), paper)
+    draw, font = ImageDraw.Draw(sheet), ImageFont.load_default(TEXT)
+    ink = _color(colors(PALETTE["graphite"], 1))
+    for k, (image, label, height) in enumerate(zip(images, labels, heights, strict=True)):
+        x, y = GAP + k % columns * cell[0], GAP + k // columns * cell[1]
+        small = Pillow.fromarray(image).resize((width, height), Pillow.Resampling.LANCZOS)
+        sheet.paste(small, (x, y + max(heights) - height))
+        text = label
+        while text and draw.textlength(text, font) > width:
+            text = text[:-2].rstrip() + "…" if len(text) > 2 else ""
+        middle = (x + width / 2, y + max(heights) + GAP)
+        draw.text(middle, text, ink, font, anchor="ma")
+    return np.asarray(sheet)
+
+
+def _color(rgb: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> tuple[int, int, int]:
+    red, green, blue = (round(255 * value) for value in rgb.tolist())
+    return red, green, blue
