@@ -1,7 +1,9 @@
 """The command line. No mathematics here."""
 
+import json
 import os
 import runpy
+import shlex
 import sys
 import time
 import warnings
@@ -14,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from . import __version__
-from .errors import InputError, MissingDependencyError, PointglueError, PointglueWarning
+from .errors import InputError, MissingDependencyError, PointglueError, PointglueWarning, SceneError
 
 if TYPE_CHECKING:
     from .io import Handles
@@ -171,6 +173,75 @@ def deform(
         typer.echo(f"wrote {out.names} ({counts}, {time.perf_counter() - begin:.1f} s)")
 
 
+@app.command()
+def check(
+    scene: Annotated[Path | None, typer.Argument(metavar="SCENE.toml", help="The scene file.")] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Another value for a key: frames.count=10."),
+    ] = None,
+    schema: Annotated[bool, typer.Option("--schema", help="Print the JSON Schema of scene files.")] = False,
+) -> None:
+    """Say all that is wrong with a scene file at once, without running it."""
+    from .scene import build, json_schema, load_scene, parse_setting
+
+    if schema:
+        typer.echo(json.dumps(json_schema(), indent=2))
+    if scene is None:
+        if not schema:
+            raise typer.BadParameter("give a scene file, or --schema", param_hint="SCENE.toml")
+        return
+    simulation = build(load_scene(scene, dict(map(parse_setting, settings or []))))
+    if not schema:
+        counts = (
+            f"{_count(simulation.frames.count, 'frame')}, {_count(len(simulation.looks), 'visible object')}"
+        )
+        typer.echo(f"{scene}: nothing is wrong ({counts})")
+
+
+@app.command()
+def run(
+    scene: Annotated[Path, typer.Argument(metavar="SCENE.toml", help="The scene file.")],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="DIR", help="The folder for frames and other results.")
+    ],
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with the run that is in DIR.")] = False,
+    replace: Annotated[bool, typer.Option("--replace", help="Begin anew where a run has been.")] = False,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Another value for a key: frames.count=10."),
+    ] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print warnings and errors only.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print a line of JSON for every frame.")] = False,
+) -> None:
+    """Simulate a scene, frame by frame, into a folder.
+
+    It can be stopped at any time, and goes on with --resume.
+    """
+    from .scene import parse_setting, run_scene
+    from .scene.progress import tell, tell_problems
+
+    if resume and replace:
+        raise InputError("--resume and --replace exclude each other")
+    overrides = dict(map(parse_setting, settings or []))
+    frames = None
+    try:
+        with _warnings_in_a_line(str):
+            frames = run_scene(scene, output, resume=resume, replace=replace, overrides=overrides)
+            with frames:
+                tell(frames, "json" if as_json else "quiet" if quiet else "bar")
+    except SceneError as error:
+        if as_json:
+            tell_problems(error.problems)
+        raise
+    except KeyboardInterrupt:
+        again = " ".join(shlex.quote(word) for word in sys.argv[1:] if word not in ("--resume", "--replace"))
+        written = frames.store.numbers() if frames is not None and frames.store is not None else []
+        told = f"stopped after frame {written[-1]}" if written else "stopped before the first frame"
+        typer.secho(f"pointglue: {told}. Go on with: pointglue {again} --resume", fg="yellow", err=True)
+        raise typer.Exit(130) from None
+
+
 def _count(number: int, one: str, many: str = "") -> str:
     return f"{number:,} {one if number == 1 else many or one + 's'}"
 
@@ -232,6 +303,10 @@ def main() -> None:
     """Run the command line; errors meant for people are shown without a traceback."""
     try:
         app()
+    except SceneError as error:
+        for problem in error.problems:
+            typer.secho(f"pointglue: {problem}", fg="red", err=True)
+        sys.exit(1)
     except PointglueError as error:
         typer.secho(f"pointglue: {error}", fg="red", err=True)
         sys.exit(1)

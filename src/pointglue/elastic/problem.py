@@ -151,7 +151,7 @@ class System:
         self._ldl: SparseLDL | None = None
         self._changed = True
         self._gradients: ConjugateGradients | None = None
-        self._skip = 0
+        self.begin()
 
     def _particle_blocks(self) -> tuple[NDArray[np.int64], ...]:
         """All blocks between particles: of the energies, then of each binding's second derivative."""
@@ -205,6 +205,13 @@ class System:
         out = np.empty((len(self.coupled_node), 3))
         run(kernels.couple, len(out), 4096, *self._links, directions, blocks, out)
         return out
+
+    def begin(self) -> None:
+        """Forget what earlier steps have left: a step is a function of its state, to the last bit."""
+        self._skip = 0
+        if self.layout is not self.projection:
+            self.layout, self._changed = self.projection, True
+            self._places, self._origins = self.scene.rest, self.assembly.origins
 
     def widen(self, rows: NDArray[np.int64], columns: NDArray[np.int64], x: Array, origins: Array) -> None:
         """Make room for blocks between particles; these are at x (N, 3) now, bodies at `origins` (B, 3)."""

@@ -177,6 +177,7 @@ class ImplicitSolver:
         terms = self._terms(end, springs)
         with clock("sum"):
             system = self._system_for(loose, ~opened, terms)
+            system.begin()
         scheme = self._scheme(state, h)
         forces = np.zeros_like(state.positions)
         for k, force in enumerate(self.forces):

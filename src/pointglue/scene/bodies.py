@@ -1,0 +1,384 @@
+"""What the objects of a scene are made into: bodies of the solvers, handled meshes, colliders."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..checks import Array
+from ..deform import HandleDeformer
+from ..elastic import ClothEnergy, ElasticBody, FleshEnergy, RigidBody, ShapeMatchingEnergy
+from ..errors import InputError
+from ..geometry import simplices
+from ..glue import Binding, embed
+from ..io import load_body
+from ..particles import (
+    Ball,
+    Box,
+    Capsule,
+    Collider,
+    MeshCollider,
+    OrientedBody,
+    Plane,
+    Skin,
+    rope,
+    sheet,
+)
+from . import schema, tables
+from .engines import HandledMesh
+from .geometry import (
+    Indices,
+    Surface,
+    Track,
+    cage_of,
+    middle,
+    placed,
+    rotation,
+    sheet_grid,
+    surface_of,
+)
+
+__all__ = ["Made", "MadeCollider", "MadeHandles", "MadeParticles", "MadeRigid", "MadeSolid", "made"]
+
+# What a preset says of the fields of OrientedBody.
+PRESETS: dict[str, dict[str, float]] = {
+    "rigid": {"stiffness": 0.9},
+    "plastic": {"stiffness": 0.8, "yield_speed": 2.0},
+    "soft": {"stiffness": 0.3},
+    "cloth": {"stiffness": 0.03, "stretch": 1.0},
+    "rope": {"stiffness": 0.03, "stretch": 1.0},
+}
+WHOLE = ("rigid", "plastic")  # one rigid group
+FINER = 3  # cells of the mesh of a particle sheet to one of the particles
+FAR = 50.0  # m from its point, a plane ends where it is a surface
+
+
+@dataclass(eq=False, kw_only=True)
+class Made:
+    """Points (n, 3) that can be chosen, where they start, and the surface that is seen."""
+
+    points: Array
+    surface: Surface | None
+    groups: dict[str, tables.Points] = field(default_factory=dict)
+    pinned: Indices | None = None
+
+
+@dataclass(eq=False, kw_only=True)
+class MadeHandles(Made):
+    """A mesh that follows handles."""
+
+    mesh: HandledMesh
+
+
+@dataclass(eq=False, kw_only=True)
+class MadeParticles(Made):
+    """A body of particles; what is chosen are they."""
+
+    body: OrientedBody
+
+
+@dataclass(eq=False, kw_only=True)
+class MadeSolid(Made):
+    """A soft body of the implicit solver. `faces` are of its points, `skin` is the mesh that follows them."""
+
+    mass: Array
+    energy: Any
+    faces: Indices
+    skin: Binding | None = None
+
+    def solid(self, name: str, table: Any, track: Track | None) -> ElasticBody:
+        """The body."""
+        held = np.zeros(len(self.points), np.bool_)
+        held[[] if self.pinned is None else self.pinned] = True
+        start = self.points[held]
+
+        def motion(time: float) -> Array:
+            assert track is not None
+            turn, shift = track.at(time)
+            return start @ turn.T + shift
+
+        return ElasticBody(
+            self.points,
+            self.mass,
+            [self.energy],
+            pinned=held,
+            velocities=moving(table, self.points),
+            motion=None if track is None else motion,
+            faces=self.faces,
+            name=name,
+        )
+
+
+@dataclass(eq=False, kw_only=True)
+class MadeRigid(Made):
+    """A rigid body of the implicit solver."""
+
+    density: float
+    faces: Indices
+
+    def solid(self, name: str, table: Any, track: Track | None) -> RigidBody:
+        """The body."""
+        free = RigidBody.solid(self.points, self.faces, self.density)
+        return RigidBody.solid(
+            self.points,
+            self.faces,
+            self.density,
+            velocity=table.velocity,
+            spin=table.spin,
+            fixed=table.fixed or track is not None,
+            motion=None if track is None else _about(np.asarray(free.centre), track),
+            name=name,
+        )
+
+
+@dataclass(eq=False, kw_only=True)
+class MadeCollider(Made):
+    """What others bump into: `collider` makes it for particles, with a motion or None."""
+
+    collider: Callable[[Any], Collider]
+    faces: Indices
+
+    def solid(self, name: str, table: Any, track: Track | None) -> RigidBody:
+        """As a rigid body that nothing moves, for contact of implicit solids."""
+        mass = np.ones(len(self.points))
+        centre = np.asarray(self.points.mean(0))
+        motion = None if track is None else _about(centre, track)
+        return RigidBody.of_points(self.points, mass, faces=self.faces, fixed=True, motion=motion, name=name)
+
+
+def _about(centre: Array, track: Track) -> Callable[[float], tuple[Array, Array]]:
+    """The motion of a rigid body: place of its centre, and rotation."""
+
+    def motion(time: float) -> tuple[Array, Array]:
+        turn, shift = track.at(time)
+        return turn @ centre + shift, turn
+
+    return motion
+
+
+def moving(table: Any, points: Array) -> Array:
+    """Velocities (n, 3) at the start."""
+    return np.asarray(table.velocity) + np.cross(table.spin, points - middle(points))
+
+
+def made(table: Any, folder: Path, frames: schema.Frames) -> Made:
+    """What an object is made into."""
+    match table:
+        case schema.HandlesObject():
+            return _handles(table, surface_of(table.mesh, table.transform, folder), frames)
+        case schema.ParticlesObject():
+            return _particles(table, folder)
+        case schema.ColliderObject():
+            return _collider(table, folder)
+    surface = surface_of(table.mesh, table.transform, folder)
+    match table:
+        case schema.FleshObject():
+            return _flesh(table, surface)
+        case schema.ClothObject():
+            return _cloth(table, surface)
+        case schema.JellyObject():
+            return _jelly(table, surface)
+    return MadeRigid(
+        points=surface.vertices,
+        surface=surface,
+        groups=table.groups,
+        density=table.material.density,
+        faces=surface.faces,
+    )
+
+
+def _handles(table: schema.HandlesObject, surface: Surface, frames: schema.Frames) -> Made:
+    places = np.array([handle.at for handle in table.handles.values()])
+    tracks = {}
+    for k, (name, handle) in enumerate(table.handles.items()):
+        if handle.keys:
+            try:
+                tracks[k] = Track(handle.keys, frames, table.ease, places[k])
+            except InputError as error:
+                raise InputError(f"keys of the handle {name!r}: {error}") from None
+    radii = [handle.radius for handle in table.handles.values()]
+    deformer = HandleDeformer(
+        (surface.vertices, surface.faces),
+        places,
+        falloff=table.falloff,
+        stretch=table.stretch,
+        damping=table.damping,
+        distance=table.distance,
+        radii=radii if any(radii) else None,
+    )
+    return MadeHandles(points=surface.vertices, surface=surface, mesh=HandledMesh(deformer, tracks))
+
+
+def _particles(table: schema.ParticlesObject, folder: Path) -> Made:
+    material = table.material
+    own = {
+        name: getattr(material, name)
+        for name in ("stiffness", "stretch", "torsion", "yield_speed", "yield_strain", "creep")
+        if getattr(material, name) is not None
+    }
+    options = {**PRESETS[material.preset], **own}
+    if table.body is not None:
+        body = load_body(folder / table.body)
+        if table.transform.scale != (1.0, 1.0, 1.0):
+            raise InputError("a body cannot be scaled: leave transform.scale out")
+        turn = rotation(table.transform.rotate)
+        body = body.moved(rotation=turn, translation=table.transform.translate).replace(**own)
+    else:
+        yield_speed = options.pop("yield_speed", None)
+        body = _from_mesh(table, options, folder)
+        if material.preset in WHOLE:
+            limit = {} if yield_speed is None else {"yield_speed": yield_speed}
+            body = body.replace(groups=[np.arange(len(body))], **limit)
+        elif yield_speed is not None:
+            raise InputError("yield_speed is for the presets rigid and plastic")
+    if material.mass is not None:
+        body = body.replace(mass=body.mass * (material.mass / body.mass.sum()))
+    visual = body.visual
+    seen = Surface(body.positions, np.empty((0, 3), np.int64))
+    if visual is not None:
+        seen = Surface(np.asarray(visual.vertices), np.asarray(visual.faces))
+    return MadeParticles(points=body.positions, surface=seen, groups=table.groups, body=body)
+
+
+def _from_mesh(table: schema.ParticlesObject, options: dict[str, Any], folder: Path) -> OrientedBody:
+    mesh, transform, density = table.mesh, table.transform, table.material.density
+    if isinstance(mesh, tables.SheetShape):
+        size = (mesh.size[0] * transform.scale[0], mesh.size[1] * transform.scale[2])
+        thickness = table.thickness or 0.2 * min(size[0] / mesh.cells[0], size[1] / mesh.cells[1])
+        body = sheet(size, mesh.cells, thickness=thickness, **options)
+        fine = sheet_grid(size, (FINER * mesh.cells[0], FINER * mesh.cells[1]))
+        body = body.replace(
+            mass=density * thickness * size[0] * size[1] / len(body),
+            visual=Skin.of(*fine, body.positions),
+        )
+        return body.moved(rotation=rotation(transform.rotate), translation=transform.translate)
+    surface = surface_of(mesh, transform, folder)
+    if isinstance(mesh, tables.RopeShape):
+        ends = placed([mesh.start, mesh.end], transform)
+        radius = mesh.radius * min(transform.scale)
+        body = rope(*ends, particles=mesh.cells + 1, radius=radius, **options)
+        volume = np.pi * radius**2 * float(np.linalg.norm(ends[1] - ends[0]))
+        return body.replace(
+            mass=density * volume / len(body),
+            visual=Skin.of(surface.vertices, surface.faces, body.positions),
+        )
+    return OrientedBody.from_mesh(
+        (surface.vertices, surface.faces),
+        spacing=table.spacing,
+        placement=table.placement,
+        reach=table.reach,
+        aspect=table.aspect,
+        density=density,
+        **options,
+    )
+
+
+def _flesh(table: schema.FleshObject, surface: Surface) -> Made:
+    points, tets = cage_of(table.mesh, table.transform, surface, table.cell)
+    energy = FleshEnergy(points, tets, young=table.material.young, poisson=table.material.poisson)
+    return MadeSolid(
+        points=points,
+        surface=surface,
+        groups=table.groups,
+        mass=energy.mass(table.material.density),
+        energy=energy,
+        faces=simplices.tet_surface(tets),
+        skin=embed((points, tets), surface.vertices),
+    )
+
+
+def _cloth(table: schema.ClothObject, surface: Surface) -> Made:
+    material = table.material
+    energy = ClothEnergy(
+        surface.vertices,
+        surface.faces,
+        stretch=material.stretch,
+        poisson=material.poisson,
+        bend=material.bend,
+        limit=material.limit,
+    )
+    used = np.unique(surface.faces)
+    if len(used) < len(surface.vertices):
+        loose = np.setdiff1d(np.arange(len(surface.vertices)), used)
+        raise InputError(f"mesh must not have vertices without faces, got {len(loose)}, first {loose[0]}")
+    return MadeSolid(
+        points=surface.vertices,
+        surface=surface,
+        groups=table.groups,
+        mass=energy.mass(material.density),
+        energy=energy,
+        faces=surface.faces,
+    )
+
+
+def _jelly(table: schema.JellyObject, surface: Surface) -> Made:
+    material = table.material
+    points, tets = cage_of(table.mesh, table.transform, surface, table.cell)
+    cubes = [np.unique(cube) for cube in tets.reshape(-1, 24)]
+    corners = points[tets]
+    volumes = np.abs(np.linalg.det(corners[:, 1:] - corners[:, :1])) / 6
+    mass = np.bincount(tets.ravel(), np.repeat(volumes / 4, 4), minlength=len(points)) * material.density
+    energy = ShapeMatchingEnergy(
+        points,
+        mass,
+        material.stiffness,
+        clusters=cubes,
+        blend=material.blend,
+        damping=(material.damping, 0.0),
+    )
+    return MadeSolid(
+        points=points,
+        surface=surface,
+        groups=table.groups,
+        mass=mass,
+        energy=energy,
+        faces=simplices.tet_surface(tets),
+        skin=embed((points, tets), surface.vertices),
+    )
+
+
+def _collider(table: schema.ColliderObject, folder: Path) -> Made:
+    mesh, transform = table.mesh, table.transform
+    turn, place = rotation(transform.rotate), np.asarray(transform.translate)
+    even = len(set(transform.scale)) == 1
+    scale, friction = transform.scale[0], table.friction
+    if isinstance(mesh, tables.PlaneShape):
+        normal = turn @ np.asarray(mesh.normal)
+        if not np.abs(normal).max() > 0:
+            raise InputError("mesh.normal must not be zero")
+        point = placed([mesh.point], transform)[0]
+        points, faces = _square(point, normal / np.linalg.norm(normal))
+        # A plane has no end, and is not drawn: pictures have a ground of their own.
+        return MadeCollider(
+            points=points,
+            surface=None,
+            faces=faces,
+            collider=lambda motion: Plane(point, normal, motion=motion, friction=friction),
+        )
+    surface = surface_of(mesh, transform, folder)
+
+    def collider(motion: Any) -> Collider:
+        shared = {"motion": motion, "friction": friction}
+        match mesh:
+            case tables.SphereShape() if even:
+                return Ball(place, scale * mesh.radius, **shared)
+            case tables.BoxShape():
+                half = 0.5 * np.asarray(mesh.size) * transform.scale
+                return Box(place, half, turn, **shared)
+            case tables.CapsuleShape() if even:
+                half = 0.5 * scale * mesh.height * turn[:, 1]
+                return Capsule(place - half, place + half, scale * mesh.radius, **shared)
+        return MeshCollider(surface.vertices, surface.faces, **shared)
+
+    return MadeCollider(points=surface.vertices, surface=surface, faces=surface.faces, collider=collider)
+
+
+def _square(point: Array, normal: Array) -> tuple[Array, Indices]:
+    """A large one that stands for a plane."""
+    side = np.cross(normal, np.eye(3)[np.abs(normal).argmin()])
+    side *= FAR / np.linalg.norm(side)
+    other = np.cross(normal, side)
+    corners = np.array([side + other, -side + other, -side - other, side - other])
+    return point + corners, np.array([[0, 1, 2], [0, 2, 3]])

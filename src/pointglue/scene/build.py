@@ -1,0 +1,308 @@
+"""From a scene file to a simulation, or to a list of all that cannot be built."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from math import inf
+from typing import Any
+
+import numpy as np
+
+from ..checks import Array
+from ..elastic import Bond, ElasticBody, ImplicitSolver, JointBond, RigidBody
+from ..elastic.contact import Contact
+from ..errors import InputError, PointglueError
+from ..glue import Spring, bind_glue, bind_joint
+from ..io.frames import Look, Motion
+from ..particles import Buoyancy, ParticleSolver, Script
+from ..view import PALETTE
+from . import forces, schema
+from .bodies import Made, MadeCollider, MadeHandles, MadeParticles, MadeRigid, MadeSolid, made, moving
+from .engines import HandleEngine, ImplicitEngine, ParticleEngine
+from .geometry import Track, middle, select
+from .load import LoadedScene, Problem
+from .simulation import Engine, Simulation
+
+__all__ = ["build"]
+
+TIED = (MadeSolid, MadeRigid)  # what the implicit solver moves
+
+
+def build(scene: LoadedScene) -> Simulation:
+    """The simulation of a scene; SceneError with all problems if there are any."""
+    return _Builder(scene).simulation()
+
+
+class _Builder:
+    """What has been made so far, and what went wrong."""
+
+    def __init__(self, scene: LoadedScene) -> None:
+        self.scene, self.tables, self.frames = scene, scene.tables, scene.tables.frames
+        self.objects: dict[str, Any] = dict(scene.tables.objects)
+        self.problems: list[Problem] = []
+        self.made: dict[str, Made] = {}
+        self.tracks: dict[str, Track] = {}
+
+    @contextmanager
+    def about(self, *where: str | int) -> Iterator[None]:
+        """What goes wrong in here is a problem of that key; what comes after goes on."""
+        try:
+            yield
+        except PointglueError as error:
+            self.problems.append((where, str(error)))
+        except MemoryError:
+            self.problems.append((where, "needs more memory than there is"))
+
+    def simulation(self) -> Simulation:
+        """With all engines that the scene needs."""
+        for name, table in self.objects.items():
+            with self.about("objects", name):
+                self._object(name, table)
+        self._check_moments()
+        self._check_meetings()
+        if "usd" in self.tables.output.formats and find_spec("pxr") is None:
+            text = "has usd, which needs usd-core: pip install 'pointglue[usd]'"
+            self.problems.append((("output", "formats"), text))
+        if self.problems:  # what hangs on objects that could not be made need not be told
+            raise self.scene.source.error(self.problems)
+        engines = [engine for engine in (self._handles(), self._particles(), self._solids()) if engine]
+        looks = [self._look(name) for name in self.objects]
+        if not any(looks):
+            self.problems.append((("objects",), "must be visible, at least one of them"))
+        if self.problems:
+            raise self.scene.source.error(self.problems)
+        colliders = self._all(MadeCollider)
+        tracks = {name: track for name, track in self.tracks.items() if name in colliders}
+        return Simulation(self.frames, engines, [look for look in looks if look], tracks)
+
+    def _object(self, name: str, table: Any) -> None:
+        item = self.made[name] = made(table, self.scene.source.folder, self.frames)
+        keys = getattr(table, "keys", ())
+        if keys:
+            with self.about("objects", name, "keys"):
+                self.tracks[name] = Track(keys, self.frames, table.ease, middle(item.points))
+        pin = getattr(table, "pin", None)
+        if pin is not None:
+            with self.about("objects", name, "pin"):
+                item.pinned = select(pin, item.points, item.groups)
+        elif keys and isinstance(item, (MadeSolid, MadeParticles)):
+            self.problems.append((("objects", name, "keys"), "move what is pinned: say what with pin"))
+
+    def _all(self, *kinds: type[Made]) -> dict[str, Any]:
+        return {name: item for name, item in self.made.items() if isinstance(item, kinds)}
+
+    def _look(self, name: str) -> Look | None:
+        table, item = self.objects[name], self.made[name]
+        if not table.visible or item.surface is None:
+            return None
+        motion: Motion = "points"
+        if isinstance(item, (MadeRigid, MadeCollider)):
+            moves = name in self.tracks or (isinstance(item, MadeRigid) and not table.fixed)
+            motion = "transform" if moves else "still"
+        codes = list(PALETTE.values())[:8]
+        code = codes[list(self.objects).index(name) % len(codes)]
+        red, green, blue = table.color or (int(code[k : k + 2], 16) / 255 for k in (1, 3, 5))
+        faces = item.surface.faces if len(item.surface.faces) else None
+        radius = None
+        if faces is None and isinstance(item, MadeParticles):
+            radius = float(item.body.radii.mean())
+        return Look(
+            name=name,
+            rest=item.surface.vertices,
+            faces=faces,
+            color=(red, green, blue),
+            radius=radius,
+            motion=motion,
+        )
+
+    def _check_moments(self) -> None:
+        """Ends that come before beginnings."""
+        spans: list[tuple[tuple[str | int, ...], Any, Any, str]] = [
+            (("force", k, "stop"), force.start, force.stop, "start")
+            for k, force in enumerate(self.tables.force)
+        ]
+        if self.tables.world.wind is not None:
+            wind = self.tables.world.wind
+            spans.append((("world", "wind", "stop"), wind.start, wind.stop, "start"))
+        for k, attach in enumerate(self.tables.attach):
+            begin = getattr(attach, "attach", None)
+            if begin is not None:
+                spans.append((("attach", k, "release"), begin, attach.release, "attach"))
+        for where, start, stop, name in spans:
+            if stop is not None and not self.frames.seconds(start) < self.frames.seconds(stop):
+                self.problems.append((where, f"must come after {name}, which is {start}, got {stop}"))
+
+    def _check_meetings(self) -> None:
+        """What cannot be tied, touched or pushed."""
+        made, kinds = self.made, {name: table.kind for name, table in self.objects.items()}
+        tied, particles = self._all(*TIED), self._all(MadeParticles)
+        for k, attach in enumerate(self.tables.attach):
+            for key, name in (("from", attach.source), ("to", attach.to)):
+                if name in made and name not in tied:
+                    text = (
+                        f"must be flesh, cloth, jelly or rigid, got {name!r}, which is of kind {kinds[name]}"
+                    )
+                    self.problems.append((("attach", k, key), text))
+        for k, force in enumerate(self.tables.force):
+            for j, name in enumerate(force.on):
+                if name in made and name not in tied and name not in particles:
+                    text = f"cannot be pushed: {name!r} is of kind {kinds[name]}"
+                    self.problems.append((("force", k, "on", j), text))
+        contact = self.tables.contact
+        if contact is not None and not tied:
+            self.problems.append(
+                (("contact",), "is for flesh, cloth, jelly and rigid objects: there are none")
+            )
+        if not particles and (contact is None or not tied):
+            text = "is a collider that nothing can touch: particles can, and others where there is [contact]"
+            self.problems += [(("objects", name), text) for name in self._all(MadeCollider)]
+
+    def _handles(self) -> Engine | None:
+        meshes = {name: item.mesh for name, item in self._all(MadeHandles).items()}
+        return HandleEngine(meshes) if meshes else None
+
+    def _particles(self) -> Engine | None:
+        items: dict[str, MadeParticles] = self._all(MadeParticles)
+        if not items:
+            return None
+        bodies, scripts, velocities, spins = [], [], [], []
+        offsets, first = {}, 0
+        for name, item in items.items():
+            table, body = self.objects[name], item.body
+            if item.pinned is not None and name in self.tracks:
+                scripts.append(Script(first + item.pinned, self.tracks[name].at))
+            elif item.pinned is not None:
+                body = body.replace(pinned=body.pinned | np.isin(np.arange(len(body)), item.pinned))
+            bodies.append(body)
+            velocities.append(moving(table, body.positions))
+            spins.append(np.tile(table.spin, (len(body), 1)))
+            offsets[name], first = first, first + len(body)
+        world = self.tables.world
+        acting: list[Any] = []
+        if world.wind is not None:
+            acting.append(forces.Blowing(forces.Weather.of(world.wind, self.frames)))
+        if world.water is not None:
+            water = world.water
+            acting.append(Buoyancy(water.level, water.density, water.drag, water.current, world.gravity))
+        own = self._forces(offsets, {name: item.body.mass for name, item in items.items()})
+        acting += [forces.on_particles(own)] if own else []
+        colliders = []
+        for name, collider in self._all(MadeCollider).items():
+            with self.about("objects", name):
+                colliders.append(collider.collider(self.tracks[name].at if name in self.tracks else None))
+        with self.about("solver", "particles"):
+            solver = ParticleSolver(
+                bodies,
+                gravity=world.gravity,
+                colliders=colliders,
+                forces=acting,
+                scripts=scripts,
+                **self.tables.solver.particles.model_dump(),
+            )
+            return ParticleEngine(solver, list(items), np.concatenate(velocities), np.concatenate(spins))
+        return None
+
+    def _solids(self) -> Engine | None:
+        items = self._all(*TIED)
+        if not items:
+            return None
+        if self.tables.contact is not None:
+            items |= self._all(MadeCollider)
+        bodies: dict[str, ElasticBody | RigidBody] = {}
+        for name, item in items.items():
+            with self.about("objects", name):
+                bodies[name] = item.solid(name, self.objects[name], self.tracks.get(name))
+        glue, joints = self._ties()
+        if len(bodies) < len(items):
+            return None
+        counts = [len(body.positions) for body in bodies.values()]
+        offsets = dict(zip(bodies, np.cumsum([0, *counts]).tolist(), strict=False))
+        masses = {
+            name: np.broadcast_to(body.mass / (count if isinstance(body, RigidBody) else 1), (count,))
+            for (name, body), count in zip(bodies.items(), counts, strict=True)
+        }
+        acting = self._air(bodies, offsets, masses)
+        own = self._forces(offsets, masses)
+        acting += [forces.on_solids(own)] if own else []
+        contact = self.tables.contact
+        with self.about("attach" if glue or joints else "objects"):
+            solver = ImplicitSolver(
+                list(bodies.values()),
+                glue=glue,
+                joints=joints,
+                forces=acting,
+                gravity=self.tables.world.gravity,
+                contact=None if contact is None else Contact(**contact.model_dump()),
+                **self.tables.solver.implicit.model_dump(),
+            )
+            skins = {name: item.skin for name, item in self._all(MadeSolid).items() if item.skin is not None}
+            return ImplicitEngine(solver, skins)
+        return None
+
+    def _air(self, bodies: dict[str, Any], offsets: dict[str, int], masses: dict[str, Array]) -> list[Any]:
+        """Wind on all that can be moved."""
+        if self.tables.world.wind is None:
+            return []
+        exposed = [name for name in bodies if name in self._all(*TIED)]
+        faces = [np.asarray(bodies[name].faces) for name in exposed]
+        # A vertex is a corner of about six triangles: half the mean of its corners is a triangle's share.
+        shares = [masses[name][own].mean(1) / 2 for name, own in zip(exposed, faces, strict=True)]
+        placed = [own + offsets[name] for name, own in zip(exposed, faces, strict=True)]
+        weather = forces.Weather.of(self.tables.world.wind, self.frames)
+        dt = 1 / (self.frames.rate * self.frames.substeps)
+        return [forces.Air(weather, np.concatenate(placed), np.concatenate(shares), dt)]
+
+    def _forces(self, offsets: dict[str, int], masses: dict[str, Array]) -> list[forces.Push | forces.Drag]:
+        """The [[force]] tables, of those objects that a solver has."""
+        found: list[forces.Push | forces.Drag] = []
+        dt = 1 / (self.frames.rate * self.frames.substeps)
+        for k, table in enumerate(self.tables.force):
+            start = self.frames.seconds(table.start)
+            stop = inf if table.stop is None else self.frames.seconds(table.stop)
+            for name in dict.fromkeys(table.on):
+                if name not in offsets:
+                    continue
+                item, rows = self.made[name], np.arange(len(masses[name]))
+                if table.points is not None:
+                    with self.about("force", k, "points"):
+                        rows = select(table.points, item.points, item.groups)
+                mass, at = masses[name][rows], offsets[name] + rows
+                if isinstance(table, schema.PushForce):
+                    each = (mass / mass.sum())[:, None] * np.array(table.force)
+                    found.append(forces.Push(at, each, start, stop))
+                else:
+                    # What is slowed down does not turn round, however long the step is.
+                    found.append(forces.Drag(at, mass * table.rate / (1 + table.rate * dt), start, stop))
+        return found
+
+    def _ties(self) -> tuple[list[Bond], list[JointBond]]:
+        """The [[attach]] tables."""
+        glue, joints = [], []
+        for k, table in enumerate(self.tables.attach):
+            one, other = self.made[table.source], self.made[table.to]
+            release = inf if table.release is None else self.frames.seconds(table.release)
+            limits: dict[str, Any] = {"release": release, "break_force": table.break_force or inf}
+            with self.about("attach", k):
+                if isinstance(table, schema.JointAttach):
+                    joint = bind_joint(
+                        one.points,
+                        other.points,
+                        table.at,
+                        kind=table.type,
+                        axis=table.axis,
+                        parents=table.parents,
+                    )
+                    joints.append(JointBond(table.source, table.to, joint, **limits))
+                    continue
+                try:
+                    rows = select(table.points, one.points, one.groups, other.points)
+                except InputError as error:
+                    raise InputError(f"points: {error}") from None
+                binding = bind_glue(other.points, one.points[rows], parents=table.parents)
+                if isinstance(table, schema.SpringAttach):
+                    begin = -inf if table.attach is None else self.frames.seconds(table.attach)
+                    spring = Spring(table.stiffness, damping=table.damping, attach=begin, **limits)
+                    glue.append(Bond(table.source, rows, table.to, binding, spring=spring))
+                else:
+                    glue.append(Bond(table.source, rows, table.to, binding, **limits))
+        return glue, joints

@@ -1,0 +1,239 @@
+"""From the tables of a scene to vertices and faces, places and motions."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import trimesh
+from numpy.typing import ArrayLike, NDArray
+from scipy.spatial import cKDTree
+from scipy.spatial.transform import Rotation
+
+from ..checks import Array
+from ..errors import InputError
+from ..geometry import models, shapes, simplices
+from ..geometry.cages import surface_cage
+from ..io import read_mesh
+from ..particles import Motion
+from . import tables
+
+__all__ = ["Surface", "Track", "cage_of", "middle", "placed", "rotation", "select", "surface_of"]
+
+Indices = NDArray[np.int64]
+# Cells of a mesh that has no size of its own for them, along its extent.
+USUAL_CELLS = 10
+MOST_CELLS = 1e6  # in the box around a mesh: more is a slip of the pen
+
+
+@dataclass(frozen=True, eq=False)
+class Surface:
+    """Vertices (n, 3) in the scene, and triangles (m, 3)."""
+
+    vertices: Array
+    faces: Indices
+
+
+def rotation(turn: tuple[float, ...]) -> Array:
+    """The matrix (3, 3) of degrees about x, y and z one after the other, or of a quaternion wxyz."""
+    if len(turn) == 3:
+        return np.asarray(Rotation.from_euler("xyz", turn, degrees=True).as_matrix())
+    return np.asarray(Rotation.from_quat([*turn[1:], turn[0]]).as_matrix())
+
+
+def placed(points: ArrayLike, transform: tables.Transform) -> Array:
+    """Points (n, 3) scaled, turned and moved."""
+    scaled = np.asarray(points, np.float64) * transform.scale
+    return scaled @ rotation(transform.rotate).T + transform.translate
+
+
+def middle(points: Array) -> Array:
+    """Of the box around points (n, 3)."""
+    return np.asarray((points.min(0) + points.max(0)) / 2)
+
+
+class Track:
+    """A motion from key to key: x -> R x + t of where things start, turned about `pivot` (3,)."""
+
+    def __init__(self, keys: tuple[tables.Key, ...], frames: Any, ease: str, pivot: Array) -> None:
+        turns = [rotation(key.rotate) for key in keys]
+        self.times = np.array([frames.seconds(key.time) for key in keys])
+        quaternions = Rotation.from_matrix(turns).as_quat()[:, [3, 0, 1, 2]]
+        try:
+            self._motion = Motion(self.times, [key.translate for key in keys], quaternions)
+        except InputError as error:
+            raise InputError(str(error).removeprefix("times ")) from None
+        self._smooth, self._pivot = ease == "smooth", pivot
+
+    def at(self, time: float) -> tuple[Array, Array]:
+        """R (3, 3) and t (3,) at a time (s)."""
+        turn, shift = self._motion.at(self._eased(float(time)))
+        return turn, shift + self._pivot - turn @ self._pivot
+
+    def matrix(self, time: float) -> Array:
+        """The same as (4, 4)."""
+        T = np.eye(4)
+        T[:3, :3], T[:3, 3] = self.at(time)
+        return T
+
+    def _eased(self, time: float) -> float:
+        k = int(np.searchsorted(self.times, time)) - 1
+        if not self._smooth or not 0 <= k < len(self.times) - 1:
+            return time
+        begin, end = self.times[k], self.times[k + 1]
+        share = (time - begin) / (end - begin)
+        return float(begin + (end - begin) * share * share * (3 - 2 * share))
+
+
+def surface_of(mesh: Any, transform: tables.Transform, folder: Path) -> Surface:
+    """What a mesh table describes, where the transform puts it."""
+    vertices, faces = _made(mesh, folder)
+    if not len(faces):
+        raise InputError("mesh must have faces, got none")
+    points = placed(vertices, transform)
+    if not (np.ptp(points, axis=0) > 0).any():
+        raise InputError("mesh must have a size: all its vertices are at one place")
+    return Surface(points, np.asarray(faces, np.int64))
+
+
+def _made(mesh: Any, folder: Path) -> tuple[Array, Array]:
+    match mesh:
+        case tables.FromFile():
+            read = read_mesh(folder / mesh.file)
+            return read.vertices, read.faces
+        case tables.BoxShape():
+            return shapes.box(mesh.size, mesh.cells)
+        case tables.SphereShape():
+            ball = trimesh.creation.icosphere(mesh.detail, mesh.radius)
+            return np.array(ball.vertices), np.array(ball.faces)
+        case tables.CylinderShape():
+            return _upright(trimesh.creation.cylinder(mesh.radius, mesh.height, sections=mesh.sections))
+        case tables.CapsuleShape():
+            return _upright(trimesh.creation.capsule(mesh.height, mesh.radius, count=[24, 24]))
+        case tables.SheetShape():
+            return sheet_grid(mesh.size, mesh.cells)
+        case tables.RopeShape():
+            return tube(mesh)
+        case tables.BranchShape():
+            return _surface(*branch(mesh, (44, 5, 5), before=0.05))  # reaches into what it grows on
+        case tables.OctopusShape():
+            return models.octopus()
+        case tables.FishShape():
+            return models.fish()
+        case tables.PlantShape():
+            return models.plant(seed=mesh.seed)
+        case tables.GearShape():
+            return models.gear(teeth=mesh.teeth)
+        case tables.StairsShape():
+            return models.stairs(mesh.steps, rise=mesh.rise, run=mesh.run, width=mesh.width)
+    raise InputError(f"a {mesh.shape} is for colliders only")
+
+
+def _upright(mesh: Any) -> tuple[Array, Array]:
+    """With its axis along y instead of z, about the origin."""
+    vertices = np.array(mesh.vertices)
+    vertices -= middle(vertices)
+    return vertices[:, [1, 2, 0]], np.array(mesh.faces)
+
+
+def sheet_grid(size: tuple[float, float], cells: tuple[int, int]) -> tuple[Array, Indices]:
+    """A grid in the plane of x and z, seen from above; diagonals take turns."""
+    i, j = np.meshgrid(np.arange(cells[0] + 1), np.arange(cells[1] + 1), indexing="ij")
+    points = np.stack([(i / cells[0] - 0.5) * size[0], 0.0 * i, (j / cells[1] - 0.5) * size[1]], axis=-1)
+    number = i * (cells[1] + 1) + j
+    a, b, c, d = number[:-1, :-1], number[:-1, 1:], number[1:, 1:], number[1:, :-1]
+    odd = ((i + j)[:-1, :-1, None] % 2).astype(bool)
+    first = np.where(odd, np.stack([a, b, c], -1), np.stack([a, b, d], -1))
+    second = np.where(odd, np.stack([a, c, d], -1), np.stack([b, c, d], -1))
+    return points.reshape(-1, 3), np.concatenate([first.reshape(-1, 3), second.reshape(-1, 3)])
+
+
+def tube(rope: tables.RopeShape) -> tuple[Array, Array]:
+    """The round surface of a rope, closed."""
+    start, end = np.array(rope.start), np.array(rope.end)
+    length = float(np.linalg.norm(end - start))
+    if not length > 0:
+        raise InputError(f"start and end of a rope must be apart, got {rope.start} twice")
+    points, tets = simplices.tet_box((1, 2, 2), (4 * rope.cells, 3, 3))
+    across = points[:, 1:] * np.sqrt(1 - points[:, :0:-1] ** 2 / 2)
+    along = (end - start) / length
+    side = np.cross(along, np.eye(3)[np.abs(along).argmin()])
+    side /= np.linalg.norm(side)
+    y, z = rope.radius * across.T
+    swept = start + (points[:, :1] + 0.5) * (end - start) + y[:, None] * side
+    return _surface(swept + z[:, None] * np.cross(along, side), tets)
+
+
+def branch(
+    shape: tables.BranchShape, cells: tuple[int, int, int], *, before: float = 0.0
+) -> tuple[Array, Indices]:
+    """Points and tetrahedra of a branch that begins `before` its root, a share of its length."""
+    spine = np.array(shape.spine)
+    if not (np.linalg.norm(np.diff(spine, axis=0), axis=1) > 0).all():
+        raise InputError("the points of spine must be apart")
+    box, tets = simplices.tet_box((1, 2, 2), cells)
+    s, across = (box[:, 0] + 0.5) * (1 + before) - before, box[:, 1:]
+    a, b, c = spine
+    u = s[:, None]
+    place = np.where(u < 0, a + 2 * u * (b - a), (1 - u) ** 2 * a + 2 * u * (1 - u) * b + u * u * c)
+    along = (1 - u) * (b - a) + u * (c - b)
+    along /= np.linalg.norm(along, axis=1, keepdims=True)
+    side = np.cross(along, np.eye(3)[np.abs(c - a).argmin()])
+    side /= np.linalg.norm(side, axis=1, keepdims=True)
+    taper = (1 - shape.taper * np.clip(s, 0, 1)) * np.sqrt(1 - 0.96 * np.clip(np.abs(s), 0, 1) ** 30)
+    y, z = (across * np.sqrt(1 - across[:, ::-1] ** 2 / 2)).T * shape.radius * taper
+    return place + y[:, None] * side + z[:, None] * np.cross(along, side), tets
+
+
+def _surface(points: Array, tets: Indices) -> tuple[Array, Indices]:
+    used, faces = np.unique(simplices.tet_surface(tets), return_inverse=True)
+    return points[used], faces.reshape(-1, 3)
+
+
+def cage_of(
+    mesh: Any, transform: tables.Transform, surface: Surface, cell: float | None
+) -> tuple[Array, Any]:
+    """Points (n, 3) and tetrahedra (m, 4) that fill a surface: cubes of the size `cell`, or its own cells."""
+    if cell is None and isinstance(mesh, tables.BoxShape):
+        points, tets = simplices.tet_box(mesh.size, mesh.cells)
+        return placed(points, transform), tets
+    if cell is None and isinstance(mesh, tables.BranchShape):
+        points, tets = branch(mesh, (mesh.cells, 2, 2))
+        return placed(points, transform), tets
+    size = np.ptp(surface.vertices, axis=0)
+    cell = cell or float(size.max()) / USUAL_CELLS
+    count = float(np.prod(size / cell + 1))
+    if count > MOST_CELLS:
+        raise InputError(f"cell must be larger: {cell:g} m makes up to {count:.2g} cubes of this mesh")
+    return surface_cage(surface.vertices, surface.faces, cell)
+
+
+def select(points: tables.Points, places: Array, groups: Any, other: Array | None = None) -> Indices:
+    """Rows of `places` (n, 3); `other` (m, 3) are the points of the other object of an attachment."""
+    if points.name is not None:
+        if points.name not in groups:
+            raise InputError(f"names no group: {points.name!r}")
+        if groups[points.name].name is not None:
+            raise InputError(f"names the group {points.name!r}, which is only another name")
+        return select(groups[points.name], places, groups, other)
+    count = len(places)
+    if points.all:
+        return np.arange(count)
+    if points.indices is not None:
+        rows = np.unique(np.array(points.indices, np.int64))
+        if len(rows) and rows[-1] >= count:
+            raise InputError(f"must have indices below {count}, the number of points, got {rows[-1]}")
+    elif points.box is not None:
+        rows = np.flatnonzero(((places >= points.box[0]) & (places <= points.box[1])).all(1))
+    elif points.ball is not None:
+        away = np.linalg.norm(places - points.ball.center, axis=1)
+        rows = np.flatnonzero(away <= points.ball.radius)
+    else:
+        if other is None:
+            raise InputError("nearest is for attachments: there is no other object here")
+        away = cKDTree(other).query(places)[0]
+        rows = np.sort(np.argsort(away, kind="stable")[: points.nearest])
+    if not len(rows):
+        low, high = (np.array2string(corner, precision=4) for corner in (places.min(0), places.max(0)))
+        raise InputError(f"selects no point: there are {count}, from {low} to {high}")
+    return rows

@@ -1,0 +1,106 @@
+"""What a run says while it goes on: a bar for people, lines of JSON for programs, or nothing."""
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from time import perf_counter
+from typing import Any, Literal
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+
+from ..io.frames import Frame
+from .run import Run
+
+__all__ = ["Saying", "tell"]
+
+Saying = Literal["bar", "json", "quiet"]
+
+
+def tell(run: Run, saying: Saying) -> int:
+    """Go through all frames of a run; how many there were."""
+    begin, count = perf_counter(), 0
+    with _shown(run, saying) as show:
+        before = begin
+        for frame in run:
+            now = perf_counter()
+            show(frame, now - before)
+            before, count = now, count + 1
+    _end(run, saying, count, perf_counter() - begin)
+    return count
+
+
+@contextmanager
+def _shown(run: Run, saying: Saying) -> Iterator[Any]:
+    last = run.simulation.frames.end
+    if saying == "json":
+        yield lambda frame, seconds: _line(
+            event="frame",
+            frame=frame.number,
+            last=last,
+            time=frame.time,
+            seconds=round(seconds, 6),
+            **frame.stats,
+        )
+        return
+    console = Console(stderr=True)
+    if saying == "quiet" or not console.is_terminal:
+        yield lambda frame, seconds: None
+        return
+    columns = (
+        TextColumn("frame {task.fields[number]}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+        TextColumn("{task.fields[stats]}"),
+    )
+    with Progress(*columns, console=console, transient=True) as progress:
+        total, done = run.simulation.frames.count, run.simulation.frames.count - len(run.numbers)
+        task = progress.add_task("", total=total, completed=done, number=run.numbers.start, stats="")
+
+        def show(frame: Frame, seconds: float) -> None:
+            progress.update(task, advance=1, number=frame.number, stats=_told(frame))
+
+        yield show
+
+
+def _told(frame: Frame) -> str:
+    """What the solvers say of a frame, in a few words."""
+    words = {"newton iterations": "Newton", "contacts": "contacts"}
+    return "  ".join(f"{word} {frame.stats[key]}" for key, word in words.items() if key in frame.stats)
+
+
+def _end(run: Run, saying: Saying, count: int, seconds: float) -> None:
+    folder = None if run.store is None else run.store.directory
+    if saying == "json":
+        files = [str(path) for path in run.files]
+        _line(event="done", frames=count, seconds=round(seconds, 3), directory=str(folder), files=files)
+    elif saying == "bar":
+        frames = "1 frame" if count == 1 else f"{count:,} frames"
+        print(f"wrote {frames} to {folder} in {seconds:.1f} s")
+        for path in run.files:
+            if path.name != "stats.jsonl":
+                print(f"wrote {path}")
+
+
+def _line(**values: Any) -> None:
+    """A line of JSON, at once."""
+    plain = {key: str(value) if isinstance(value, Path) else value for key, value in values.items()}
+    sys.stdout.write(json.dumps(plain) + "\n")
+    sys.stdout.flush()
+
+
+def tell_problems(problems: tuple[str, ...]) -> None:
+    """All that is wrong with a scene, as a line of JSON."""
+    _line(event="error", problems=list(problems))

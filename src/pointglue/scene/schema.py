@@ -1,0 +1,497 @@
+"""The tables of a scene file: what there is, what it is made of, what ties it together, how long it runs."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, Tag, model_validator
+
+from .tables import (
+    Accelerations,
+    Color,
+    Direction,
+    Flag,
+    Forces,
+    Key,
+    Length,
+    Mesh,
+    Name,
+    Points,
+    Position,
+    Share,
+    Speeds,
+    Spins,
+    Table,
+    Transform,
+    chosen_by,
+)
+from .units import Moment, Quantity, moment_in_seconds
+
+__all__ = ["Attach", "Force", "Object", "Scene", "json_schema"]
+
+MOST_FRAMES = 1_000_000
+
+_Density = Annotated[float, Quantity("kg/m3", above=0)]
+_Seconds = Annotated[float, Quantity("s", above=0)]
+_Rate = Annotated[float, Quantity("1/s", least=0)]
+_Friction = Annotated[float, Quantity("", least=0)]
+_Force = Annotated[float, Quantity("N", above=0)]
+_Stiffness = Annotated[float, Quantity("N/m", above=0)]
+
+
+class Frames(Table):
+    """Which frames there are. The first is the start of the motion, at the time 0."""
+
+    start: Annotated[int, Field(strict=True, ge=0, le=10_000_000)] = 1
+    """Number of the first frame."""
+    count: Annotated[int, Field(strict=True, ge=1, le=MOST_FRAMES)] = 100
+    """How many, the first one included."""
+    rate: Annotated[float, Quantity("1/s", above=0, most=1e6)] = 24.0
+    """Frames a second."""
+    substeps: Annotated[int, Field(strict=True, ge=1, le=1000)] = 1
+    """Steps of the solvers in a frame."""
+
+    @property
+    def end(self) -> int:
+        """Number of the last frame."""
+        return self.start + self.count - 1
+
+    def seconds(self, moment: float | str) -> float:
+        """The time of a moment, from the first frame."""
+        return moment_in_seconds(moment, self.start, self.rate)
+
+
+class Wind(Table):
+    """Moving air: it pushes on particles, cloth, and the surfaces of flesh, jelly and rigid objects."""
+
+    velocity: Speeds
+    """Where it blows to, and how fast."""
+    density: _Density = 1.2
+    """Of the air."""
+    drag: Annotated[float, Quantity("", least=0)] = 1.0
+    """The drag coefficient."""
+    gust: Annotated[float, Quantity("", least=0)] = 0.0
+    """Gusts: how much stronger and weaker it becomes, as a share of the velocity."""
+    period: _Seconds = 1.0
+    """From gust to gust."""
+    start: Moment = 0.0
+    """When it sets in."""
+    stop: Moment | None = None
+    """When it ceases; never if left out."""
+
+
+class Water(Table):
+    """Water below a level, that lifts particles and slows them down."""
+
+    level: Annotated[float, Quantity("m")] = 0.0
+    """Height of its surface."""
+    density: _Density = 1000.0
+    """Of the water."""
+    drag: Annotated[float, Quantity("", least=0)] = 0.5
+    """The drag coefficient."""
+    current: Speeds = (0.0, 0.0, 0.0)
+    """How it streams."""
+
+
+class World(Table):
+    """What acts on everything."""
+
+    gravity: Accelerations = (0.0, -9.81, 0.0)
+    """Of the earth, downwards."""
+    wind: Wind | None = None
+    """Moving air."""
+    water: Water | None = None
+    """Water, for particles."""
+
+
+class ParticleMaterial(Table):
+    """What oriented particles are made of. What is left out is that of the preset."""
+
+    preset: Literal["rigid", "plastic", "soft", "cloth", "rope"] = "soft"
+    """rigid: one rigid piece; plastic: one that takes dents; soft: springs back; cloth and rope: bend."""
+    density: _Density = 1000.0
+    """Of the volume."""
+    mass: Annotated[float, Quantity("kg", above=0)] | None = None
+    """Of the whole object, instead of the density."""
+    stiffness: Share | None = None
+    """How much of a deformation is taken back in 1/60 s."""
+    stretch: Share | None = None
+    """The same of edges that are too long or too short."""
+    torsion: Share | None = None
+    """The same of edges that are twisted."""
+    yield_speed: Annotated[float, Quantity("m/s", above=0)] | None = None
+    """Hit faster than this, a rigid piece takes a dent."""
+    yield_strain: Annotated[float, Quantity("", above=0)] | None = None
+    """Deformed more than this, it flows."""
+    creep: _Rate | None = None
+    """How fast it flows."""
+
+
+class FleshMaterial(Table):
+    """An elastic solid: stable neo-Hookean."""
+
+    density: _Density = 1000.0
+    """Of the volume."""
+    young: Annotated[float, Quantity("Pa", above=0)]
+    """Young's modulus: 1e4 Pa is jelly, 1e5 Pa muscle, 1e7 Pa rubber and green wood."""
+    poisson: Annotated[float, Quantity("", least=-0.99, most=0.495)] = 0.4
+    """How much it gives way across; towards 0.5 it keeps its volume."""
+
+
+class ClothMaterial(Table):
+    """A thin sheet."""
+
+    density: Annotated[float, Quantity("kg/m2", above=0)] = 0.2
+    """Of the area."""
+    stretch: _Stiffness = 500.0
+    """Resistance to stretch: Young's modulus times the thickness."""
+    poisson: Annotated[float, Quantity("", least=-0.99, most=0.99)] = 0.3
+    """How much it gives way across."""
+    bend: Annotated[float, Quantity("N m", least=0)] = 1e-5
+    """Flexural rigidity."""
+    limit: Annotated[float, Quantity("", above=1)] | None = None
+    """Ratio of length to rest length, 1.1 say, beyond which it stiffens rapidly."""
+
+
+class RigidMaterial(Table):
+    """A rigid solid."""
+
+    density: _Density = 1000.0
+    """Of the volume."""
+
+
+class JellyMaterial(Table):
+    """Shape matching of overlapping cubes."""
+
+    density: _Density = 1000.0
+    """Of the volume."""
+    stiffness: _Stiffness
+    """Of each point to where its cubes want it."""
+    blend: Share = 0.0
+    """0 draws cubes to rigid ones, towards 1 they give way to shear."""
+    damping: Annotated[float, Quantity("s", least=0)] = 0.0
+    """Viscosity: times the stiffness it damps changes of shape."""
+
+
+class _Object(Table):
+    color: Color | None = None
+    """A name of the palette, "#rrggbb", or red, green and blue from 0 to 1."""
+    visible: Flag = True
+    """Whether it is written out."""
+    transform: Transform = Transform()
+    """From the mesh as it is made or read to where it starts."""
+    ease: Literal["smooth", "linear"] = "smooth"
+    """How it goes from key to key: with or without slowing down at each."""
+
+
+class _Moving(_Object):
+    mesh: Mesh
+    """What it looks like."""
+    velocity: Speeds = (0.0, 0.0, 0.0)
+    """At the start."""
+    spin: Spins = (0.0, 0.0, 0.0)
+    """At the start, about its middle."""
+    keys: tuple[Key, ...] = ()
+    """How what is pinned moves: poses at times."""
+
+
+class _Soft(_Moving):
+    pin: Points | None = None
+    """Points that stay where they are, or go where `keys` say."""
+    groups: dict[Name, Points] = Field(default_factory=dict)
+    """Points with a name, for attachments and forces."""
+
+
+class Handle(Table):
+    """A place on, in or about a mesh that is told where to go; the mesh follows."""
+
+    at: Position
+    """In the scene, at the start."""
+    radius: Annotated[float, Quantity("m", least=0)] = 0.0
+    """Of a handle that carries an orientation, as a ball of that radius would."""
+    keys: tuple[Key, ...] = ()
+    """Where it goes; without, it stays."""
+
+
+class HandlesObject(_Object):
+    """A mesh that follows keyframed handles."""
+
+    kind: Literal["handles"]
+    mesh: Mesh
+    """What it looks like."""
+    handles: Annotated[dict[Name, Handle], Field(min_length=1)]
+    """By name."""
+    falloff: Annotated[float, Quantity("", above=0, most=100)] = 1.0
+    """Larger: handles act more locally."""
+    stretch: Share = 0.0
+    """How much vertices may scale: 0 is rigid."""
+    damping: Annotated[float, Quantity("", least=0)] = 0.0
+    """Holds rotations back towards the frame before."""
+    distance: Literal["inside", "euclidean"] = "inside"
+    """How far a vertex is from a handle: through the inside of the mesh, or straight."""
+
+
+class ParticlesObject(_Soft):
+    """A body of oriented particles that carries the mesh."""
+
+    kind: Literal["particles"]
+    mesh: Mesh | None = None  # type: ignore[assignment]
+    """What it looks like, and what particles are made from; a sheet and a rope are made of their cells."""
+    body: str | None = None
+    """Instead of a mesh, a file of `pointglue.io.save_body`, relative to the scene file."""
+    material: ParticleMaterial = ParticleMaterial()
+    """What it is made of."""
+    spacing: Length | None = None
+    """From particle to particle; left out, there are about 300."""
+    placement: Literal["volume", "surface", "skeleton"] | None = None
+    """Where particles are; left out, in the volume of what has one."""
+    reach: Annotated[float, Quantity("", least=1, most=10)] = 1.4
+    """Particles closer than this many spacings are joined."""
+    aspect: Annotated[float, Quantity("", least=1, most=100)] = 2.0
+    """Ellipsoids are at most so many times as long as thick."""
+    thickness: Length | None = None
+    """Of the particles of a sheet; left out, a fifth of a cell."""
+
+    @model_validator(mode="after")
+    def _one(self) -> "ParticlesObject":
+        if (self.mesh is None) == (self.body is None):
+            raise ValueError("must have a mesh, or a body, and not both")
+        return self
+
+
+class FleshObject(_Soft):
+    """An elastic solid of tetrahedra that carries the mesh."""
+
+    kind: Literal["flesh"]
+    material: FleshMaterial
+    """What it is made of."""
+    cell: Length | None = None
+    """Size of the cubes, cut into tetrahedra, that fill the mesh; left out, a box and a branch have those
+    of their `cells`, and other meshes a tenth of their extent."""
+
+
+class ClothObject(_Soft):
+    """A cloth whose points are the vertices of the mesh."""
+
+    kind: Literal["cloth"]
+    material: ClothMaterial = ClothMaterial()
+    """What it is made of."""
+
+
+class JellyObject(_Soft):
+    """An elastic solid by shape matching that carries the mesh."""
+
+    kind: Literal["jelly"]
+    material: JellyMaterial
+    """What it is made of."""
+    cell: Length | None = None
+    """Size of the cubes that fill the mesh; left out, a tenth of its extent."""
+
+
+class RigidObject(_Moving):
+    """A rigid body; with `keys`, or `fixed`, nothing else moves it."""
+
+    kind: Literal["rigid"]
+    material: RigidMaterial = RigidMaterial()
+    """What it is made of."""
+    fixed: Flag = False
+    """Whether it stays where it is."""
+    groups: dict[Name, Points] = Field(default_factory=dict)
+    """Points with a name, for attachments and forces."""
+
+
+class ColliderObject(_Object):
+    """What others bump into: at rest, or moved by keys."""
+
+    kind: Literal["collider"]
+    mesh: Mesh
+    """Its shape."""
+    friction: _Friction | None = None
+    """Coulomb's coefficient; left out, that of the solver."""
+    keys: tuple[Key, ...] = ()
+    """How it moves: poses at times."""
+
+
+Object = Annotated[
+    Annotated[HandlesObject, Tag("kind=handles")]
+    | Annotated[ParticlesObject, Tag("kind=particles")]
+    | Annotated[FleshObject, Tag("kind=flesh")]
+    | Annotated[ClothObject, Tag("kind=cloth")]
+    | Annotated[JellyObject, Tag("kind=jelly")]
+    | Annotated[RigidObject, Tag("kind=rigid")]
+    | Annotated[ColliderObject, Tag("kind=collider")],
+    chosen_by("kind"),
+]
+
+
+class _Attach(Table):
+    source: Annotated[str, Field(alias="from")]
+    """Name of the object that is attached."""
+    to: str
+    """Name of the object that it is attached to."""
+    parents: Annotated[int, Field(strict=True, ge=3, le=1000)] = 8
+    """How many points of `to` each attached point follows."""
+    release: Moment | None = None
+    """When it lets go; never if left out."""
+    break_force: _Force | None = None
+    """Pulled harder than this, a point lets go; never if left out."""
+
+
+class GlueAttach(_Attach):
+    """Points that are where glue says, to rounding, from the start."""
+
+    kind: Literal["glue"]
+    points: Points
+    """Which points of `from`."""
+
+
+class SpringAttach(_Attach):
+    """Points that springs draw to where glue says."""
+
+    kind: Literal["spring"]
+    points: Points
+    """Which points of `from`."""
+    stiffness: _Stiffness
+    """Of each spring."""
+    damping: Annotated[float, Quantity("N s/m", least=0)] = 0.0
+    """Of each spring."""
+    attach: Moment | None = None
+    """When it begins to hold; left out, from the start."""
+
+
+class JointAttach(_Attach):
+    """A joint between the frames of two objects, from the start."""
+
+    kind: Literal["joint"]
+    type: Literal["ball", "hinge", "weld"]
+    """ball: turns freely; hinge: turns about the axis; weld: does not turn."""
+    at: Position
+    """Where it is, in the scene at the start."""
+    axis: Direction = (1.0, 0.0, 0.0)
+    """Of a hinge."""
+
+
+Attach = Annotated[
+    Annotated[GlueAttach, Tag("kind=glue")]
+    | Annotated[SpringAttach, Tag("kind=spring")]
+    | Annotated[JointAttach, Tag("kind=joint")],
+    chosen_by("kind"),
+]
+
+
+class _ForceOn(Table):
+    on: Annotated[list[str], Field(min_length=1)]
+    """Names of the objects."""
+    points: Points | None = None
+    """Which points of each; all if left out."""
+    start: Moment = 0.0
+    """When it sets in."""
+    stop: Moment | None = None
+    """When it ceases; never if left out."""
+
+
+class PushForce(_ForceOn):
+    """A force, spread over the points by their mass (over those of a rigid object evenly)."""
+
+    kind: Literal["push"]
+    force: Forces
+    """On each object in all."""
+
+
+class DragForce(_ForceOn):
+    """A force against the motion: mass times rate times velocity."""
+
+    kind: Literal["drag"]
+    rate: _Rate
+    """How fast motion dies away."""
+
+
+Force = Annotated[
+    Annotated[PushForce, Tag("kind=push")] | Annotated[DragForce, Tag("kind=drag")], chosen_by("kind")
+]
+
+
+class ParticleOptions(Table):
+    """Of the particle solver."""
+
+    iterations: Annotated[int, Field(strict=True, ge=1, le=1000)] = 2
+    """Over all constraints in an internal step."""
+    substep: _Seconds = 1 / 120
+    """The longest internal step."""
+    contacts: Literal["all", "bodies", "none"] = "all"
+    """Between which particles: all, those of different objects, or none."""
+    friction: _Friction = 0.5
+    """Coulomb's coefficient."""
+    bounce: Share = 0.0
+    """Share of the approach speed that contact returns."""
+    drag: _Rate = 0.0
+    """Slows all motion."""
+    damping: _Rate = 0.0
+    """Slows motion within an object."""
+
+
+class ImplicitOptions(Table):
+    """Of the solver of flesh, cloth, jelly and rigid objects."""
+
+    method: Literal["euler", "bdf2"] = "euler"
+    """euler: of first order, damps; bdf2: of second order, damps less."""
+    tolerance: Annotated[float, Quantity("m/s", above=0)] = 1e-3
+    """A step is done when Newton's method moves nothing faster than this any more."""
+    iterations: Annotated[int, Field(strict=True, ge=1, le=1000)] = 60
+    """Of Newton's method, at most, before a step is halved."""
+
+
+class Solver(Table):
+    """How it is computed."""
+
+    particles: ParticleOptions = ParticleOptions()
+    """For particles."""
+    implicit: ImplicitOptions = ImplicitOptions()
+    """For flesh, cloth, jelly and rigid objects."""
+
+
+class Contact(Table):
+    """Contact between flesh, cloth, jelly, rigid objects and colliders."""
+
+    distance: Length
+    """From which on surfaces push each other away."""
+    friction: _Friction = 0.3
+    """Coulomb's coefficient."""
+    thickness: Annotated[float, Quantity("m", least=0)] = 0.0
+    """How far apart surfaces stay at least."""
+
+
+class Output(Table):
+    """What a run leaves, besides its frames as npz files."""
+
+    formats: tuple[Literal["usd", "ply", "obj"], ...] = ()
+    """One USD file with all frames; sequences of PLY or OBJ files."""
+
+
+class Scene(Table):
+    """A scene: what there is, what it is made of, what ties it together, how long it runs."""
+
+    title: str = ""
+    """In words."""
+    frames: Frames = Frames()
+    """Which frames there are."""
+    world: World = World()
+    """Gravity, wind and water."""
+    objects: Annotated[dict[Name, Object], Field(min_length=1)]
+    """By name."""
+    attach: tuple[Attach, ...] = ()
+    """What ties them together."""
+    force: tuple[Force, ...] = ()
+    """What pushes them."""
+    solver: Solver = Solver()
+    """Options of the solvers."""
+    contact: Contact | None = None
+    """Contact between what is not made of particles."""
+    output: Output = Output()
+    """What a run leaves."""
+
+
+def json_schema() -> dict[str, Any]:
+    """The JSON Schema of scene files, for editors."""
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        **Scene.model_json_schema(by_alias=True),
+    }

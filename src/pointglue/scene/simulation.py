@@ -1,0 +1,126 @@
+"""A scene that runs: engines that step side by side, a frame at a time."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from ..checks import Array
+from ..errors import InputError
+from ..io.frames import Frame, Look
+from .geometry import Track
+from .schema import Frames
+
+__all__ = ["Engine", "Simulation", "SimulationState"]
+
+
+class Engine(Protocol):
+    """One solver with its objects."""
+
+    @property
+    def name(self) -> str:
+        """Under which checkpoints hold it."""
+        ...
+
+    def start(self) -> Any:
+        """The state at the first frame."""
+        ...
+
+    def advance(self, state: Any, now: float, dt: float, steps: int) -> Any:
+        """The state at the time `now` (s), after so many steps of `dt` (s)."""
+        ...
+
+    def points(self, state: Any) -> dict[str, Array]:
+        """Where the points (n, 3) of the objects are that deform, by name."""
+        ...
+
+    def transforms(self, state: Any) -> dict[str, Array]:
+        """How the others stand (4, 4), from where they start."""
+        ...
+
+    def stats(self, state: Any) -> dict[str, float | int]:
+        """What the last frame took; nothing that depends on the machine."""
+        ...
+
+    def pack(self, state: Any) -> dict[str, Any]:
+        """The whole state as arrays, numbers and texts."""
+        ...
+
+    def unpack(self, arrays: Mapping[str, Any]) -> Any:
+        """The same state again, to the last bit."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class SimulationState:
+    """The states of all engines at a frame."""
+
+    number: int
+    parts: tuple[Any, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Simulation:
+    """Engines, what their objects look like, and what moves by keys alone."""
+
+    frames: Frames
+    engines: Sequence[Engine]
+    looks: Sequence[Look]
+    tracks: Mapping[str, Track]
+    """Of objects that no engine moves, by name."""
+
+    def start(self) -> SimulationState:
+        """The first frame."""
+        return SimulationState(self.frames.start, tuple(engine.start() for engine in self.engines))
+
+    def advance(self, state: SimulationState) -> SimulationState:
+        """The next frame."""
+        number, steps = state.number + 1, self.frames.substeps
+        now, dt = self.time(number), 1 / (self.frames.rate * steps)
+        parts = [
+            engine.advance(part, now, dt, steps)
+            for engine, part in zip(self.engines, state.parts, strict=True)
+        ]
+        return SimulationState(number, tuple(parts))
+
+    def time(self, number: int) -> float:
+        """Of a frame, in seconds from the first."""
+        return (number - self.frames.start) / self.frames.rate
+
+    def frame(self, state: SimulationState) -> Frame:
+        """What is seen of a state."""
+        points: dict[str, Array] = {}
+        transforms = {name: track.matrix(self.time(state.number)) for name, track in self.tracks.items()}
+        stats: dict[str, float | int] = {}
+        for engine, part in zip(self.engines, state.parts, strict=True):
+            points |= engine.points(part)
+            transforms |= engine.transforms(part)
+            stats |= engine.stats(part)
+        motions = {look.name: look.motion for look in self.looks}
+        return Frame(
+            number=state.number,
+            time=self.time(state.number),
+            points={name: x for name, x in points.items() if motions.get(name) == "points"},
+            transforms={name: T for name, T in transforms.items() if motions.get(name) == "transform"},
+            stats=stats,
+        )
+
+    def pack(self, state: SimulationState) -> dict[str, Any]:
+        """The whole state as arrays, numbers and texts by name."""
+        packed: dict[str, Any] = {"number": state.number}
+        for engine, part in zip(self.engines, state.parts, strict=True):
+            packed |= {f"{engine.name}.{key}": value for key, value in engine.pack(part).items()}
+        return packed
+
+    def unpack(self, arrays: Mapping[str, Any]) -> SimulationState:
+        """The same state again, to the last bit."""
+        parts = []
+        try:
+            for engine in self.engines:
+                own = f"{engine.name}."
+                mine = {key.removeprefix(own): value for key, value in arrays.items() if key.startswith(own)}
+                parts.append(engine.unpack(mine))
+            return SimulationState(int(np.asarray(arrays["number"]).item()), tuple(parts))
+        except KeyError as error:
+            raise InputError(f"the checkpoint lacks {error.args[0]!r}: it is not of this scene") from None
