@@ -3,7 +3,7 @@
 Its materials are near ours but not ours: of tetrahedra mu/2 (|F|^2 - 3) + (lambda + mu)/2 (J - a)^2, the
 stable neo-Hookean one without its logarithm, and the same with areas for triangles, where ours are of
 St. Venant and Kirchhoff. Hinges are the same. So each solver is asked how well it has solved its own
-problem, and VBD's, which it keeps in 32 bits, is evaluated here in 64.
+problem: VBD's, which it keeps in 32 bits, is stated here in 64, for our solver to find the exact ends.
 """
 
 from dataclasses import dataclass
@@ -13,9 +13,7 @@ import newton
 import numpy as np
 import warp as wp
 
-from pointglue.elastic import ElasticBody
-
-GRAVITY = np.array([0.0, -9.81, 0.0])
+from pointglue.elastic import ElasticBody, Elements
 
 
 @dataclass(frozen=True)
@@ -30,20 +28,73 @@ class Solid:
     hinge_stiffness: np.ndarray
     """k (h,) of k/2 angle^2, in N m."""
 
-    def residual(self, gradient, x0, v0, x, dt: float) -> float:
-        """How far a step from x0, v0 to x is off: |gradient of what is minimised| dt / mass, rms (m/s)."""
-        mass, free = self.body.mass[:, None], ~self.body.pinned
-        off = mass * (x - x0 - dt * v0 - dt * dt * GRAVITY) / dt**2 + gradient(x)
-        return float(np.sqrt(np.mean(np.sum((off * dt / mass)[free] ** 2, axis=1))))
+    @property
+    def shapes(self) -> tuple[np.ndarray, np.ndarray]:
+        """Gradients (m, k, 3 or 2) of the corners' weights at rest, and volumes or areas (m,)."""
+        rest, cells = self.body.positions, self.elements
+        edges = rest[cells[:, 1:]] - rest[cells[:, :1]]
+        if cells.shape[1] == 3:
+            edges = edges[:, :, [0, 2]]  # the cloth lies flat
+        others = np.swapaxes(np.linalg.inv(edges), 1, 2)
+        volumes = np.abs(np.linalg.det(edges)) / (6 if cells.shape[1] == 4 else 2)
+        return np.concatenate([-others.sum(1, keepdims=True), others], axis=1), volumes
+
+
+class Material(Elements):
+    """VBD's energy of tetrahedra or triangles; its second derivative by F is taken by complex steps."""
+
+    def __init__(self, solid: Solid) -> None:
+        super().__init__(solid.elements, len(solid.body.positions))
+        self.mu, self.lam = solid.mu, solid.lam + solid.mu
+        self.weights, self.volumes = solid.shapes
+
+    def _deformations(self, x):
+        return np.einsum("mai,maj->mij", x[self.stencils], self.weights)
+
+    def _growth(self, F):
+        """J, and its derivative by F."""
+        if F.shape[2] == 3:
+            J = np.linalg.det(F)
+            return J, J[:, None, None] * np.swapaxes(np.linalg.inv(F), 1, 2)
+        C = np.swapaxes(F, 1, 2) @ F
+        J = np.sqrt(np.linalg.det(C))
+        return J, J[:, None, None] * (F @ np.linalg.inv(C))
+
+    def _stress(self, F):
+        J, slope = self._growth(F)
+        return self.mu * F + (self.lam * (J - 1) - self.mu)[:, None, None] * slope
+
+    def _values(self, x, out):
+        F = self._deformations(x)
+        growth = self._growth(F)[0] - 1
+        square = 0.5 * self.mu * (np.sum(F * F, axis=(1, 2)) - F.shape[2])
+        out[:] = self.volumes * (square + growth * (0.5 * self.lam * growth - self.mu))
+
+    def _gradients(self, x, out):
+        P = self._stress(self._deformations(x))
+        out[:] = np.einsum("m,mij,maj->mai", self.volumes, P, self.weights)
+
+    def _hessians(self, x, project, out):
+        F = self._deformations(x)
+        size = F[0].size
+        H = np.empty((len(F), size, size))
+        for j in range(size):
+            step = np.array(F, complex, order="C")
+            step.reshape(len(F), size)[:, j] += 1e-30j
+            H[:, :, j] = self._stress(step).imag.reshape(len(F), size) / 1e-30
+        H = (H + np.swapaxes(H, 1, 2)) / 2
+        if project:
+            values, vectors = np.linalg.eigh(H)
+            H = (vectors * np.maximum(values, 0.0)[:, None, :]) @ np.swapaxes(vectors, 1, 2)
+        B = np.einsum("maj,kl->maklj", self.weights, np.eye(3)).reshape(len(F), -1, size)  # F by the points
+        out[:] = self.volumes[:, None, None] * (B @ H @ np.swapaxes(B, 1, 2))
 
 
 class Peer:
     """SolverVBD with a solid in it."""
 
-    def __init__(self, solid: Solid, bending) -> None:
-        """`bending` is the gradient of the hinges, which both have in common."""
+    def __init__(self, solid: Solid) -> None:
         wp.config.log_level = wp.LOG_ERROR
-        self.solid, self.bending = solid, bending
         rest, cells = solid.body.positions, solid.elements
         builder = newton.ModelBuilder(up_axis=newton.Axis.Y)
         mass = np.where(solid.body.pinned, 0.0, solid.body.mass)  # its way to pin
@@ -60,37 +111,13 @@ class Peer:
             builder.add_edges(tip, other, one, two, edge_ke=per_length, edge_kd=0 * per_length)
         builder.color(include_bending=len(solid.hinges) > 0)
         self.model = builder.finalize(device="cpu")
-        edges = rest[cells[:, 1:]] - rest[cells[:, :1]]
-        if cells.shape[1] == 3:
-            edges = edges[:, :, [0, 2]]  # the cloth lies flat
-        self.inverse = np.linalg.inv(np.swapaxes(edges, 1, 2))
-        self.volumes = np.abs(np.linalg.det(edges)) / (6 if cells.shape[1] == 4 else 2)
 
-    def step(self, x0, v0, dt: float, iterations: int) -> tuple[float, float]:
-        """Seconds of a step from such a state, and its residual (m/s)."""
+    def step(self, x0, v0, dt: float, iterations: int) -> tuple[float, np.ndarray]:
+        """Seconds of a step from such a state, and where it ends."""
         solver = newton.solvers.SolverVBD(self.model, iterations=iterations)
         before, after, control = self.model.state(), self.model.state(), self.model.control()
-        x0, v0 = x0.astype(np.float32), v0.astype(np.float32)
-        before.particle_q.assign(x0)
-        before.particle_qd.assign(v0)
+        before.particle_q.assign(x0.astype(np.float32))
+        before.particle_qd.assign(v0.astype(np.float32))
         start = process_time()
         solver.step(before, after, control, None, dt)
-        seconds = process_time() - start
-        x = after.particle_q.numpy().astype(np.float64)
-        return seconds, self.solid.residual(
-            self.gradient, x0.astype(np.float64), v0.astype(np.float64), x, dt
-        )
-
-    def gradient(self, x):
-        """The derivative (n, 3) of its energy."""
-        cells, mu, lam = self.solid.elements, self.solid.mu, self.solid.lam + self.solid.mu
-        F = np.swapaxes(x[cells[:, 1:]] - x[cells[:, :1]], 1, 2) @ self.inverse
-        # J is the root of det F^T F, and by F it has the derivative J F (F^T F)^-1.
-        C = np.swapaxes(F, 1, 2) @ F
-        J = np.sqrt(np.linalg.det(C)) * (np.sign(np.linalg.det(F)) if cells.shape[1] == 4 else 1.0)
-        P = mu * F + (lam * (J - 1 - mu / lam) * J)[:, None, None] * (F @ np.linalg.inv(C))
-        each = np.swapaxes(self.volumes[:, None, None] * P @ np.swapaxes(self.inverse, 1, 2), 1, 2)
-        out = self.bending(x)
-        np.add.at(out, cells[:, 1:], each)
-        np.subtract.at(out, cells[:, 0], each.sum(1))
-        return out
+        return process_time() - start, after.particle_q.numpy().astype(np.float64)
