@@ -108,7 +108,7 @@ def moved_problem(rng):
     springs = GlueSprings(solver.scene.springs, np.ones(2, bool))
     terms = solver._terms(0.02, springs)
     nothing = np.zeros(len(state.positions), bool)
-    system = solver._system_for(nothing, np.ones(2, bool), terms)
+    system = solver._system_for(nothing, np.ones(2, bool), solver.scene.rest, terms)
     pose = system.assembly.at(state.positions, pg.Frames(state.origins, state.rotations))
     directions = solver.scene.directions(pose)
     scheme = solver._scheme(state, 0.02)

@@ -412,7 +412,7 @@ JOINT = pg.bind_joint(GRID, GRID + [0, -0.5, 0], (0.1, -0.1, 0.1))
 BAD_TIES = {
     "a bond of 'soft' needs a body to follow, or a binding": lambda: Bond("soft", [0]),
     "binding must be a Binding, got str": lambda: Bond("soft", [0], "to", "glue"),
-    "a spring has its own release and break_force: give them there": lambda: Bond(
+    "a spring has its own attach, release and break_force: give them there": lambda: Bond(
         "soft", [0], "to", spring=pg.Spring(1.0), release=1.0
     ),
     "spring must be a Spring, got float": lambda: Bond("soft", [0], "to", spring=3.0),
@@ -481,3 +481,62 @@ BAD_SOLVERS = {
 def test_bad_scenes(message):
     with pytest.raises(InputError, match=re.escape(message)):
         BAD_SOLVERS[message]()
+
+
+class TestAttach:
+    """What sticks later sticks where it is then: no jump, and nothing moves against it afterwards."""
+
+    def test_points_stick_where_they_are(self):
+        lower = soft("lower", pinned=BOTTOM)
+        upper = soft("upper", (0, 0.5, 0))
+        bond = Bond("upper", BOTTOM, to="lower", attach=0.1)
+        solver = ImplicitSolver([lower, upper], glue=[bond])
+        state = run(solver, 10, 0.01)
+        fallen = state.body("upper")[BOTTOM, 1].mean()
+        assert fallen == pytest.approx(0.5 - 9.81 * 0.01 * 0.01 * 55, rel=1e-6)  # backward Euler's fall
+        assert state.waiting.any()
+        caught = solver.step(state, 1e-6)
+        assert not caught.waiting.any()
+        moved = np.abs(caught.positions - state.positions).max()
+        assert moved < 2e-6  # at 1 m/s: what sticks does not jump
+        state = run(solver, 20, 0.01, caught)
+        assert np.abs(state.body("upper")[BOTTOM, 1].mean() - fallen) < 0.15  # it no longer falls
+
+    def test_joints_catch(self):
+        one, two = box("one", (0, 0, 0), fixed=True), box("two", (0.3, 0.5, 0))
+        bond = joined(one, two, [[0.15, 0.25, 0.0]], attach=0.1)
+        solver = ImplicitSolver([one, two], joints=[bond])
+        state = run(solver, 10, 0.01)
+        assert state.report.violation == 0.0
+        start = state
+        state = run(solver, 30, 0.01, state)
+        assert state.report.violation < 1e-8 * solver.scene.size
+        assert np.abs(state.origins[1] - start.origins[1]).max() < 1.2  # it swings about where it was caught
+        free = run(ImplicitSolver([one, two]), 40, 0.01)
+        assert state.origins[1, 1] > free.origins[1, 1] + 0.2
+
+    def test_release_after_attach(self):
+        upper = soft("upper", (0, 0.5, 0))
+        bond = Bond("upper", BOTTOM, to="lower", attach=0.05, release=0.1)
+        solver = ImplicitSolver([soft("lower", pinned=BOTTOM), upper], glue=[bond])
+        state = run(solver, 20, 0.01)
+        assert state.loose.any()
+        assert not state.waiting.any()
+
+    def test_states_that_wait_are_resumed(self):
+        bond = Bond("upper", BOTTOM, to="lower", attach=0.05)
+        bodies = [soft("lower", pinned=BOTTOM), soft("upper", (0, 0.5, 0))]
+        whole = run(ImplicitSolver(bodies, glue=[bond]), 12, 0.01)
+        half = run(ImplicitSolver(bodies, glue=[bond]), 7, 0.01)
+        again = run(ImplicitSolver(bodies, glue=[bond]), 5, 0.01, half)
+        assert again.positions.tobytes() == whole.positions.tobytes()
+
+    def test_bad_times(self):
+        with pytest.raises(InputError, match="attach must come before release"):
+            Bond("upper", BOTTOM, to="lower", attach=1.0, release=0.5)
+        with pytest.raises(InputError, match="a spring has its own attach"):
+            Bond("upper", BOTTOM, to="lower", attach=1.0, spring=pg.Spring(10.0))
+        lower, upper = soft("lower"), soft("upper", (0, 0.5, 0))
+        linear = pg.bind_linear(lower.positions, upper.positions[:1], [[0, 1, 4]])
+        with pytest.raises(InputError, match="attach is for glue"):
+            ImplicitSolver([lower, upper], glue=[Bond("upper", [0], to="lower", binding=linear, attach=1.0)])

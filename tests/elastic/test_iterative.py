@@ -6,7 +6,7 @@ from scipy.sparse import csr_array, diags_array, kron
 from test_linear import grid, matrix
 
 import pointglue as pg
-from pointglue.elastic import Bond, ImplicitSolver, problem
+from pointglue.elastic import Bond, ImplicitSolver, system
 from pointglue.elastic.iterative import ConjugateGradients, IndefiniteError
 
 
@@ -82,8 +82,8 @@ def test_the_solver_comes_to_the_same_end(monkeypatch):
         return run(solver, 3, 0.02)
 
     factored = end()
-    monkeypatch.setattr(problem, "WORTH", 0)
-    monkeypatch.setattr(problem, "PER_ENTRY", 0.1)
+    monkeypatch.setattr(system, "WORTH", 0)
+    monkeypatch.setattr(system, "PER_ENTRY", 0.1)
     iterated = end()
     assert factored.report.factorisations > 0
     assert iterated.report.factorisations == 0

@@ -72,7 +72,8 @@ class Bond:
     of the scene, all bodies' one after the other.
 
     Without `spring` the points are where the glue says, to rounding, until the time `release` (s), or until
-    a point's force exceeds `break_force` (N). A spring has these numbers itself.
+    a point's force exceeds `break_force` (N). With a time `attach` they are free until then, and stick where
+    they are at that time. A spring has these numbers itself.
     """
 
     body: str
@@ -80,6 +81,7 @@ class Bond:
     to: str | None = None
     binding: Binding | None = None
     spring: Spring | None = None
+    attach: float = -inf
     release: float = inf
     break_force: float = inf
 
@@ -92,9 +94,9 @@ class Bond:
         if self.spring is not None:
             if not isinstance(self.spring, Spring):
                 raise InputError(f"spring must be a Spring, got {type(self.spring).__name__}")
-            if self.release != inf or self.break_force != inf:
-                raise InputError("a spring has its own release and break_force: give them there")
-        checked_limits(self.release, self.break_force)
+            if self.attach != -inf or self.release != inf or self.break_force != inf:
+                raise InputError("a spring has its own attach, release and break_force: give them there")
+        checked_limits(self.attach, self.release, self.break_force)
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,11 +104,13 @@ class JointBond:
     """Joints between two bodies, made by `bind_joint` of their points where they start.
 
     They hold, to rounding, until the time `release` (s), and each until its force exceeds `break_force` (N).
+    With a time `attach` they hold from then on, and the second body by the places that meet the first's then.
     """
 
     first: str
     second: str
     joint: Joint
+    attach: float = -inf
     release: float = inf
     break_force: float = inf
 
@@ -114,7 +118,7 @@ class JointBond:
         """Check what can be checked without the bodies."""
         if not isinstance(self.joint, Joint):
             raise InputError(f"joint must be a Joint, see bind_joint, got {type(self.joint).__name__}")
-        checked_limits(self.release, self.break_force)
+        checked_limits(self.attach, self.release, self.break_force)
 
 
 def checked_energy(name: str, energy: Any, count: int) -> None:
@@ -156,11 +160,13 @@ def checked_name(name: Any) -> None:
         raise InputError(f"name must be a text, got {name!r}")
 
 
-def checked_limits(release: float, break_force: float) -> None:
-    """Raise unless these are a time and a positive force."""
-    for name, value in (("release", release), ("break_force", break_force)):
+def checked_limits(attach: float, release: float, break_force: float) -> None:
+    """Raise unless these are a time, a later one and a positive force."""
+    for name, value in (("attach", attach), ("release", release), ("break_force", break_force)):
         if isinstance(value, bool) or not isinstance(value, (int, float, np.number)) or np.isnan(value):
             raise InputError(f"{name} must be a number, got {value!r}")
+    if not attach < release:
+        raise InputError(f"attach must come before release, got {attach!r} and {release!r}")
     if not break_force > 0:
         raise InputError(f"break_force must be positive, got {break_force!r}")
 

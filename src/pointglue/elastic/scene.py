@@ -15,6 +15,7 @@ from ..glue import (
     Attachment,
     Binding,
     Embedding,
+    Frames,
     Glue,
     Spring,
     Springs,
@@ -91,13 +92,15 @@ class Scene:
         self._limits(attachments)
         self.bonds = [
             (np.asarray(part.particles), part.binding.parents.indices)
-            for each in attachments
+            for bond, each in zip(self.glue, attachments, strict=True)
             for part in each
+            if (bond.attach if bond.spring is None else bond.spring.attach) <= 0
         ]
-        """What hangs on what, by glue: particles and their parents."""
+        """What hangs on what from the start, by glue: particles and their parents."""
         self.bonds += [
             (one.binding.parents.indices, other.binding.parents.indices)
-            for one, other in zip(of_joints[::2], of_joints[1::2], strict=True)
+            for bond, one, other in zip(self.joints, of_joints[::2], of_joints[1::2], strict=True)
+            if bond.attach <= 0
         ]
         size = len(self.rest)
         self.mass, self.pinned = np.zeros(size), np.zeros(size, np.bool_)
@@ -164,16 +167,49 @@ class Scene:
             number -= len(bond.joint)
         raise IndexError(number)
 
-    def assembly(self, loose: NDArray[np.bool_]) -> Assembly:
-        """The particles with their bindings, but for those that are `loose` (N,)."""
-        if not loose.any():
+    def assembly(self, loose: NDArray[np.bool_], targets: Array) -> Assembly:
+        """The particles with their bindings, but for those that are `loose` (N,).
+
+        `targets` (N, 3) are where bound ones would be at rest.
+        """
+        layers = self._layers
+        if targets is not self.rest:
+            layers = [(rows, _aimed(binding, targets[rows])) for rows, binding in layers]
+        elif not loose.any():
             return self._whole
         kept = [
             (rows[~loose[rows]], binding.take(np.flatnonzero(~loose[rows])))
-            for rows, binding in self._layers
+            for rows, binding in layers
             if not loose[rows].all()
         ]
         return self._assembled(kept)
+
+    def caught(
+        self,
+        targets: Array,
+        loose: NDArray[np.bool_],
+        points: NDArray[np.bool_],
+        joints: NDArray[np.bool_],
+        places: Array,
+        frames: Frames,
+    ) -> Array:
+        """Targets (N, 3) with which `points` (N,) and the second sides of `joints` stick where they are now.
+
+        That is at `places` (N, 3), those of joints at the first sides.
+        """
+        of_joints = self.equations.joint_of
+        held = np.flatnonzero(joints[of_joints]) if len(of_joints) else np.empty(0, np.int64)
+        second, first = self.equations.second[held], self.equations.first[held]
+        out = targets.copy()
+        # Each round settles what hangs on what is settled.
+        for _ in range(len(self._layers)):
+            pose = self.assembly(loose, out).carry(places.copy(), frames)
+            wanted = np.where(points[:, None], places, pose.positions)
+            wanted[second] = pose.positions[first]
+            for (rows, _), bound in zip(pose.assembly.layers, pose.poses, strict=True):
+                off = (wanted - pose.positions)[rows]
+                out[rows] += np.einsum("tji,tj->ti", bound.rotations, off)
+        return out
 
     def _assembled(self, layers: list[tuple[NDArray[np.int64], Binding]]) -> Assembly:
         bodies, origins = (self.body_of, self.origins) if self.rigid else (None, None)
@@ -251,24 +287,36 @@ class Scene:
     def _limits(self, attachments: list[list[Attachment]]) -> None:
         """When bonds let go: per particle for hard ones, in the springs for what became springs."""
         size = len(self.rest)
+        self.attach = np.full(size, -np.inf)
         self.release, self.break_force = np.full(size, np.inf), np.full(size, np.inf)
         bound = np.zeros(size, np.bool_)
         for rows, _ in self._layers:
             bound[rows] = True
-        release, force = self.springs.release.copy(), self.springs.break_force.copy()
+        springs = self.springs
+        attach, release, force = (
+            each.copy() for each in (springs.attach, springs.release, springs.break_force)
+        )
         spring = 0
         for bond, parts in zip(self.glue, attachments, strict=True):
             for part in parts:
                 rows = np.asarray(part.particles)
                 hard = bound[rows] & (bond.spring is None)
-                self.release[rows[hard]], self.break_force[rows[hard]] = bond.release, bond.break_force
+                self.attach[rows[hard]], self.release[rows[hard]] = bond.attach, bond.release
+                self.break_force[rows[hard]] = bond.break_force
+                if bond.attach > 0 and isinstance(part.binding, LinearBinding):
+                    raise InputError(
+                        f"attach is for glue, which sticks where things are: the points of {bond.body!r} are "
+                        "bound linearly, which leaves no choice where"
+                    )
                 number = int(np.sum(~hard))
                 if bond.spring is None:
+                    attach[spring : spring + number] = bond.attach
                     release[spring : spring + number] = bond.release
                     force[spring : spring + number] = bond.break_force
                 spring += number
-        self.springs = replace(self.springs, release=release, break_force=force)
+        self.springs = replace(springs, attach=attach, release=release, break_force=force)
         each = np.array([len(bond.joint) for bond in self.joints], np.int64)
+        self.joint_attach = np.repeat([bond.attach for bond in self.joints], each)
         self.joint_release = np.repeat([bond.release for bond in self.joints], each)
         self.joint_break_force = np.repeat([bond.break_force for bond in self.joints], each)
 
@@ -308,6 +356,11 @@ def _moved(binding: Binding, places: Array, offset: int) -> Any:
         min_gap=binding.min_gap,
     )
     return replace(glue, anchor=binding.anchor)
+
+
+def _aimed(binding: Binding, targets: Array) -> Binding:
+    """The binding with its targets elsewhere at rest; linear ones have no say in that."""
+    return replace(binding, targets=targets) if isinstance(binding, Glue) else binding
 
 
 def _merged(layers: list[tuple[NDArray[np.int64], Binding]]) -> list[tuple[NDArray[np.int64], Binding]]:

@@ -16,10 +16,11 @@ from .contact import Contact, ContactStage, ContactSurfaces
 from .energy import Energy
 from .freedom import cross_matrices
 from .newton import Outcome, StalledError, minimise
-from .problem import Clock, GlueSprings, Place, Problem, Scheme, System, Term, energy_at, shifted
+from .problem import Clock, GlueSprings, Place, Problem, Scheme, Term, energy_at, shifted
 from .rigid import RigidBody, rotated
 from .scene import Scene
 from .state import SolverState, StepError, StepReport
+from .system import System
 
 __all__ = ["ImplicitSolver"]
 
@@ -112,7 +113,8 @@ class ImplicitSolver:
         spins = np.array([body.spin for body in rigid]).reshape(count, 3)
         linear[scene.fixed], spins[scene.fixed] = 0.0, 0.0
         places = scene.rest if self.surfaces is None else self.surfaces.start
-        pose = scene.assembly(np.zeros(len(v), np.bool_)).at(places, _frames(scene.origins, rotations))
+        waiting = scene.attach > 0
+        pose = scene.assembly(waiting, scene.rest).at(places, _frames(scene.origins, rotations))
         return SolverState(
             time=0.0,
             positions=pose.positions.copy(),
@@ -125,6 +127,9 @@ class ImplicitSolver:
             loose=np.zeros(len(v), np.bool_),
             torn=np.zeros(len(scene.springs), np.bool_),
             opened=np.zeros(scene.joint_count, np.bool_),
+            waiting=waiting,
+            waiting_joints=scene.joint_attach > 0,
+            targets=scene.rest,
             rows=scene.rows,
         )
 
@@ -173,10 +178,12 @@ class ImplicitSolver:
         moment = state.time + 1e-6 * h  # times of keys are met in spite of the rounding of sums of steps
         loose = state.loose | (scene.release <= moment)
         opened = state.opened | (scene.joint_release <= moment)
+        state = self._stuck(state, loose, moment)
         springs = GlueSprings(scene.springs, scene.springs.active(moment) & ~state.torn)
         terms = self._terms(end, springs)
         with clock("sum"):
-            system = self._system_for(loose, ~opened, terms)
+            free, holding = loose | state.waiting, ~(opened | state.waiting_joints)
+            system = self._system_for(free, holding, state.targets, terms)
             system.begin()
         scheme = self._scheme(state, h)
         forces = np.zeros_like(state.positions)
@@ -207,6 +214,18 @@ class ImplicitSolver:
         )
         return self._ended(state, h, problem, outcome, loose, opened, springs)
 
+    def _stuck(self, state: SolverState, loose: NDArray[np.bool_], moment: float) -> SolverState:
+        """The state, in which what is to stick at that time (s) sticks where it is."""
+        scene = self.scene
+        waiting = state.waiting & (scene.attach > moment)
+        waiting_joints = state.waiting_joints & (scene.joint_attach > moment)
+        points, joints = state.waiting & ~waiting & ~loose, state.waiting_joints & ~waiting_joints
+        if not (points.any() or joints.any()):
+            return state
+        frames = Frames(state.origins, state.rotations)
+        targets = scene.caught(state.targets, loose | waiting, points, joints, state.positions, frames)
+        return replace(state, targets=targets, waiting=waiting, waiting_joints=waiting_joints)
+
     def _stage(self, state: SolverState, scheme: Scheme, h: float, clock: Clock) -> ContactStage | None:
         """Contact during the step."""
         if self.surfaces is None:
@@ -233,18 +252,20 @@ class ImplicitSolver:
             terms.append(Term(springs, slice(0, len(scene.rest))))
         return terms + [Term(energy, slice(0, scene.count)) for energy in self.energies]
 
-    def _system_for(self, loose: NDArray[np.bool_], holding: NDArray[np.bool_], terms: list[Term]) -> System:
-        """The last one, if nothing has been let go and no stencils have changed since."""
-        key = (loose.tobytes(), holding.tobytes(), [term.energy.stencils for term in terms])
+    def _system_for(
+        self, loose: NDArray[np.bool_], holding: NDArray[np.bool_], targets: Array, terms: list[Term]
+    ) -> System:
+        """The last one, if nothing has been let go or has stuck and no stencils have changed since."""
+        key = (loose.tobytes(), holding.tobytes(), [term.energy.stencils for term in terms], targets)
         if self._system is not None:
             old = self._system[0]
             same = len(old[2]) == len(key[2]) and all(
                 _same(a, b) for a, b in zip(old[2], key[2], strict=True)
             )
-            if old[:2] == key[:2] and same:
+            if old[:2] == key[:2] and same and _same(old[3], targets):
                 return self._system[1]
         stencils = [shifted(term.energy.stencils, term.rows.start) for term in terms]
-        system = System(self.scene, loose, holding, stencils)
+        system = System(self.scene, loose, holding, targets, stencils)
         self._system = (key, system)
         return system
 
@@ -336,6 +357,9 @@ class ImplicitSolver:
             loose=loose,
             torn=torn,
             opened=opened,
+            waiting=state.waiting,
+            waiting_joints=state.waiting_joints,
+            targets=state.targets,
             rows=state.rows,
             stiffness=self._next_stiffness(problem, x, h),
             report=StepReport(

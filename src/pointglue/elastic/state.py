@@ -95,6 +95,12 @@ class SolverState:
     """(S,): springs of glue that have broken."""
     opened: NDArray[np.bool_]
     """Joints that no longer hold."""
+    waiting: NDArray[np.bool_]
+    """(N,): particles whose glue is to stick later."""
+    waiting_joints: NDArray[np.bool_]
+    """Joints that are to hold later."""
+    targets: Array
+    """(N, 3), m: where glued particles would be at rest."""
     rows: dict[str, slice]
     stiffness: float = 0.0
     """Of contact (Pa), or 0 before the first step."""
