@@ -1,5 +1,7 @@
 """Contact: derivatives, who meets whom, how things start, and that nothing ever goes through anything."""
 
+import pickle
+
 import ipctk
 import numpy as np
 import pytest
@@ -9,7 +11,7 @@ from scenes import box, joined, run
 import pointglue as pg
 from pointglue.elastic import Bond, ClothEnergy, Contact, ElasticBody, FleshEnergy, ImplicitSolver, StepError
 from pointglue.elastic.contact import ContactStage
-from pointglue.errors import InputError
+from pointglue.errors import InputError, PointglueWarning
 from pointglue.geometry.simplices import tet_box, tet_surface
 
 RNG = np.random.default_rng(5)
@@ -155,9 +157,9 @@ class TestWhoMeetsWhom:
         x[:, 0] = np.where(x[:, 0] > 0, -x[:, 0], x[:, 0]) + 2e-3 * np.sin(40 * x[:, 2])
         x[:, 1] += 2e-4 * RNG.random(len(x))
         body = ElasticBody(x, folded.mass, folded.energies, faces=folded.faces, name="folded")
-        assert ImplicitSolver([body], contact=Contact(distance=5e-3)).surfaces.room < 5e-3
+        assert ImplicitSolver([body], contact=Contact(distance=5e-3)).surfaces.least_distance(x) < 5e-3
         alone = Contact(distance=5e-3, ignore=[("folded", "folded")])
-        assert ImplicitSolver([body], contact=alone).surfaces.room == np.inf
+        assert ImplicitSolver([body], contact=alone).surfaces.least_distance(x) == np.inf
 
     def test_glued_bodies_do_not_meet_where_they_are_glued(self):
         lower, upper = sheet("lower"), sheet("upper", (0.003, 1e-3, 0.004))
@@ -178,6 +180,60 @@ class TestWhoMeetsWhom:
         bond = Bond("twig", root, to="branch")
         solver = ImplicitSolver([branch, twig], glue=[bond], contact=Contact(distance=1e-3))
         assert not solver.surfaces.intersecting(solver.start().positions)
+
+
+class TestTies:
+    """Bodies that are tied, and no longer: nothing passes through anything but where it was tied too near."""
+
+    def boxes(self, gap, joint, gravity, **options):
+        first = box("first", extents=(0.1, 0.1, 0.1), fixed=True)
+        second = box("second", (0.1 + gap, 0, 0), extents=(0.1, 0.1, 0.1))
+        ties = [joined(first, second, [[0.05 + gap / 2, 0.05, 0.0]], joint, **options)]
+        contact = Contact(distance=5e-3)
+        return ImplicitSolver([first, second], joints=ties, contact=contact, gravity=gravity, tolerance=1e-3)
+
+    def check(self, solver, steps):
+        state = solver.start()
+        for _ in range(steps):
+            state = solver.step(state, 1 / 24)
+            assert not solver.surfaces.intersecting(state.positions)
+        return state
+
+    def test_joined_boxes_do_not_swing_into_each_other(self):
+        state = self.check(self.boxes(4e-3, "ball", (-9.81, -9.81, 0)), 8)
+        assert state.origins[1, 0] > 0.1
+
+    def test_a_weld_that_is_released_leaves_bodies_that_meet(self):
+        state = self.check(self.boxes(2e-3, "weld", (-9.81, 0, 0), release=0.1), 8)
+        assert state.origins[1, 0] > 0.1
+
+    def test_glue_that_is_released_leaves_bodies_that_meet(self):
+        ground = sheet("ground", pinned=np.ones(49, bool))
+        body = flesh("flesh", (0, 0.103, 0))
+        bottom = np.flatnonzero(body.positions[:, 1] < 0.01)
+        bond = Bond("flesh", bottom, to="ground", release=0.1)
+        solver = ImplicitSolver([ground, body], glue=[bond], contact=Contact(distance=5e-3), tolerance=1e-3)
+        assert not solver.surfaces.mesh.can_collide(24, 49 + int(bottom[4]))
+        state = self.check(solver, 8)
+        assert state.body("flesh")[np.unique(body.faces), 1].min() > 0
+        assert solver.surfaces.mesh.can_collide(24, 49 + int(bottom[4]))
+
+    def test_what_intersects_when_it_is_released_comes_out(self):
+        """A twig that has been stuck into its branch, let go and pulled out."""
+        twig, branch = flesh("twig", (0.02, 0.19, 0.03)), flesh("branch", pinned=np.ones(27, bool))
+        root = np.flatnonzero(twig.positions[:, 1] < twig.positions[:, 1].min() + 0.01)
+        solver = ImplicitSolver(
+            [branch, twig], glue=[Bond("twig", root, to="branch", release=0.05)],
+            contact=Contact(distance=1e-3), gravity=(0, 9.81, 0), tolerance=1e-3,
+        )  # fmt: skip
+        state = run(solver, 8, 1 / 24)
+        assert state.body("twig")[:, 1].min() > 0.2
+        assert not solver.surfaces.intersecting(state.positions)
+        assert solver.surfaces.mesh.can_collide(26, 27 + int(root[0]))
+
+    def test_sticking_later_is_not_for_rigid_points(self):
+        with pytest.raises(InputError, match="attach is for points that glue can hold: 0 of 'box'"):
+            ImplicitSolver([sheet(), box("box", (0, 1, 0))], glue=[Bond("box", [0, 1], "sheet", attach=0.1)])
 
 
 class TestStart:
@@ -204,7 +260,7 @@ class TestStart:
         solver = ImplicitSolver(bodies, contact=contact, gravity=(0, 0, 0), tolerance=1e-3)
         state = run(solver, 8, 1 / 32)
         assert state.body("upper")[:, 1].min() - state.body("lower")[:, 1].max() > 0
-        assert solver.surfaces.thickness(state.time) == 5e-3
+        assert solver.surfaces.least_distance(state.positions) > 5e-3
         assert stage(solver, state.positions).gap(state.positions) > 0
 
     def test_tangled_cloth_is_untangled_on_request(self):
@@ -242,9 +298,10 @@ class TestStart:
         bare = ElasticBody(np.eye(3), np.ones(3))
         with pytest.raises(InputError, match="contact needs bodies with faces"):
             ImplicitSolver([bare], contact=Contact(distance=1e-3))
-        wrong = ElasticBody(np.eye(3), np.ones(3), faces=[[0, 1, 3]])
         with pytest.raises(InputError, match="faces of 'body' must name some of its 3 points, got 3"):
-            ImplicitSolver([wrong], contact=Contact(distance=1e-3))
+            ElasticBody(np.eye(3), np.ones(3), faces=[[0, 1, 3]])
+        with pytest.raises(InputError, match=r"faces of 'body' must have three corners, got \[0, 0, 1\]"):
+            ElasticBody(np.eye(3), np.ones(3), faces=[[0, 0, 1]])
         with pytest.raises(InputError, match="contact must be a Contact, got float"):
             ImplicitSolver([sheet()], contact=1e-3)
 
@@ -267,6 +324,41 @@ class TestKeys:
             assert not solver.surfaces.intersecting(state.positions)
         np.testing.assert_allclose(state.origins[0], [0, 0.1, 0], atol=1e-6)
         assert state.body("cloth")[:, 1].max() > 0.15  # lifted, not pierced
+
+    def test_a_body_with_no_way_out_is_named(self):
+        """A keyed plate comes down on a box on the floor."""
+        press = box("press", (0, 0.4, 0), fixed=True, motion=lambda t: ((0, 0.4 - 4 * t, 0), np.eye(3)))
+        under = box("under", (0, 0.11, 0), extents=(0.2, 0.2, 0.2))
+        solver = ImplicitSolver([press, under, floor()], contact=Contact(distance=1e-3), halvings=1)
+        with pytest.raises(
+            StepError, match=r"contact (bars the way|keeps 'press' .* m from where its motion says)"
+        ) as caught:
+            run(solver, 4, 1 / 24)
+        assert not solver.surfaces.intersecting(caught.value.state.positions)
+
+    def test_keys_move_where_nothing_is_free(self):
+        mover = box("mover", (0, 1, 0), fixed=True, motion=lambda t: ((t, 1, 0), np.eye(3)))
+        state = run(ImplicitSolver([mover, floor()], contact=Contact(distance=1e-3)), 4, 1 / 24)
+        np.testing.assert_allclose(state.origins[0], [4 / 24, 1, 0], atol=1e-9)
+
+    def test_quick_turns_are_followed_in_halves(self):
+        def turn(t):
+            c, s = np.cos(60 * t), np.sin(60 * t)
+            return (0, 1, 0), [[c, 0, s], [0, 1, 0], [-s, 0, c]]
+
+        blade = box("blade", (0, 1, 0), fixed=True, motion=turn)
+        solver = ImplicitSolver([blade, floor()], contact=Contact(distance=1e-3))
+        state = solver.step(solver.start(), 1 / 24)  # 2.5 rad
+        assert state.report.substeps > 1
+        np.testing.assert_allclose(state.rotations[0], turn(1 / 24)[1], atol=1e-6)
+
+    @pytest.mark.parametrize(
+        "given", [(0, 1, 0), None, ((0, 1, 0), np.zeros((3, 3))), ((0, 1, 0), -np.eye(3))]
+    )
+    def test_keys_of_another_shape(self, given):
+        mover = box("mover", (0, 1, 0), fixed=True, motion=lambda t: given)
+        with pytest.raises(InputError, match="motion of 'mover' must give"):
+            run(ImplicitSolver([mover, floor()], contact=Contact(distance=1e-3)), 1, 0.01)
 
     def test_keys_that_are_not_numbers(self):
         solver = self.through(0, lambda t: ((0, np.nan, 0), np.eye(3)))
@@ -353,6 +445,32 @@ def test_a_step_is_a_function_of_its_state_alone():
     again = ImplicitSolver(bodies, contact=contact, tolerance=1e-2)
     for k in (12, 4, 13, 9):
         assert again.step(states[k], 1 / 48).positions.tobytes() == states[k + 1].positions.tobytes()
+
+
+def test_a_reach_beyond_the_mesh_is_warned_of():
+    with pytest.warns(PointglueWarning, match="farther than the edges of 'flesh'"):
+        ImplicitSolver([flesh()], contact=Contact(distance=0.3))
+
+
+def test_stiffness_goes_by_the_step_that_is_asked_for():
+    falling = [floor(), box("box", (0, 0.3, 0))]
+    firm = [
+        ImplicitSolver(falling, contact=Contact(distance=1e-3), method=method) for method in ("euler", "bdf2")
+    ]
+    first, second = (solver.step(solver.start(), 1 / 24).stiffness for solver in firm)
+    assert first == second
+
+
+def test_solvers_states_and_errors_can_be_sent_to_other_processes():
+    solver = ImplicitSolver([floor(), sheet(shift=(0, 0.02, 0))], contact=Contact(distance=2e-3))
+    state = solver.step(solver.start(), 1 / 48)
+    again = pickle.loads(pickle.dumps(solver))
+    copied = pickle.loads(pickle.dumps(state))
+    assert not copied.positions.flags.writeable
+    assert again.step(copied, 1 / 48).positions.tobytes() == solver.step(state, 1 / 48).positions.tobytes()
+    error = pickle.loads(pickle.dumps(StepError("stuck", state)))
+    assert str(error) == "stuck"
+    assert error.state.time == state.time
 
 
 def test_a_step_that_is_much_too_long_is_halved_or_refused_but_never_tunnels():

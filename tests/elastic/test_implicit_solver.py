@@ -483,6 +483,20 @@ def test_bad_scenes(message):
         BAD_SOLVERS[message]()
 
 
+def test_states_of_others_are_refused():
+    one, two = soft("one"), soft("two", (1, 0, 0))
+    state = ImplicitSolver([one, two]).start()
+    for bodies in ([two, one], [one], [box(), box("other", (1, 0, 0))]):
+        with pytest.raises(InputError, match="state must be one of this solver"):
+            ImplicitSolver(bodies).step(state, 0.01)
+
+
+@pytest.mark.parametrize("dt", [1e-300, 1e200])
+def test_steps_beyond_numbers(dt):
+    with pytest.raises(InputError, match="dt must be a time from 1e-12 to 1e"):
+        ImplicitSolver([soft()]).step(ImplicitSolver([soft()]).start(), dt)
+
+
 class TestAttach:
     """What sticks later sticks where it is then: no jump, and nothing moves against it afterwards."""
 

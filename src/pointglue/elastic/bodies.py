@@ -1,7 +1,7 @@
 """What a solver moves, and what ties it together: soft bodies, bonds of glue, joints."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from math import inf
 from typing import Any
 
@@ -52,6 +52,7 @@ class ElasticBody:
             raise InputError(f"pinned must be a mask of {count} booleans, got {pinned.dtype} {pinned.shape}")
         if self.motion is not None and not pinned.any():
             raise InputError("motion is that of pinned points: say which are pinned")
+        checked_faces(self.faces, count, self.name)
         if not isinstance(self.energies, (list, tuple)):
             raise InputError(f"energies must be a list, got {type(self.energies).__name__}")
         for k, energy in enumerate(self.energies):
@@ -80,6 +81,7 @@ class Bond:
     points: ArrayLike
     to: str | None = None
     binding: Binding | None = None
+    _: KW_ONLY
     spring: Spring | None = None
     attach: float = -inf
     release: float = inf
@@ -110,6 +112,7 @@ class JointBond:
     first: str
     second: str
     joint: Joint
+    _: KW_ONLY
     attach: float = -inf
     release: float = inf
     break_force: float = inf
@@ -119,6 +122,21 @@ class JointBond:
         if not isinstance(self.joint, Joint):
             raise InputError(f"joint must be a Joint, see bind_joint, got {type(self.joint).__name__}")
         checked_limits(self.attach, self.release, self.break_force)
+
+
+def checked_faces(faces: ArrayLike | None, count: int, body: str) -> None:
+    """Raise unless these are triangles (m, 3) of some of `count` points, or none."""
+    if faces is None:
+        return
+    rows = np.asarray(faces)
+    if rows.ndim != 2 or rows.shape[1] != 3 or rows.dtype.kind not in "iu" or not len(rows):
+        raise InputError(f"faces of {body!r} must be triangles (m, 3), got {rows.dtype} {rows.shape}")
+    if rows.min() < 0 or rows.max() >= count:
+        wrong = rows.min() if rows.min() < 0 else rows.max()
+        raise InputError(f"faces of {body!r} must name some of its {count} points, got {wrong}")
+    double = (rows == np.roll(rows, 1, axis=1)).any(1)
+    if double.any():
+        raise InputError(f"faces of {body!r} must have three corners, got {rows[double][0].tolist()}")
 
 
 def checked_energy(name: str, energy: Any, count: int) -> None:

@@ -3,6 +3,7 @@
 Barrier, friction and the search for times of impact are those of the IPC Toolkit.
 """
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..checks import Array
-from ..errors import InputError, MissingDependencyError
-from .contact_start import Start
+from ..errors import InputError, MissingDependencyError, PointglueWarning
+from .contact_start import Pair, Start
 from .scene import Scene
 
 __all__ = ["Contact", "ContactStage", "ContactSurfaces"]
@@ -22,7 +23,9 @@ __all__ = ["Contact", "ContactStage", "ContactSurfaces"]
 RESERVE, RECHECKED = 0.9, 0.95
 # Pressure at half the distance, of what stops a body within a step: enough, and doubled when it is not.
 FIRMNESS = 10.0
-NEAR, FIRMEST = 0.1, 2.0**20  # share of the distance that is too near; most that the stiffness grows
+NEAR, FAR = 0.1, 0.5  # shares of the distance that are too near, and farther than need be
+FIRMEST = 2.0**20  # most that the stiffness grows
+CCD_ROUNDS = 1000  # in a search for an impact, which then ends a little before it
 
 
 @dataclass(frozen=True)
@@ -71,7 +74,7 @@ class ContactSurfaces:
 
     def __init__(self, contact: Contact, scene: Scene, x: Array) -> None:
         self.ipc = ipc = _toolkit()
-        self.contact, self.scene = contact, scene
+        self.contact, self.scene, self._given = contact, scene, x
         faces = _faces(scene)
         self.particles: NDArray[np.int64] = np.unique(faces)
         """The particle of each vertex of the collision mesh (V,)."""
@@ -80,24 +83,27 @@ class ContactSurfaces:
         start = np.asfortranarray(x[self.particles])
         self.mesh = ipc.CollisionMesh(start, edges, local)
         self._check_names()
-        self.mesh.can_collide = self._filter(_patches(contact, scene, self.particles))
+        self._allowed = self._filter(_patches(contact, scene, self.particles))
+        self.mesh.can_collide = self._allowed
+        self._holding: tuple[bool, ...] = ()
         begin = Start(ipc, self.mesh, self.particles, scene, start)
-        blocked = begin.glued_pairs(contact.thickness + contact.distance)
-        if blocked:
-            self.mesh.can_collide = self.mesh.can_collide & ipc.make_sparse_filter(blocked, True)
+        self._tied = begin.tied_pairs(contact.thickness, contact.distance)
+        self._hold(tuple(True for _ in self._tied))
         self.start: Array = x
         """Particles (N, 3) where they start: as given, or untangled."""
         if contact.grow and self.intersecting(x):
             free = ~scene.pinned & (scene.body_of < 0)
-            for rows, parents in scene.bonds:
-                free[rows], free[parents] = False, False
+            for tie in scene.ties:
+                free[tie.rows], free[tie.parents] = False, False
             self.start = x.copy()
             self.start[self.particles] = begin.untangle(free[self.particles])
-        begin.refuse_intersections()
-        self.room = begin.least_distance(contact.thickness + contact.distance)
-        """The least distance at the start (m), or infinity if that is more than contact reaches."""
-        if self.room <= contact.thickness and not contact.grow:
+        begin.refuse_intersections(
+            "move them apart, or let contact ignore the pair"
+            + ("; untangling has not found a way" if contact.grow else ", or untangle them with its grow")
+        )
+        if self.least_distance(self.start) <= contact.thickness and not contact.grow:
             begin.refuse_nearness(contact.thickness)
+        self._warn_of_small_faces(local, start)
         # Mass by area, of what is free to move: what contact has to stop.
         moving = ~_still(scene)[faces].all(1)
         mass = scene.mass[~scene.pinned].sum() + scene.inertia.mass[~scene.fixed].sum()
@@ -135,13 +141,62 @@ class ContactSurfaces:
         stopped = float(np.linalg.norm(gravity)) + self.contact.distance / h**2
         return FIRMNESS * self._density * stopped
 
-    def thickness(self, moment: float) -> float:
-        """At a time (s): it may be growing."""
-        contact = self.contact
-        if moment >= contact.grow or self.room > contact.thickness:
-            return contact.thickness
-        begin = 0.5 * self.room
-        return begin + (contact.thickness - begin) * moment / contact.grow
+    def __reduce__(self) -> tuple[Any, ...]:
+        """The toolkit's objects cannot be copied: they are made anew."""
+        return type(self), (self.contact, self.scene, self._given)
+
+    def thickness(self, x: Array, moment: float) -> float:
+        """In a step from x (N, 3) to a time (s): it may be growing, and leaves half of the room there is."""
+        wanted = self.contact.thickness
+        if moment < self.contact.grow:
+            wanted *= moment / self.contact.grow
+        return min(wanted, (wanted + self.least_distance(x)) / 2) if self.contact.grow else wanted
+
+    def least_distance(self, x: Array) -> float:
+        """Between surfaces (m), or infinity if that is more than contact reaches."""
+        met = self.ipc.NormalCollisions()
+        vertices = self.at(x)
+        met.build(self.mesh, vertices, self.contact.thickness + self.contact.distance)
+        if met.empty():
+            return np.inf
+        return float(np.sqrt(met.compute_minimum_distance(self.mesh, vertices)))
+
+    def hold(self, holding: tuple[bool, ...], x: Array) -> None:
+        """Let what is tied not meet where it was too near; what no longer is tied meets as soon as it can."""
+        self._hold(holding)
+        if not all(holding) and (self.intersecting(x) or self.least_distance(x) <= self.contact.thickness):
+            now = Start(self.ipc, self.mesh, self.particles, self.scene, self.at(x))
+            self.mesh.can_collide = self.mesh.can_collide & self._without(
+                now.too_near(self.contact.thickness)
+            )
+            self._holding = ()
+
+    def _hold(self, holding: tuple[bool, ...]) -> None:
+        if holding != self._holding or not holding:
+            pairs = [pair for each, held in zip(self._tied, holding, strict=True) if held for pair in each]
+            self.mesh.can_collide = self._allowed & self._without(pairs) if pairs else self._allowed
+            self._holding = holding
+
+    def _without(self, pairs: list[Pair]) -> Any:
+        """A filter that lets no points of such primitives meet."""
+        blocked = {
+            (min(i, j), max(i, j)) for one, other in pairs for i in one.tolist() for j in other.tolist()
+        }
+        return self.ipc.make_sparse_filter(dict.fromkeys(sorted(blocked), False), True)
+
+    def _warn_of_small_faces(self, faces: NDArray[np.int32], vertices: Array) -> None:
+        reach = self.contact.thickness + self.contact.distance
+        sides = np.linalg.norm(vertices[faces] - vertices[np.roll(faces, 1, axis=1)], axis=2).max(1)
+        bodies = _body_of(self.scene)[self.particles[faces[:, 0]]]
+        for number, name in enumerate(self.scene.rows):
+            mine = sides[bodies == number]
+            if len(mine) and np.median(mine) < reach:
+                warnings.warn(
+                    f"contact reaches {reach:g} m, farther than the edges of {name!r} are long "
+                    f"({np.median(mine):.3g} m): it may push itself apart; a smaller distance is better",
+                    PointglueWarning,
+                    stacklevel=4,
+                )
 
     def intersecting(self, x: Array) -> bool:
         """Whether any surfaces intersect with the particles at x (N, 3)."""
@@ -166,7 +221,7 @@ class ContactStage:
     ) -> None:
         self.surfaces, self._ipc, self._mesh = surfaces, surfaces.ipc, surfaces.mesh
         ipc, contact = self._ipc, surfaces.contact
-        self.thickness = surfaces.thickness(moment)
+        self.thickness = surfaces.thickness(x, moment)
         self.reach = contact.distance + self.thickness
         self.stiffness = stiffness
         self.barrier = ipc.BarrierPotential(contact.distance, stiffness, True)
@@ -206,7 +261,7 @@ class ContactStage:
         start, end = self.surfaces.at(x), self.surfaces.at(to)
         if not self._covered(end) or not self._covered(start):
             self._cover(start, end)
-        ccd = self._ipc.AdditiveCCD(conservative_rescaling=RECHECKED if again else RESERVE)
+        ccd = self._ipc.AdditiveCCD(CCD_ROUNDS, RECHECKED if again else RESERVE)
         return float(
             self._candidates.compute_collision_free_stepsize(self._mesh, start, end, self.thickness, ccd)
         )
@@ -284,11 +339,17 @@ class ContactStage:
         return float(np.sqrt(met.compute_minimum_distance(self._mesh, vertices))) - self.thickness
 
     def next_stiffness(self, x: Array, first: float) -> float:
-        """That of the next step: twice as much where surfaces have come too near."""
+        """That of the next step: twice as much where surfaces have come too near, less where none is near.
+
+        `first` is what it begins with, and never less.
+        """
         contact = self.surfaces.contact
-        if contact.stiffness is None and self.gap(x) < NEAR * contact.distance:
+        if contact.stiffness is not None:
+            return self.stiffness
+        gap = self.gap(x)
+        if gap < NEAR * contact.distance:
             return min(2 * self.stiffness, FIRMEST * first)
-        return self.stiffness
+        return max(self.stiffness / 2, first) if gap > FAR * contact.distance else self.stiffness
 
 
 def _toolkit() -> Any:
@@ -296,29 +357,19 @@ def _toolkit() -> Any:
         import ipctk
     except ImportError as error:
         raise MissingDependencyError("contact needs ipctk: pip install 'pointglue[contact]'") from error
-    # Its sums over threads have no fixed order.
+    # Its sums over threads have no fixed order; and what it warns of is dealt with.
     ipctk.set_num_threads(1)
+    ipctk.set_logger_level(ipctk.LoggerLevel.off)
     return ipctk
 
 
 def _faces(scene: Scene) -> NDArray[np.int64]:
     """Triangles of all bodies that have them (F, 3), among all particles."""
-    parts = []
-    for body in scene.bodies:
-        if body.faces is not None:
-            rows = scene.rows[body.name]
-            faces = np.asarray(body.faces)
-            if faces.ndim != 2 or faces.shape[1] != 3 or faces.dtype.kind not in "iu" or not len(faces):
-                raise InputError(
-                    f"faces of {body.name!r} must be triangles (m, 3), got {faces.dtype} {faces.shape}"
-                )
-            if faces.min() < 0 or faces.max() >= rows.stop - rows.start:
-                wrong = faces.min() if faces.min() < 0 else faces.max()
-                raise InputError(
-                    f"faces of {body.name!r} must name some of its {rows.stop - rows.start} points, "
-                    f"got {wrong}"
-                )
-            parts.append(rows.start + faces.astype(np.int64))
+    parts = [
+        scene.rows[body.name].start + np.asarray(body.faces, np.int64)
+        for body in scene.bodies
+        if body.faces is not None
+    ]
     if not parts:
         raise InputError("contact needs bodies with faces, got none")
     return np.concatenate(parts)

@@ -7,16 +7,20 @@ from numpy.typing import NDArray
 
 from ..checks import Array
 from ..errors import InputError
-from .scene import Scene
+from .scene import Scene, Tie
 
 __all__ = ["Start"]
 
 NAMED = 5  # pairs that an error names
-ROUNDS = 200  # of untangling, after which it is given up
+IDLE = 20  # rounds of untangling without fewer crossings, after which it is given up
+
+
+Pair = tuple[NDArray[np.int64], NDArray[np.int64]]
+"""Vertices of two primitives: an edge and a face, a point and a face, two edges; or of what is around."""
 
 
 class Start:
-    """A collision mesh of the toolkit `ipc` with its vertices (V, 3) where they start."""
+    """A collision mesh of the toolkit `ipc` with its vertices (V, 3) where they are."""
 
     def __init__(
         self, ipc: Any, mesh: Any, particles: NDArray[np.int64], scene: Scene, vertices: Array
@@ -25,21 +29,35 @@ class Start:
         self._vertices = vertices
         self._faces, self._edges = np.asarray(mesh.faces), np.asarray(mesh.edges)
 
-    def glued_pairs(self, reach: float) -> dict[tuple[int, int], bool]:
-        """Pairs of vertices, as a filter reads them, that glue holds nearer than `reach` (m)."""
-        sides = [self._around(*ends) for ends in self._glued()]
-        if not sides:
-            return {}
-        blocked: set[tuple[int, int]] = set()
-        for one, other in [*self._crossings(), *self._near(reach)]:
-            for first, second in sides:
-                if (first[one].any() and second[other].any()) or (second[one].any() and first[other].any()):
-                    near, far = self._widened(one), self._widened(other)
-                    blocked |= {(min(i, j), max(i, j)) for i in near for j in far if i != j}
-                    break
-        return dict.fromkeys(sorted(blocked), False)
+    def tied_pairs(self, thickness: float, distance: float) -> list[list[Pair]]:
+        """For each tie of the scene the primitives around it that are too near to meet.
 
-    def refuse_intersections(self) -> None:
+        Of glue those that are nearer than contact reaches (m), of joints those nearer than they may be.
+        """
+        sides = [self._around(tie) for tie in self._scene.ties]
+        if not sides:
+            return []
+        region = np.any([first | second for first, second in sides], axis=0)
+        crossing = [self._widened(*pair) for pair in self._crossings()]
+        near = self._near(thickness + distance, region)
+        out = []
+        for tie, (first, second) in zip(self._scene.ties, sides, strict=True):
+            reach = thickness + distance if tie.joints is None else thickness
+            kept = crossing + [pair for pair, apart in near if apart <= reach]
+            out.append([
+                (one, other)
+                for one, other in kept
+                if (first[one].any() and second[other].any()) or (second[one].any() and first[other].any())
+            ])  # fmt: skip
+        return out
+
+    def too_near(self, thickness: float) -> list[Pair]:
+        """Primitives that cross, or are nearer than they may be (m)."""
+        everywhere = np.ones(len(self._vertices), np.bool_)
+        crossing = [self._widened(*pair) for pair in self._crossings()]
+        return crossing + [pair for pair, _ in self._near(thickness, everywhere)]
+
+    def refuse_intersections(self, advice: str) -> None:
         """Raise, naming pairs, if surfaces intersect."""
         if not self._ipc.has_intersections(self._mesh, self._vertices):
             return
@@ -47,12 +65,8 @@ class Start:
             f"edge {self._named(edge)} and face {self._named(face)}"
             for edge, face in self._crossings()[:NAMED]
         ]
-        raise InputError(
-            "bodies must not intersect at the start, got "
-            + "; ".join(pairs)
-            + ": move them apart, let contact "
-            "ignore the pair, or untangle them with its grow"
-        )
+        found = "; ".join(pairs) if pairs else "surfaces that touch"
+        raise InputError(f"bodies must not intersect at the start, got {found}: {advice}")
 
     def untangle(self, free: NDArray[np.bool_]) -> Array:
         """Vertices (V, 3), of which those that are `free` (V,) have moved until nothing crosses, if ever.
@@ -60,11 +74,13 @@ class Start:
         Where an edge goes through a face, the end that is not far through goes back, and the face meets it
         half-way.
         """
-        places = self._vertices
-        for _ in range(ROUNDS):
+        places, fewest, idle = self._vertices, np.inf, 0
+        while idle < IDLE:
             crossings = self._crossings()
             if not crossings:
                 break
+            idle = 0 if len(crossings) < fewest else idle + 1
+            fewest = min(fewest, len(crossings))
             edges, faces = (np.array(each) for each in zip(*crossings, strict=True))
             a, b, c = np.moveaxis(places[faces], 1, 0)
             normal = np.cross(b - a, c - a)
@@ -85,51 +101,44 @@ class Start:
             self._vertices = places
         return places
 
-    def least_distance(self, reach: float) -> float:
-        """Between surfaces (m), or infinity if that is more than `reach`."""
-        return min((self._distance(one, other) for one, other in self._near(reach)), default=np.inf)
-
     def refuse_nearness(self, thickness: float) -> None:
         """Raise, naming the nearest pair."""
-        one, other = min(self._near(thickness), key=lambda pair: self._distance(*pair))
+        everywhere = np.ones(len(self._vertices), np.bool_)
+        (one, other), apart = min(self._near(thickness, everywhere), key=lambda found: found[1])
         raise InputError(
             f"thickness must be less than the distance of surfaces at the start: {thickness:g} m, but "
-            f"{self._named(one)} and {self._named(other)} are {self._distance(one, other):.3g} m apart; "
+            f"{self._named(one)} and {self._named(other)} are {apart:.3g} m apart; "
             "with contact's grow thickness grows from there"
         )
 
     def _named(self, vertices: NDArray[np.int64]) -> str:
         """A primitive, by its body and points."""
         names = [self._scene.describe(int(self._particles[v])) for v in vertices]
-        points, bodies = zip(*(name.split(" of ") for name in names), strict=True)
+        points, bodies = zip(*(name.split(" of ", 1) for name in names), strict=True)
         return f"{' '.join(points)} of {bodies[0]}"
 
-    def _glued(self) -> list[tuple[NDArray[np.bool_], NDArray[np.bool_]]]:
-        """For each bond and joint: the particles (N,) that hang, and those that they hang on."""
-        scene, out = self._scene, []
-        for rows, parents in scene.bonds:
-            one, other = np.zeros((2, len(scene.rest)), np.bool_)
-            one[rows], other[parents] = True, True
-            out.append((one, other))
-        return out
-
-    def _around(
-        self, one: NDArray[np.bool_], other: NDArray[np.bool_]
-    ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-        """Such particles, as vertices, with their neighbours."""
+    def _around(self, tie: Tie) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """Vertices (V,) that hang and that they hang on, with their neighbours."""
         sides = []
-        for side in (one[self._particles], other[self._particles]):
+        for particles in (tie.rows, tie.parents):
+            marked = np.zeros(len(self._scene.rest), np.bool_)
+            marked[particles] = True
+            side = marked[self._particles]
             touched = side.copy()
             touched[self._faces[side[self._faces].any(1)]] = True
             sides.append(touched)
         return sides[0], sides[1]
 
-    def _widened(self, vertices: NDArray[np.int64]) -> list[int]:
-        """The vertices of all faces that have these: where the glue gives, its neighbours meet first."""
-        faces = np.isin(self._faces, vertices).sum(1) == len(vertices)
-        return [int(v) for v in np.unique(self._faces[faces])]
+    def _widened(self, edge: NDArray[np.int64], face: NDArray[np.int64]) -> Pair:
+        """All vertices of the faces around an edge, and around a face that it crosses.
 
-    def _crossings(self) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+        It will cross these next, when it slides or is drawn out.
+        """
+        around = (np.isin(self._faces, vertices).any(1) for vertices in (edge, face))
+        one, other = (np.unique(self._faces[faces]).astype(np.int64) for faces in around)
+        return one, np.setdiff1d(other, one)
+
+    def _crossings(self) -> list[Pair]:
         """Edges (2,) and faces (3,) that intersect."""
         broad = self._ipc.LBVH()
         broad.can_vertices_collide = self._mesh.can_collide
@@ -143,19 +152,27 @@ class Start:
                 found.append((edge.astype(np.int64), face.astype(np.int64)))
         return found
 
-    def _near(self, reach: float) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-        """Faces and points, and pairs of edges, that are nearer than `reach` (m)."""
+    def _near(self, reach: float, region: NDArray[np.bool_]) -> list[tuple[Pair, float]]:
+        """Points and faces, and pairs of edges, that touch a region (V,) and are nearer than `reach` (m)."""
         candidates = self._ipc.Candidates()
         candidates.build(self._mesh, self._vertices, reach / 2)
+        points = np.array([(c.vertex_id, c.face_id) for c in candidates.fv_candidates], np.int64).reshape(
+            -1, 2
+        )
+        edges = np.array([(c.edge0_id, c.edge1_id) for c in candidates.ee_candidates], np.int64).reshape(
+            -1, 2
+        )
+        kinds = (
+            (points[:, :1], self._faces[points[:, 1]]),
+            (self._edges[edges[:, 0]], self._edges[edges[:, 1]]),
+        )
         found = []
-        for candidate in [*candidates.fv_candidates, *candidates.ee_candidates]:
-            squared = candidate.compute_distance(self._vertices, self._edges, self._faces)
-            if squared < reach**2:
-                if hasattr(candidate, "face_id"):
-                    one, other = np.array([candidate.vertex_id]), self._faces[candidate.face_id]
-                else:
-                    one, other = self._edges[candidate.edge0_id], self._edges[candidate.edge1_id]
-                found.append((one.astype(np.int64), other.astype(np.int64)))
+        for one, other in kinds:
+            inside = region[one].any(1) & region[other].any(1)
+            for a, b in zip(one[inside].astype(np.int64), other[inside].astype(np.int64), strict=True):
+                apart = self._distance(a, b)
+                if apart <= reach:
+                    found.append(((a, b), apart))
         return found
 
     def _distance(self, one: NDArray[np.int64], other: NDArray[np.int64]) -> float:

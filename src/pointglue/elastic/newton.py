@@ -19,7 +19,8 @@ NOISE = 1e-13  # of the terms' sizes: below that, differences of values are roun
 MIXTURES = (0.0, 1 / 8, 1 / 2, 1.0)
 PATIENCE = 8  # whole steps with one mixture, at most, before a purer one is tried again
 LOOSE, TIGHT = 3e-3, 1e-4  # how much of the error conjugate gradients leave, at first and at the end
-AGAIN = 8  # Newton steps in which friction may follow the pressures
+AGAIN = 8  # Newton steps in which friction may follow the pressures, and that may bring next to nothing
+BARRED = 1e-3  # of the tolerance: that is next to nothing
 
 
 class StalledError(ConvergenceError):
@@ -62,10 +63,11 @@ def minimise(
     now = min(tried, key=lambda each: each.value + force * np.abs(each.violation).sum())
     outcome = Outcome(now, multipliers.copy())
     now.before = problem.before.positions
-    level, speed = 0, np.inf
+    level, speed, share = 0, np.inf, 1.0
     wait, pause = 0, 1  # whole steps until a purer mixture is tried again
     hessians: _Hessians | None = None
     found_once: tuple[Evaluation, Array] | None = None
+    barred = 0  # steps in a row that contact has cut to next to nothing
     if not len(problem.system.freedom):
         speed, iterations = 0.0, 0
         if np.abs(now.violation).max(initial=0.0) <= violation:
@@ -99,6 +101,9 @@ def minimise(
         now, hessians = after, None
         outcome.end = now
         wait -= share == 1.0
+        barred = barred + 1 if share < 1.0 and share * speed < BARRED * tolerance else 0
+        if barred > AGAIN:
+            break
         level = max(level - (wait <= 0), 0)
         if share == 1.0 and speed <= tolerance and np.abs(now.violation).max(initial=0.0) <= violation:
             # Friction has gone by the pressures before the step: once more, by those at its end, unless
@@ -112,6 +117,7 @@ def minimise(
         return outcome
     raise StalledError(
         f"after {len(outcome.speeds)} iterations {speed:.3g} m/s to go, {tolerance:.3g} allowed"
+        + ("; contact bars the way" if problem.contact is not None and share < 1.0 else "")
         + _open_joint(problem, now, outcome, violation)
     )
 

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from ..checks import Array, as_reals, require_finite
 from ..errors import InputError
-from .bodies import checked_name, checked_rows, store
+from .bodies import checked_faces, checked_name, checked_rows, store
 from .freedom import cross_matrices
 
 __all__ = ["RigidBody", "RigidInertia"]
@@ -40,6 +40,7 @@ class RigidBody:
     def __post_init__(self) -> None:
         """Check and copy the arrays."""
         store(self, positions=checked_rows("positions", self.positions))
+        checked_faces(self.faces, len(self.positions), self.name)
         for name, shape in (("moment", (3, 3)), ("centre", (3,)), ("velocity", (3,)), ("spin", (3,))):
             value = as_reals(name, getattr(self, name)).astype(np.float64)
             if value.shape != shape:
@@ -67,10 +68,12 @@ class RigidBody:
     def solid(cls, vertices: ArrayLike, faces: ArrayLike, density: float, **options: Any) -> Self:
         """A solid inside a closed mesh, of a density in kg/m^3; the vertices are the points."""
         points = checked_rows("vertices", vertices)
-        mesh = trimesh.Trimesh(points, np.asarray(faces), process=False)
+        checked_faces(faces, len(points), str(options.get("name", cls.name)))
+        middle = points.mean(0)  # far from the origin, moments about it would drown those about the centre
+        mesh = trimesh.Trimesh(points - middle, np.asarray(faces), process=False)
         if not mesh.is_watertight:
             raise InputError("faces must close up around a volume, got a mesh with open edges")
-        if not (np.isfinite(density) and density > 0):
+        if not isinstance(density, int | float | np.number) or not 0 < density < np.inf:
             raise InputError(f"density must be positive and finite, got {density!r}")
         volume = float(mesh.volume)
         if not abs(volume) > 0:
@@ -78,17 +81,18 @@ class RigidBody:
         inertia = np.asarray(mesh.moment_inertia) / volume  # of either orientation, per unit of density
         inertia *= density * abs(volume)
         moment = np.trace(inertia) / 2 * np.eye(3) - inertia
-        return cls(
-            points, density * abs(volume), moment, np.asarray(mesh.center_mass), faces=faces, **options
-        )
+        return cls(points, density * abs(volume), moment, middle + mesh.center_mass, faces=faces, **options)
 
     @classmethod
     def of_points(cls, points: ArrayLike, mass: ArrayLike, **options: Any) -> Self:
         """Points with masses (n,) in kg, held rigidly together."""
         places = checked_rows("points", points)
         masses = as_reals("mass", mass).astype(np.float64)
-        if masses.shape != (len(places),) or not (masses > 0).all():
-            raise InputError(f"mass must be {len(places)} positive numbers, got shape {masses.shape}")
+        if masses.shape != (len(places),) or not ((masses > 0) & np.isfinite(masses)).all():
+            raise InputError(
+                f"mass must be {len(places)} positive numbers, got shape {masses.shape} with values from "
+                f"{masses.min(initial=np.inf):g} to {masses.max(initial=-np.inf):g}"
+            )
         total = float(masses.sum())
         centre = masses @ places / total
         arms = places - centre

@@ -46,6 +46,21 @@ class Equations:
     """At rest (M, 3)."""
 
 
+@dataclass(frozen=True, eq=False)
+class Tie:
+    """Particles that hang on others by glue, or the two sides of joints."""
+
+    rows: NDArray[np.int64]
+    parents: NDArray[np.int64]
+    release: float
+    joints: slice | None
+
+    def holds(self, moment: float, loose: NDArray[np.bool_], opened: NDArray[np.bool_]) -> bool:
+        """Whether any of it does at a time (s), given what has been let go: particles (N,) and joints."""
+        gone = loose[self.rows] if self.joints is None else opened[self.joints]
+        return moment < self.release and not gone.all()
+
+
 class Scene:
     """Particles of the bodies one after the other, then those that joints and springs hang on.
 
@@ -90,18 +105,8 @@ class Scene:
         self.origins, self._layers = whole.origins, _merged(whole.layers)
         self._whole = self._assembled(self._layers)
         self._limits(attachments)
-        self.bonds = [
-            (np.asarray(part.particles), part.binding.parents.indices)
-            for bond, each in zip(self.glue, attachments, strict=True)
-            for part in each
-            if (bond.attach if bond.spring is None else bond.spring.attach) <= 0
-        ]
-        """What hangs on what from the start, by glue: particles and their parents."""
-        self.bonds += [
-            (one.binding.parents.indices, other.binding.parents.indices)
-            for bond, one, other in zip(self.joints, of_joints[::2], of_joints[1::2], strict=True)
-            if bond.attach <= 0
-        ]
+        self.ties = self._tied(attachments, of_joints)
+        """What hangs on what from the start."""
         size = len(self.rest)
         self.mass, self.pinned = np.zeros(size), np.zeros(size, np.bool_)
         for body in self.bodies:
@@ -127,6 +132,24 @@ class Scene:
         """Largest extent at rest (m)."""
         self._hold(pushed)
 
+    def _tied(self, attachments: list[list[Attachment]], of_joints: list[Attachment]) -> list["Tie"]:
+        ties = []
+        for bond, parts in zip(self.glue, attachments, strict=True):
+            timed = bond if bond.spring is None else bond.spring
+            if timed.attach <= 0:
+                ties += [
+                    Tie(np.asarray(part.particles), part.binding.parents.indices, timed.release, None)
+                    for part in parts
+                ]
+        number = 0
+        for joint, one, other in zip(self.joints, of_joints[::2], of_joints[1::2], strict=True):
+            members = slice(number, number + len(joint.joint))
+            number = members.stop
+            if joint.attach <= 0:
+                ends = (one.binding.parents.indices, other.binding.parents.indices)
+                ties.append(Tie(*ends, joint.release, members))
+        return ties
+
     def _hold(self, pushed: bool) -> None:
         """What is not free to move, and what draws the rest to where it would go without forces."""
         self.driven = np.zeros(len(self.rest), np.bool_)
@@ -142,8 +165,8 @@ class Scene:
         """Masses that draw to the target: of particles (N,), and of rigid bodies."""
         if pushed:
             self.held, self.still = self.pinned & ~self.driven, self.fixed & ~self.driven_bodies
-            light = self.mass[~self.pinned].sum() + self.inertia.mass[~self.fixed].sum()
-            heavy = HEAVY * light
+            light = float(self.mass[~self.pinned].sum() + self.inertia.mass[~self.fixed].sum())
+            heavy = HEAVY * (light or 1.0)
             self.weight = np.where(self.driven, heavy, self.mass)
             sizes = np.maximum(self.radii, 1e-6 * self.size)[:, None, None] ** 2 * np.eye(3)
             of_body = self.driven_bodies
@@ -217,8 +240,11 @@ class Scene:
 
     def _attachment(self, bond: Bond, places: Array) -> list[Attachment]:
         mine = self._rows_of(bond.body, "glue")
-        numbers = as_integers("points", bond.points)
         count = mine.stop - mine.start
+        given = np.asarray(bond.points)
+        if given.dtype == np.bool_ and given.shape == (count,):
+            given = np.flatnonzero(given)
+        numbers = as_integers("points", given)
         if not len(numbers) or numbers.min() < 0 or numbers.max() >= count:
             wrong = numbers.tolist()[:4] if len(numbers) else "none"
             raise InputError(f"points must name some of the {count} points of {bond.body!r}, got {wrong}")
@@ -303,6 +329,12 @@ class Scene:
                 hard = bound[rows] & (bond.spring is None)
                 self.attach[rows[hard]], self.release[rows[hard]] = bond.attach, bond.release
                 self.break_force[rows[hard]] = bond.break_force
+                if bond.attach > 0 and bond.spring is None and not hard.all():
+                    raise InputError(
+                        f"attach is for points that glue can hold: {self.describe(int(rows[~hard][0]))} is "
+                        "on a rigid body or has another bond, and would be drawn by a spring to where it was "
+                        "at rest; use a JointBond, or a spring with its own attach"
+                    )
                 if bond.attach > 0 and isinstance(part.binding, LinearBinding):
                     raise InputError(
                         f"attach is for glue, which sticks where things are: the points of {bond.body!r} are "

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -30,6 +31,9 @@ RAMP = (1 / 16, 1 / 16, 1 / 8, 1 / 4, 1 / 2)
 # A step that is this much longer than the one before is a first one again: beyond 1 + sqrt(2) the method
 # is not stable.
 LONGER = 2.4
+SHORTEST, LONGEST = 1e-12, 1e6  # time steps (s) that numbers allow
+MISSED = 1e-6  # of the scene's size: how far from its key a thing may stay
+WIDEST = 1.2  # rad: the farthest that keys may turn a body in one go where it may meet something
 
 Method = Literal["euler", "bdf2"]
 Force = Callable[[SolverState], ArrayLike]
@@ -136,10 +140,13 @@ class ImplicitSolver:
     def step(self, state: SolverState, dt: float) -> SolverState:
         """The state `dt` seconds later."""
         _positive("dt", dt)
-        if not isinstance(state, SolverState) or state.positions.shape != self.scene.rest.shape:
-            raise InputError("state must be one of this solver: begin with solver.start()")
+        if not SHORTEST <= dt <= LONGEST:
+            raise InputError(f"dt must be a time from {SHORTEST:g} to {LONGEST:g} s, got {dt!r}")
+        self._check_state(state)
         reports: list[StepReport] = []
         now = state
+        if self.surfaces is not None and not state.stiffness:
+            now = replace(state, stiffness=self.surfaces.stiffness(self.gravity, dt))
         if state.past is not None and dt > LONGER * (state.time - state.past.time):
             now = replace(state, past=None)
         shares = RAMP if self.method == "bdf2" and now.past is None else (1.0,)
@@ -147,7 +154,7 @@ class ImplicitSolver:
         while todo:
             duration, depth = todo.pop()
             try:
-                now = self._substep(now, duration)
+                now = self._substep(now, duration, float(dt))
             except StalledError as error:
                 if depth == self.halvings:
                     raise StepError(
@@ -173,7 +180,18 @@ class ImplicitSolver:
         angular = np.cross(state.positions, p).sum(0) + (np.cross(state.origins, linear) + own).sum(0)
         return p.sum(0) + linear.sum(0), angular
 
-    def _substep(self, state: SolverState, h: float) -> SolverState:
+    def _check_state(self, state: SolverState) -> None:
+        """Raise unless the state is of these bodies."""
+        mine = self.start_shapes
+        if not isinstance(state, SolverState) or (state.rows, _shapes(state)) != mine:
+            raise InputError("state must be one of this solver: begin with solver.start()")
+
+    @cached_property
+    def start_shapes(self) -> tuple[dict[str, slice], list[tuple[int, ...]]]:
+        """What a state of this solver looks like."""
+        return self.scene.rows, _shapes(self.start())
+
+    def _substep(self, state: SolverState, h: float, dt: float) -> SolverState:
         scene, clock, end = self.scene, Clock(), state.time + h
         moment = state.time + 1e-6 * h  # times of keys are met in spite of the rounding of sums of steps
         loose = state.loose | (scene.release <= moment)
@@ -196,7 +214,9 @@ class ImplicitSolver:
         with clock("glue"):
             before = system.assembly.carry(state.positions.copy(), Frames(state.origins, state.rotations))
             directions = scene.directions(before)
-        contact = self._stage(state, scheme, h, clock)
+        contact = self._stage(
+            state, scheme, h, clock, [tie.holds(moment, loose, opened) for tie in scene.ties]
+        )
         problem = Problem(
             system, scheme, terms, forces, directions, before, clock,
             contact=contact, curvature=self._curvature,
@@ -212,7 +232,20 @@ class ImplicitSolver:
             violation=self._violation,
             iterations=self.iterations,
         )
-        return self._ended(state, h, problem, outcome, loose, opened, springs)
+        if self.surfaces is not None:
+            self._check_keys(scheme.target, outcome.end.place)
+        return self._ended(state, h, dt, problem, outcome, loose, opened, springs)
+
+    def _check_keys(self, target: Place, place: Place) -> None:
+        """Raise unless what keys move has got there."""
+        scene = self.scene
+        away = np.linalg.norm(target.x - place.x, axis=1) * scene.driven
+        bodies = np.linalg.norm(target.origins - place.origins, axis=1) * scene.driven_bodies
+        if max(away.max(initial=0.0), bodies.max(initial=0.0)) > MISSED * scene.size:
+            far = away.max(initial=0.0) > bodies.max(initial=0.0)
+            name = scene.describe(int(away.argmax())) if far else repr(scene.rigid[int(bodies.argmax())].name)
+            missing = max(away.max(initial=0.0), bodies.max(initial=0.0))
+            raise StalledError(f"contact keeps {name} {missing:.3g} m from where its motion says")
 
     def _stuck(self, state: SolverState, loose: NDArray[np.bool_], moment: float) -> SolverState:
         """The state, in which what is to stick at that time (s) sticks where it is."""
@@ -226,15 +259,18 @@ class ImplicitSolver:
         targets = scene.caught(state.targets, loose | waiting, points, joints, state.positions, frames)
         return replace(state, targets=targets, waiting=waiting, waiting_joints=waiting_joints)
 
-    def _stage(self, state: SolverState, scheme: Scheme, h: float, clock: Clock) -> ContactStage | None:
+    def _stage(
+        self, state: SolverState, scheme: Scheme, h: float, clock: Clock, holding: list[bool]
+    ) -> ContactStage | None:
         """Contact during the step."""
         if self.surfaces is None:
             return None
-        stiffness = state.stiffness or self.surfaces.stiffness(self.gravity, h)
         with clock("contact"):
+            self.surfaces.hold(tuple(holding), state.positions)
             return ContactStage(
-                self.surfaces, state.positions, scheme.reference.x, scheme.slope, stiffness, state.time + h
-            )
+                self.surfaces, state.positions, scheme.reference.x, scheme.slope, state.stiffness,
+                state.time + h,
+            )  # fmt: skip
 
     def _terms(self, end: float, springs: GlueSprings) -> list[Term]:
         """All energies at the end of the step."""
@@ -287,6 +323,14 @@ class ImplicitSolver:
         target = Place(*(x + tau * v + tau * tau * g for x, v, g in zip(now, rates, fall, strict=True)))
         if self.surfaces is not None:
             self._key(target, state.time + h)
+            cosines = (np.einsum("bij,bij->b", target.rotations, state.rotations) - 1) / 2
+            fast = np.flatnonzero(self.scene.driven_bodies & (cosines < np.cos(WIDEST)))
+            if len(fast):
+                turn = np.arccos(np.clip(cosines[fast[0]], -1.0, 1.0))
+                name = self.scene.rigid[int(fast[0])].name
+                raise StalledError(
+                    f"{name!r} turns by {turn:.3g} rad, more than contact can follow in one go"
+                )
         return Scheme(1 / tau**2, 1 / tau, target, Place(*now))
 
     def _key(self, place: Place, moment: float) -> None:
@@ -298,9 +342,16 @@ class ImplicitSolver:
                 place.x[rows] = _moved_to(body, as_reals("motion", body.motion(moment)), (len(rows), 3))
         for b, body in enumerate(scene.rigid):
             if body.motion is not None:
-                origin, turn = body.motion(moment)
-                place.origins[b] = _moved_to(body, as_reals("motion", origin), (3,))
-                place.rotations[b] = special_procrustes(_moved_to(body, as_reals("motion", turn), (3, 3)))
+                given = body.motion(moment)
+                if not isinstance(given, tuple | list) or len(given) != 2:
+                    raise InputError(
+                        f"motion of {body.name!r} must give a place and a rotation, got {given!r}"
+                    )
+                place.origins[b] = _moved_to(body, as_reals("motion", given[0]), (3,))
+                turn = _moved_to(body, as_reals("motion", given[1]), (3, 3))
+                if not np.abs(turn @ turn.T - np.eye(3)).max() < 1e-6 or np.linalg.det(turn) < 0:
+                    raise InputError(f"motion of {body.name!r} must give a rotation, got {turn.tolist()}")
+                place.rotations[b] = special_procrustes(turn)
 
     def _starts(self, state: SolverState, h: float, end: float) -> list[Place]:
         """Places to begin from: as it is, and as it would be with the velocities kept."""
@@ -319,6 +370,7 @@ class ImplicitSolver:
         self,
         state: SolverState,
         h: float,
+        dt: float,
         problem: Problem,
         outcome: Outcome,
         loose: NDArray[np.bool_],
@@ -361,7 +413,7 @@ class ImplicitSolver:
             waiting_joints=state.waiting_joints,
             targets=state.targets,
             rows=state.rows,
-            stiffness=self._next_stiffness(problem, x, h),
+            stiffness=self._next_stiffness(problem, x, dt),
             report=StepReport(
                 substeps=1,
                 speeds=tuple(outcome.speeds),
@@ -376,10 +428,10 @@ class ImplicitSolver:
             past=replace(state, past=None) if self.method == "bdf2" else None,
         )
 
-    def _next_stiffness(self, problem: Problem, x: Array, h: float) -> float:
+    def _next_stiffness(self, problem: Problem, x: Array, dt: float) -> float:
         if self.surfaces is None or problem.contact is None:
             return 0.0
-        return problem.contact.next_stiffness(x, self.surfaces.stiffness(self.gravity, h))
+        return problem.contact.next_stiffness(x, self.surfaces.stiffness(self.gravity, dt))
 
 
 def _same(a: Any, b: Any) -> bool:
@@ -389,6 +441,11 @@ def _same(a: Any, b: Any) -> bool:
     if type(a) is not type(b) or not isinstance(a, np.ndarray):
         return False
     return np.array_equal(a, b)
+
+
+def _shapes(state: SolverState) -> list[tuple[int, ...]]:
+    """Of all arrays."""
+    return [value.shape for value in vars(state).values() if isinstance(value, np.ndarray)]
 
 
 def _moved_to(body: ElasticBody | RigidBody, value: Array, shape: tuple[int, ...]) -> Array:

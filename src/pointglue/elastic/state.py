@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from math import inf
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +20,10 @@ class StepError(ConvergenceError):
     def __init__(self, message: str, state: "SolverState") -> None:
         super().__init__(message)
         self.state = state
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """So that it comes through to other processes."""
+        return type(self), (str(self), self.state)
 
 
 @dataclass(frozen=True)
@@ -113,6 +118,11 @@ class SolverState:
         for value in self.__dict__.values():
             if isinstance(value, np.ndarray):
                 value.flags.writeable = False
+
+    def __setstate__(self, values: dict[str, Any]) -> None:
+        """Copies are never changed either."""
+        self.__dict__.update(values)
+        self.__post_init__()
 
     def body(self, name: str) -> Array:
         """Positions of a body's points (n, 3)."""
