@@ -223,7 +223,6 @@ class ContactStage:
         ipc, contact = self._ipc, surfaces.contact
         self.thickness = surfaces.thickness(x, moment)
         self.reach = contact.distance + self.thickness
-        self.stiffness = stiffness
         self.barrier = ipc.BarrierPotential(contact.distance, stiffness, True)
         self._slope, self._reference = slope, surfaces.at(reference)
         self._low = self._high = np.empty((0, 3))
@@ -338,18 +337,17 @@ class ContactStage:
             return np.inf
         return float(np.sqrt(met.compute_minimum_distance(self._mesh, vertices))) - self.thickness
 
-    def next_stiffness(self, x: Array, first: float) -> float:
-        """That of the next step: twice as much where surfaces have come too near, less where none is near.
+    def next_stiffness(self, x: Array, now: float, first: float) -> float:
+        """That of the next step (Pa): twice as much where surfaces came too near, less where none did.
 
-        `first` is what it begins with, and never less.
+        `now` is that before this step, `first` what it begins with, and never less.
         """
-        contact = self.surfaces.contact
+        contact, gap = self.surfaces.contact, self.gap(x)
         if contact.stiffness is not None:
-            return self.stiffness
-        gap = self.gap(x)
+            return now
         if gap < NEAR * contact.distance:
-            return min(2 * self.stiffness, FIRMEST * first)
-        return max(self.stiffness / 2, first) if gap > FAR * contact.distance else self.stiffness
+            return min(2 * now, FIRMEST * first)
+        return max(now / 2, first) if gap > FAR * contact.distance else now
 
 
 def _toolkit() -> Any:

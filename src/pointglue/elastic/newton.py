@@ -277,7 +277,8 @@ def _closed(problem: Problem, after: Evaluation) -> Evaluation | None:
 def _largest(problem: Problem, step: Array) -> float:
     """The largest way of a particle, or of a body's outermost point (m)."""
     freedom = problem.system.freedom
-    lengths = np.linalg.norm(step, axis=1)
+    with np.errstate(over="ignore"):  # a step that is not finite is an error with a name
+        lengths = np.linalg.norm(step, axis=1)
     if len(freedom.bodies):
         lengths[len(freedom.particles) + 1 :: 2] *= problem.system.scene.radii[freedom.bodies]
     return float(lengths.max(initial=0.0))

@@ -265,10 +265,12 @@ class ImplicitSolver:
         """Contact during the step."""
         if self.surfaces is None:
             return None
+        # A part of a step that had to be halved is a blow: what stops it is firm for as long.
+        stiffness = max(state.stiffness, self.surfaces.stiffness(self.gravity, h))
         with clock("contact"):
             self.surfaces.hold(tuple(holding), state.positions)
             return ContactStage(
-                self.surfaces, state.positions, scheme.reference.x, scheme.slope, state.stiffness,
+                self.surfaces, state.positions, scheme.reference.x, scheme.slope, stiffness,
                 state.time + h,
             )  # fmt: skip
 
@@ -413,7 +415,7 @@ class ImplicitSolver:
             waiting_joints=state.waiting_joints,
             targets=state.targets,
             rows=state.rows,
-            stiffness=self._next_stiffness(problem, x, dt),
+            stiffness=self._next_stiffness(problem, x, state.stiffness, dt),
             report=StepReport(
                 substeps=1,
                 speeds=tuple(outcome.speeds),
@@ -428,10 +430,10 @@ class ImplicitSolver:
             past=replace(state, past=None) if self.method == "bdf2" else None,
         )
 
-    def _next_stiffness(self, problem: Problem, x: Array, dt: float) -> float:
+    def _next_stiffness(self, problem: Problem, x: Array, now: float, dt: float) -> float:
         if self.surfaces is None or problem.contact is None:
             return 0.0
-        return problem.contact.next_stiffness(x, self.surfaces.stiffness(self.gravity, dt))
+        return problem.contact.next_stiffness(x, now, self.surfaces.stiffness(self.gravity, dt))
 
 
 def _same(a: Any, b: Any) -> bool:
