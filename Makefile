@@ -5,13 +5,7 @@ BIN := .venv/bin
 .PHONY: demo test check docs bench clean
 
 demo: .venv/demo
-	$(BIN)/python examples/moving_frame.py
-	$(BIN)/python examples/linear_against_glue.py
-	$(BIN)/python examples/embedded_mesh.py
-	$(BIN)/python examples/posed_figure.py
-	$(BIN)/python examples/falling_bodies.py
-	$(BIN)/python examples/octopus.py
-	$(BIN)/python examples/soft_chain.py
+	$(BIN)/pointglue demo tree --set frames.count=60
 
 test: .venv/test
 	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile
@@ -32,11 +26,12 @@ bench: .venv/test
 	$(BIN)/pointglue bench particles
 	$(BIN)/pointglue bench creatures
 	$(BIN)/pointglue bench elastic
+	$(BIN)/pointglue bench scenes
 
 # The stamps are rebuilt when the dependencies change; the package itself is installed in place.
 .venv/demo: pyproject.toml
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[view]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[movie,usd]'
 	touch $@
 
 .venv/test: pyproject.toml

@@ -11,7 +11,7 @@ is let go takes its twigs along. The rigid ball hangs by glue as well, on a poin
 
 import sys
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -21,12 +21,12 @@ import pointglue as pg
 from pointglue import view
 from pointglue.elastic import Bond, ElasticBody, Elements, FleshEnergy, ImplicitSolver, JointBond, RigidBody
 from pointglue.geometry import simplices
+from pointglue.geometry.models_tree import tree as grown
 
 STEP = 1 / 30  # of the solver and of the film, s
 WIND = 5.0  # m/s
 DENSITY = 500.0
 YOUNG = (1.2e7, 4e6, 4e6)  # Pa, of the trunk, of branches on it, of branches on those
-CELLS = (30, 24, 18)  # along a branch
 RELEASE = {"limb 1": 0.4, "limb 2": 0.5, "limb 5": 0.6}  # s
 SHOWN = (0.0, 0.7, 1.2)  # s
 BALL, CORD = 0.1, 0.16  # m
@@ -50,74 +50,18 @@ class Lawn(Elements):
         out[:] = self.stiffness * (x[:, 1] < 0)[:, None, None] * np.diag(UP)
 
 
-@dataclass
-class Branch:
-    """A bent, tapered stick; `spine` are the three points of its parabola, `girth` its radius at the root."""
+class Wood:
+    """What a branch is made of, and its skin."""
 
-    name: str
-    level: int
-    spine: np.ndarray
-    girth: float
-    parent: "Branch | None" = None
-
-    def __post_init__(self):
-        box, self.tets = simplices.tet_box((1, 2, 2), (CELLS[self.level], 2, 2))
-        self.points = self.swept(box[:, 0] + 0.5, box[:, 1:])
-        self.energy = FleshEnergy(self.points, self.tets, young=YOUNG[self.level], poisson=0.3)
+    def __init__(self, branch):
+        self.energy = FleshEnergy(branch.points, branch.tets, young=YOUNG[branch.level], poisson=0.3)
         self.mass = self.energy.mass(DENSITY)
-        self.ring = np.flatnonzero(box[:, 0] == -0.5)
-        self.roots = self.ring[::2]  # its corners and its middle
         # The skin reaches into the parent, where there are no tetrahedra.
         fine, solid = simplices.tet_box((1.1, 2, 2), (44, 5, 5))
         used, faces = np.unique(simplices.tet_surface(solid), return_inverse=True)
         self.faces = faces.reshape(-1, 3)
-        self.skin = pg.embed((self.points, self.tets), self.swept(fine[used, 0] + 0.45, fine[used, 1:]))
-
-    def at(self, s):
-        """Place and direction at the shares s (n,) of the length; below 0 it goes straight on."""
-        a, b, c = self.spine
-        s = np.asarray(s, dtype=float)[..., None]
-        along = (1 - s) * (b - a) + s * (c - b)
-        place = np.where(s < 0, a + 2 * s * (b - a), (1 - s) ** 2 * a + 2 * s * (1 - s) * b + s * s * c)
-        return place, along / np.linalg.norm(along, axis=-1, keepdims=True)
-
-    def radius(self, s):
-        """Thick where it comes from its parent, thin and round at the tip."""
-        taper = 1 - 0.7 * s + 0.3 * np.exp(-((s / 0.06) ** 2))
-        return self.girth * taper * np.sqrt(1 - 0.96 * np.abs(s) ** 30)
-
-    def swept(self, s, across):
-        """Points at s, and at `across` (n, 2) in a square about the spine, which is made round."""
-        place, along = self.at(s)
-        side = np.cross(along, [0.3, 0.1, 1.0])
-        side /= np.linalg.norm(side, axis=1, keepdims=True)
-        y, z = (across * np.sqrt(1 - across[:, ::-1] ** 2 / 2)).T * self.radius(s)
-        return place + y[:, None] * side + z[:, None] * np.cross(along, side)
-
-    def grow(self, name, s, turn, rise, length):
-        """A branch on this one at s, which leaves in the direction `turn`, `rise` above the horizontal."""
-        place, along = self.at(s)
-        way = np.array([np.cos(turn) * np.cos(rise), np.sin(rise), np.sin(turn) * np.cos(rise)])
-        girth = 0.62 * self.radius(s)
-        # Far enough out for the first ring to be clear of this branch
-        start = place + way * (1.15 * self.radius(s) + 0.9 * girth) / np.linalg.norm(np.cross(way, along))
-        middle = start + 0.5 * length * way
-        tip = middle + 0.5 * length * (way + 0.35 * UP)
-        return Branch(name, self.level + 1, np.array([start, middle, tip]), girth, self)
-
-
-def branches():
-    """A trunk, six limbs on it, and two twigs on each."""
-    trunk = Branch("trunk", 0, np.array([[0.0, 0, 0], [-0.08, 0.9, 0.04], [0.06, 1.75, 0.0]]), 0.085)
-    places = [(0.42, 3.3, 0.95), (0.5, 0.2, 0.95), (0.64, 1.5, 0.75), (0.7, -1.7, 0.75), (0.78, 2.8, 0.8),
-              (0.86, -0.5, 0.75)]  # fmt: skip
-    limbs = [trunk.grow(f"limb {k}", s, turn, 0.5, size) for k, (s, turn, size) in enumerate(places)]
-    twigs = [
-        limb.grow(f"twig {k}{side}", s, places[k][1] + out, 0.5, 0.5)
-        for k, limb in enumerate(limbs)
-        for side, s, out in (("a", 0.4, 1.0), ("b", 0.62, -1.0))
-    ]
-    return [trunk, *limbs, *twigs]
+        places = branch.swept(fine[used, 0] + 0.45, fine[used, 1:])
+        self.skin = pg.embed((branch.points, branch.tets), places)
 
 
 class Leaves:
@@ -152,20 +96,22 @@ def falls(branch):
     return branch is not None and (branch.name in RELEASE or falls(branch.parent))
 
 
-def build(tree):
+def build(tree, wood):
     """The solver, and the bonds by the name of the branch that they hold."""
     bodies, bonds = [], {}
     for branch in tree:
         count = len(branch.points)
         held = None if branch.parent else np.isin(np.arange(count), branch.ring)
-        energies = [branch.energy]
+        energy, mass = wood[branch.name].energy, wood[branch.name].mass
+        energies = [energy]
         if falls(branch):
-            energies.append(Lawn(count, 4e3 * branch.mass.mean()))
-        bodies.append(ElasticBody(branch.points, branch.mass, energies, pinned=held, name=branch.name))
+            energies.append(Lawn(count, 4e3 * mass.mean()))
+        bodies.append(ElasticBody(branch.points, mass, energies, pinned=held, name=branch.name))
         if branch.parent:
-            glue = pg.bind_glue(branch.parent.points, branch.points[branch.roots])
+            roots = branch.ring[::2]  # its corners and its middle
+            glue = pg.bind_glue(branch.parent.points, branch.points[roots])
             release = RELEASE.get(branch.name, np.inf)
-            bonds[branch.name] = Bond(branch.name, branch.roots, branch.parent.name, glue, release=release)
+            bonds[branch.name] = Bond(branch.name, roots, branch.parent.name, glue, release=release)
     limb = next(branch for branch in tree if branch.name == "limb 0")
     hook = limb.at(0.72)[0] - (limb.radius(0.72) + 0.02) * UP
     ball = trimesh.creation.icosphere(3, BALL)
@@ -173,7 +119,7 @@ def build(tree):
         RigidBody.solid(ball.vertices + hook - (CORD + BALL) * UP, ball.faces, 500.0, name="ornament")
     )
     hung = JointBond("limb 0", "ornament", pg.bind_joint(limb.points, bodies[-1].positions, hook))
-    mass = np.concatenate([branch.mass for branch in tree])[:, None]
+    mass = np.concatenate([wood[branch.name].mass for branch in tree])[:, None]
     catch = np.repeat([0.3, 0.7, 0.9], [sum(len(b.points) for b in tree if b.level == k) for k in range(3)])
 
     def weather(state):
@@ -210,11 +156,12 @@ def run(solver, bonds, seconds):
 
 
 def main(picture, movie):
-    tree = branches()
-    solver, bonds = build(tree)
+    tree = grown()
+    wood = {branch.name: Wood(branch) for branch in tree}
+    solver, bonds = build(tree, wood)
     for branch in tree[1:]:
-        parent = branch.parent
-        cells, _ = simplices.locate(parent.points, parent.tets, branch.points[branch.roots])
+        parent, roots = branch.parent, bonds[branch.name].points
+        cells, _ = simplices.locate(parent.points, parent.tets, branch.points[roots])
         assert (cells < 0).all()  # outside of what they hang on
     print(f"{len(tree)} branches, {sum(len(b.points) for b in tree)} points, ", end="")
     print(f"{sum(len(b.tets) for b in tree)} tetrahedra, {sum(len(b.points) for b in bonds.values())} roots")
@@ -252,9 +199,10 @@ def main(picture, movie):
         shift = place * scene.camera.axes[0]
         for branch in tree:
             x = state.body(branch.name)
-            scene.mesh(branch.skin.positions(x) + shift, branch.faces, color="#84644c")
-            own = leaves[branch.name]
-            scene.mesh(own.at(x) + shift, own.faces, color=own.colours)
+            own = wood[branch.name]
+            scene.mesh(own.skin.positions(x) + shift, own.faces, color="#84644c")
+            green = leaves[branch.name]
+            scene.mesh(green.at(x) + shift, green.faces, color=green.colours)
         hang(scene, state, shift)
         return scene
 
@@ -269,7 +217,7 @@ def main(picture, movie):
         x = states[0].body(branch.name)
         scene.mesh(x, simplices.tet_surface(branch.tets), color="sand", edges=True)
         if branch.parent:
-            scene.points(x[branch.roots], color="green", radius=0.018)
+            scene.points(x[bonds[branch.name].points], color="green", radius=0.018)
     hang(scene, states[0], 0.0)
     for k, moment in enumerate(SHOWN):
         draw(scene, states[round(moment / STEP)], (2.15, 4.3, 6.65)[k])

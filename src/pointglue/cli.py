@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from enum import StrEnum
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -61,7 +62,10 @@ def _benchmarks() -> Path:
 @app.command()
 def bench(
     name: Annotated[
-        str, typer.Argument(help="Which benchmark: core, glue, deform, particles, creatures, elastic.")
+        str,
+        typer.Argument(
+            help="Which benchmark: core, glue, deform, particles, creatures, elastic, contact, scenes."
+        ),
     ],
     markdown: Annotated[bool, typer.Option(help="Print the table as in the README.")] = False,
     quick: Annotated[bool, typer.Option(help="A tenth of the size, for a first look.")] = False,
@@ -191,7 +195,8 @@ def check(
         if not schema:
             raise typer.BadParameter("give a scene file, or --schema", param_hint="SCENE.toml")
         return
-    simulation = build(load_scene(scene, dict(map(parse_setting, settings or []))))
+    with _warnings_in_a_line(str):
+        simulation = build(load_scene(scene, dict(map(parse_setting, settings or []))))
     if not schema:
         counts = (
             f"{_count(simulation.frames.count, 'frame')}, {_count(len(simulation.looks), 'visible object')}"
@@ -240,6 +245,186 @@ def run(
         told = f"stopped after frame {written[-1]}" if written else "stopped before the first frame"
         typer.secho(f"pointglue: {told}. Go on with: pointglue {again} --resume", fg="yellow", err=True)
         raise typer.Exit(130) from None
+
+
+@app.command()
+def studio(
+    start: Annotated[
+        Path | None,
+        typer.Argument(metavar="[MESH or SCENE or RUN]", help="What to open.", show_default=False),
+    ] = None,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.")] = 0,
+    host: Annotated[
+        str, typer.Option(help="Another address than this machine's own: others can reach it there.")
+    ] = "127.0.0.1",
+    no_browser: Annotated[bool, typer.Option("--no-browser", help="Print the address only.")] = False,
+) -> None:
+    """Open the design tool in the browser: bodies, handles, glue, simulation."""
+    from .studio.server import serve
+
+    serve(start, host=host, port=port, browser=not no_browser)
+
+
+@app.command()
+def render(
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="The folder of a run.")],
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="OUT", show_default="DIR/pictures", help="Where they go."),
+    ] = None,
+    size: Annotated[str, typer.Option(metavar="WxH", help="Width and height in pixels.")] = "960x540",
+    every: Annotated[int, typer.Option(metavar="N", help="Draw one frame in so many.")] = 1,
+    movie: Annotated[bool, typer.Option(help="Make a movie of the pictures.")] = True,
+    ground: Annotated[bool, typer.Option(help="Draw the ground.")] = True,
+    direction: Annotated[
+        str, typer.Option("--from", metavar="X,Y,Z", help="Where the camera is, from what it looks at.")
+    ] = "0.55,0.38,1",
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print warnings and errors only.")] = False,
+) -> None:
+    """Draw the frames of a run: pictures, a movie, and a contact sheet."""
+    from .view import Camera, render_run
+
+    width, height = _numbers("--size", size, "x", 2)
+    x, y, z = _numbers("--from", direction, ",", 3)
+    with _bar("pictures", quiet) as progress:
+        made = render_run(
+            directory,
+            output,
+            size=(int(width), int(height)),
+            every=every,
+            movie=movie,
+            ground=ground,
+            camera=Camera(direction=(x, y, z)),
+            progress=progress,
+        )
+    if not quiet:
+        typer.echo(f"wrote {_count(len(made.pictures), 'picture')} to {made.sheet.parent}")
+        for path in (made.movie, made.sheet):
+            if path is not None:
+                typer.echo(f"wrote {path}")
+
+
+@app.command()
+def demo(
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="Which: see --list.")] = None,
+    every: Annotated[bool, typer.Option("--list", help="Say what there is, in a line each.")] = False,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output", "-o", metavar="DIR", show_default="out/NAME", help="The folder for results."
+        ),
+    ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Another value for a key: frames.count=10."),
+    ] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print warnings and errors only.")] = False,
+) -> None:
+    """Run a scene that comes with pointglue, and film it. Without a name, say which there are."""
+    from .scene import demo_path, demo_titles
+
+    if every or name is None:
+        titles = demo_titles()
+        for one, title in titles.items():
+            typer.echo(f"{one:<{max(map(len, titles))}}  {title}")
+        return
+    path, folder = demo_path(name), output or Path("out") / name
+    formats = ["output.formats=['usd']"] if find_spec("pxr") else []
+    run(path, folder, False, output is None, [*formats, *(settings or [])], quiet, False)
+    if find_spec("polyscope") is None:
+        typer.echo("for pictures: pip install 'pointglue[movie]', then pointglue render " + str(folder))
+        return
+    render(folder, movie=find_spec("imageio_ffmpeg") is not None, quiet=quiet)
+
+
+@app.command()
+def wedge(
+    scene: Annotated[Path, typer.Argument(metavar="SCENE.toml", help="The scene file.")],
+    settings: Annotated[
+        list[str],
+        typer.Option(
+            "--set", metavar="KEY=VALUES", help="Values for a key: a,b,c, or 0:1:5 for five from 0 to 1."
+        ),
+    ],
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output", "-o", metavar="DIR", show_default="out/SCENE_wedges", help="The folder for results."
+        ),
+    ] = None,
+    scheduler: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ADDRESS", show_default="all cores of this machine", help="Of a Dask scheduler."
+        ),
+    ] = None,
+    metrics: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--metrics", metavar="NAMES", help="Columns of the table: contacts,low.OBJECT,drift.OBJECT..."
+        ),
+    ] = None,
+    parquet: Annotated[
+        bool, typer.Option("--parquet", help="Write the table as a Parquet file as well.")
+    ] = False,
+    sheet: Annotated[bool, typer.Option(help="Draw the last frame of each on one sheet.")] = True,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print warnings and errors only.")] = False,
+) -> None:
+    """Run a scene for every combination of values, each into a folder of its own, with a table of all.
+
+    What fails does not stop the others; what has been done is not done again.
+    """
+    from .scene import draw_wedges, parse_sweep, run_wedges
+
+    folder = output or Path("out") / f"{scene.stem}_wedges"
+
+    def told(one: Any, done: int, count: int) -> None:
+        if one.status == "failed":
+            typer.secho(f"pointglue: {one.folder.name}: {one.error}", fg="red", err=True)
+        elif not quiet:
+            typer.echo(f"{done}/{count}  {one.folder.name}  {one.status} ({one.seconds:.1f} s)")
+
+    wedges = run_wedges(
+        scene,
+        dict(map(parse_sweep, settings)),
+        folder,
+        scheduler=scheduler,
+        metrics=[name.strip() for names in metrics or [] for name in names.split(",")],
+        parquet=parquet,
+        progress=told,
+    )
+    files = [folder / "wedges.csv", *([folder / "wedges.parquet"] if parquet else [])]
+    if sheet and find_spec("polyscope"):
+        files += draw_wedges(wedges, folder / "contact_sheet.png")
+    if not quiet:
+        for path in files:
+            typer.echo(f"wrote {path}")
+    if any(one.status == "failed" for one in wedges):
+        raise typer.Exit(1)
+
+
+def _numbers(option: str, text: str, between: str, count: int) -> list[float]:
+    try:
+        numbers = [float(part) for part in text.split(between)]
+    except ValueError:
+        numbers = []
+    if len(numbers) != count:
+        raise InputError(f"{option} must be {count} numbers with {between!r} between them, got {text!r}")
+    return numbers
+
+
+@contextmanager
+def _bar(what: str, quiet: bool) -> Iterator[Callable[[int, int], None] | None]:
+    """A progress bar, if there is somebody to look at it: what is done, and how many there are."""
+    if quiet or not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task(what)
+        yield lambda done, count: progress.update(task, completed=done, total=count)
 
 
 def _count(number: int, one: str, many: str = "") -> str:

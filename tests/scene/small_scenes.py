@@ -119,4 +119,71 @@ at = [0.5, 0, 0]
 keys = [{ time = "frame 1001" }, { time = "frame 1005", translate = [0, 0.4, 0] }]
 """
 
-ALL = {"particles": PARTICLES, "solids": SOLIDS, "handles": HANDLES}
+TOGETHER = """\
+title = "all engines at once, and what goes with what"
+[frames]
+count = 5
+rate = 24
+[world.water]
+level = 0.5
+swell = [0.2, 0, 0]
+period = 0.5
+[contact]
+distance = "5 mm"
+[solver.implicit]
+tolerance = "1 cm/s"
+[objects.bar]
+kind = "handles"
+mesh = { shape = "box", size = [1, 0.2, 0.2], cells = [4, 1, 1] }
+transform.translate = [0, 3, 0]
+[objects.bar.handles]
+left = { at = [-0.5, 3, 0] }
+right = { at = [0.5, 3, 0], keys = [{ time = 0 }, { time = 0.1, translate = [0, 0.2, 0] }] }
+[objects.rope]
+kind = "particles"
+mesh = { shape = "rope", start = [2, 1, 0], end = [2, 1, 1], radius = 0.03, cells = 6 }
+material = { preset = "rope", floats = 0.9 }
+grips.near = { points = { indices = [0] } }
+[objects.rope.grips.far]
+points = { any = [{ indices = [6] }, { ball = { center = [2, 1, 0.8], radius = 0.05 } }] }
+keys = [{ time = 0 }, { time = "0.1 s", translate = [0, 0.1, 0], rotate = [0, 0, 40] }]
+[objects.block]
+kind = "flesh"
+mesh = { shape = "sphere", radius = 0.2, detail = 1 }
+material = { young = "50 kPa" }
+transform.translate = [0, 0.21, 0]
+cell = 0.2
+touch = "mesh"
+[objects.table]
+kind = "collider"
+mesh = { shape = "plane" }
+[objects.cloth]
+kind = "cloth"
+mesh = { shape = "sheet", size = [0.4, 0.4], cells = [4, 4] }
+transform = { translate = [-1, 1, 0] }
+groups.end = { box = [[-2, 0, -1], [-1.19, 2, 1]] }
+[objects.cloth.grips]
+end = { points = { name = "end" }, keys = [{ time = 0 }, { time = 0.1, translate = [0, 0.05, 0] }] }
+[objects.weight]
+kind = "flesh"
+mesh = { shape = "box", size = [0.05, 0.2, 0.05] }
+material = { young = "1 MPa" }
+transform.translate = [0, 0.6, 0]
+[objects.tag]
+kind = "follower"
+on = "cloth"
+mesh = { shape = "leaves", spine = [[-1.2, 1, 0], [-1, 1.05, 0], [-0.8, 1, 0]], radius = 0.02, count = 3 }
+[objects.mark]
+kind = "follower"
+on = "bar"
+mesh = { shape = "ring", radius = 0.2, girth = 0.01, sections = 6 }
+transform = { translate = [0.3, 3, 0], rotate = [0, 0, 90] }
+[[attach]]
+kind = "glue"
+from = "weight"
+points = { all = true }
+to = "block"
+binding = "linear"
+"""
+
+ALL = {"particles": PARTICLES, "solids": SOLIDS, "handles": HANDLES, "together": TOGETHER}

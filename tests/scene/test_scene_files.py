@@ -129,7 +129,7 @@ class TestProblems:
             "4: frames.count must be at least 1, got 0",
             "5: frames.rate must be a number in 1/s, or a text such as '2 1/s', got '24 m'",
             "7: objects.trunk.kind must be one of handles, particles, flesh, cloth, jelly, rigid, collider, "
-            "got 'flsh'; did you mean 'flesh'?",
+            "animated, follower, got 'flsh'; did you mean 'flesh'?",
             "10: objects.c.mesh.size number 0 of it must be a number in m, or a text such as '2 m', "
             "got '10 N'",
             "11: objects.c.color must be #rrggbb or one of coral, teal, gold, blue, plum, sage, sky, rose, "

@@ -65,7 +65,7 @@ def sheet(name, *, cells, size, pin):
     return ElasticBody(points, energy.mass(0.2), [energy], pinned=pin(points), faces=faces, name=name)
 
 
-def crash(*, friction=0.0, tolerance=1e-9):
+def crash(*, friction=0.0):
     """Two soft boxes and a rigid one that meet off their centres, free in space."""
     return ImplicitSolver(
         [
@@ -74,7 +74,7 @@ def crash(*, friction=0.0, tolerance=1e-9):
             block("rigid", (0.28, 0.0, -0.05), (0.2, 0.15, 0.25), velocity=(-1.5, 0.3, 0), spin=(1, 2, 3)),
         ],
         gravity=NOTHING,
-        tolerance=tolerance,
+        tolerance=1e-6,
         contact=Contact(distance=5e-3, friction=friction, stiffness=5e4),
     )
 
@@ -87,7 +87,7 @@ def test_momentum_without_friction():
     solver, met = crash(), 0
     scale = solver.scene.mass.sum() * 1.5
     start = solver.momenta(solver.start())[0]
-    for before, state in pairwise(states_of(solver, 20, 0.01)):
+    for before, state in pairwise(states_of(solver, 18, 0.01)):
         met = max(met, state.report.contacts)
         held = replace(
             state,
@@ -95,10 +95,13 @@ def test_momentum_without_friction():
             origin_velocities=before.origin_velocities,
             rotation_rates=before.rotation_rates,
         )
-        # What Newton's last step left undone: the tolerance is 1e-9 m/s, and convergence is quadratic.
-        for now, then in zip(solver.momenta(state), solver.momenta(held), strict=True):
-            assert_allclose(now, then, atol=1e-9 * scale)
-    assert_allclose(solver.momenta(state)[0], start, atol=1e-8 * scale)
+        assert state.report.substeps == 1  # or there would be other ends in between
+        (now, turning), (then, turned) = solver.momenta(state), solver.momenta(held)
+        # Hessians are as blind to translations as the energies: every Newton step keeps the sum of forces.
+        assert_allclose(now, then, atol=1e-12 * scale)
+        # Rotations are not straight: what the last step, of less than 1e-6 m/s, has left undone.
+        assert_allclose(turning, turned, atol=1e-9 * scale)
+    assert_allclose(solver.momenta(state)[0], start, atol=1e-11 * scale)
     assert met > 5
     assert state.origin_velocities[0, 0] > -0.5  # it has been pushed back
 
@@ -125,9 +128,9 @@ def barrier_pairs(surfaces, x):
 
 @pytest.mark.parametrize("friction", [0.0, 0.5])
 def test_energy_never_rises(friction):
-    solver = crash(friction=friction, tolerance=1e-7)
-    totals = np.array([total_energy(solver, state) for state in states_of(solver, 20, 0.01)])
-    # The tolerance is a speed: of the momenta it makes energies. It is far below what the crash takes.
+    solver = crash(friction=friction)
+    totals = np.array([total_energy(solver, state) for state in states_of(solver, 18, 0.01)])
+    # Speeds are off by the tolerance, 1e-6 m/s of about 1 m/s.
     assert np.diff(totals).max() < 1e-6 * totals[0]
     assert totals[-1] < 0.9 * totals[0]
 
@@ -161,11 +164,12 @@ def test_a_block_slides_above_the_friction_angle(friction, degrees):
 def test_a_stack_of_ten_comes_to_rest_and_stays():
     distance, tolerance = 1e-3, 1e-4
     bodies = [block("floor", (0, -0.05, 0), (1.0, 0.1, 1.0), fixed=True)]
-    for k in range(10):
-        bodies.append(block(f"box {k}", (0.003 * (k % 2), 0.051 + 0.1015 * k, 0), (0.1, 0.1, 0.1)))
+    bodies += [
+        block(f"box {k}", (0.003 * (k % 2), 0.051 + 0.1015 * k, 0), (0.1, 0.1, 0.1)) for k in range(10)
+    ]
     solver = ImplicitSolver(bodies, contact=Contact(distance=distance, friction=0.5), tolerance=tolerance)
-    states = list(states_of(solver, 180, 1 / 60))
-    settled = states[120:]
+    states = list(states_of(solver, 160, 1 / 60))
+    settled = states[100:]
     drift = max(np.abs(state.origins - settled[0].origins).max() for state in settled)
     assert drift < distance
     # What sticks may creep slower than `slip`, 1 mm/s; ten tolerances are as much.
@@ -204,34 +208,35 @@ def test_a_bullet_does_not_go_through_a_sheet(place):
     bullet = RigidBody.solid(
         mesh.vertices + [a, 0.5, b], mesh.faces, 8000.0, velocity=(0, -100, 0), name="bullet"
     )
-    solver = ImplicitSolver([cloth, bullet], contact=Contact(distance=1e-3), tolerance=1e-2)
-    for state in states_of(solver, 4, 1 / 24):
+    solver = ImplicitSolver([cloth, bullet], contact=Contact(distance=5e-3), tolerance=0.1)
+    for state in states_of(solver, 3, 1 / 24):
         x, centre = state.body("cloth"), state.origins[0]
         nearest = np.linalg.norm((x - centre)[:, [0, 2]], axis=1).argmin()
         assert centre[1] > x[nearest, 1]
+    assert state.origin_velocities[0, 1] > -1  # it has been stopped
 
 
 def test_contact_of_an_embedded_surface_reaches_its_cage():
     """M dv = h f of the cage by itself, with what pushes the skin, and the skin's inertia, through J^T."""
     h = 0.01
     points, tets = simplices.tet_box((0.3, 0.2, 0.2), (2, 1, 1))
-    skin = trimesh.creation.icosphere(subdivisions=2, radius=0.17)
-    x = skin.vertices * [1.2, 1.0, 1.0]
+    skin = trimesh.creation.icosphere(subdivisions=2, radius=0.12)
+    x = skin.vertices * [1.3, 1.0, 1.0]
     embedding = pg.embed((points, tets), x)
     assert 0.1 < embedding.inside.mean() < 0.9
     energy = FleshEnergy(points, tets, young=5e4, poisson=0.3)
     cage = ElasticBody(points, energy.mass(300.0), [energy], name="cage")
     hull = ElasticBody(x, np.full(len(x), 1e-3), faces=skin.faces, name="hull")
     spin = (2.0, 0.0, 5.0)
-    stone = block("stone", (0.05, 0.26, 0.02), (0.12, 0.1, 0.14), velocity=(0, -2, 0), spin=spin)
+    stone = block("stone", (0.05, 0.19, 0.02), (0.12, 0.1, 0.14), velocity=(0, -2, 0), spin=spin)
     solver = ImplicitSolver(
         [cage, hull, stone],
         glue=[Bond("hull", np.arange(len(x)), "cage", embedding)],
         gravity=NOTHING,
-        tolerance=1e-9,
+        tolerance=1e-7,
         contact=Contact(distance=5e-3, stiffness=5e4),
     )
-    surfaces, rows, met = solver.surfaces, solver.scene.rows, 0
+    surfaces, rows, met, outside = solver.surfaces, solver.scene.rows, 0, 0
     rng = np.random.default_rng(1)
     for before, state in pairwise(states_of(solver, 10, h)):
         y = surfaces.at(state.positions)
@@ -243,8 +248,7 @@ def test_contact_of_an_embedded_surface_reaches_its_cage():
         now, on_hull = state.body("cage"), push[rows["hull"]]
 
         met += len(pairs) > 0
-        outer = on_hull[~embedding.inside]
-        # Newton's last step, in forces: 1e-9 m/s of a kilogram or so within the step of 0.01 s.
+        # Newton's last step, squared, in forces.
         carried = embedding.transfer_forces(now, on_hull - change[rows["hull"]] / h)
         assert_allclose(
             change[rows["cage"]] / h, carried - energy.gradient(now), atol=1e-6 * (1 + np.abs(push).max())
@@ -260,6 +264,6 @@ def test_contact_of_an_embedded_surface_reaches_its_cage():
         moved = (embedding.positions(now + step * move) - embedding.positions(now - step * move)) / (2 * step)
         felt = embedding.transfer_forces(now, on_hull)
         assert np.sum(felt * move) == pytest.approx(np.sum(on_hull * moved), rel=1e-7, abs=1e-9)
-        if met:
-            assert np.isfinite(outer).all()
+        outside += np.abs(on_hull[~embedding.inside]).sum() > 0
     assert met > 2
+    assert outside > 2  # glue has carried some of it

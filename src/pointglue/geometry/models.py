@@ -1,7 +1,7 @@
 """Creatures and things for scenes, made from a few numbers. Metres, Y up; whatever has a front looks along x.
 
 Every function returns vertices (n, 3) and faces (m, 3) of a closed surface, counter-clockwise seen from
-outside; `car` returns several such parts.
+outside; `car` returns several such parts, `torso` one that moves, and `shirt` open cloth for it.
 """
 
 import numpy as np
@@ -11,8 +11,32 @@ from ..checks import Array
 from ..errors import InputError
 from .models_cage import Cage, ring, turned
 from .models_car import Car, car
+from .models_figures import FIGURE, bowl, button, donkey, duck, figure, leaves, pony, pudding
+from .models_shirt import SHIRT_PARTS, Shirt, Torso, shirt, torso
 
-__all__ = ["Car", "car", "fish", "gear", "octopus", "plant", "stairs"]
+__all__ = [
+    "FIGURE",
+    "SHIRT_PARTS",
+    "Car",
+    "Shirt",
+    "Torso",
+    "bowl",
+    "button",
+    "car",
+    "donkey",
+    "duck",
+    "figure",
+    "fish",
+    "gear",
+    "leaves",
+    "octopus",
+    "plant",
+    "pony",
+    "pudding",
+    "shirt",
+    "stairs",
+    "torso",
+]
 
 X, Y, Z = np.eye(3)
 

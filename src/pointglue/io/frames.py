@@ -120,6 +120,7 @@ class FrameStore:
         """See `create` and `open`."""
         self.directory, self._lock = directory, lock
         self._unsynced: list[Path] = []
+        self._told: dict[int, dict[str, Any]] = {}  # of frames that this store has written: time, statistics
 
     @classmethod
     def create(
@@ -200,6 +201,7 @@ class FrameStore:
         path = self.path(frame.number)
         write_archive(path, arrays)
         self._unsynced.append(path)
+        self._told[frame.number] = about
         return path
 
     def sync(self) -> None:
@@ -272,8 +274,10 @@ class FrameStore:
         target = self.directory / "stats.jsonl"
         with writing(target), drafted(target) as draft, draft.open("w", encoding="utf-8") as file:
             for number in self.numbers():
-                entry = read_archive(self.path(number), "frame of a run", only="frame")
-                about = json.loads(str(entry["frame"]))
+                about = self._told.get(number)
+                if about is None:
+                    entry = read_archive(self.path(number), "frame of a run", only="frame")
+                    about = json.loads(str(entry["frame"]))
                 line = {"frame": number, "time": about["time"], **about["stats"]}
                 strict = {key: value if math.isfinite(value) else None for key, value in line.items()}
                 file.write(json.dumps(strict) + "\n")

@@ -5,10 +5,12 @@ for frame in run_scene("tree.toml", out="tree"):
 """
 
 from .build import build
+from .demo import demo_path, demo_titles
 from .load import LoadedScene, load_scene, parse_setting
 from .run import Run, run_scene
 from .schema import Scene, json_schema
 from .simulation import Simulation, SimulationState
+from .wedge import Wedge, draw_wedges, parse_sweep, run_wedges
 
 __all__ = [
     "LoadedScene",
@@ -16,9 +18,15 @@ __all__ = [
     "Scene",
     "Simulation",
     "SimulationState",
+    "Wedge",
     "build",
+    "demo_path",
+    "demo_titles",
+    "draw_wedges",
     "json_schema",
     "load_scene",
     "parse_setting",
+    "parse_sweep",
     "run_scene",
+    "run_wedges",
 ]

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 
 from ..checks import Array
 from ..deform import HandleDeformer
-from ..elastic import ClothEnergy, ElasticBody, FleshEnergy, RigidBody, ShapeMatchingEnergy
+from ..elastic import Bond, ClothEnergy, ElasticBody, FleshEnergy, RigidBody, ShapeMatchingEnergy
 from ..errors import InputError
 from ..geometry import simplices
 from ..glue import Binding, embed
@@ -27,12 +28,14 @@ from ..particles import (
     sheet,
 )
 from . import schema, tables
+from .animated import motion_of
 from .engines import HandledMesh
 from .geometry import (
     Indices,
     Surface,
     Track,
     cage_of,
+    groups_of,
     middle,
     placed,
     rotation,
@@ -40,7 +43,18 @@ from .geometry import (
     surface_of,
 )
 
-__all__ = ["Made", "MadeCollider", "MadeHandles", "MadeParticles", "MadeRigid", "MadeSolid", "made"]
+__all__ = [
+    "Hold",
+    "Made",
+    "MadeAnimated",
+    "MadeCollider",
+    "MadeFollower",
+    "MadeHandles",
+    "MadeParticles",
+    "MadeRigid",
+    "MadeSolid",
+    "made",
+]
 
 # What a preset says of the fields of OrientedBody.
 PRESETS: dict[str, dict[str, float]] = {
@@ -52,7 +66,16 @@ PRESETS: dict[str, dict[str, float]] = {
 }
 WHOLE = ("rigid", "plastic")  # one rigid group
 FINER = 3  # cells of the mesh of a particle sheet to one of the particles
+WATER = 1000.0  # kg/m^3
 FAR = 50.0  # m from its point, a plane ends where it is a surface
+
+
+@dataclass(frozen=True, eq=False)
+class Hold:
+    """Points that are held where they are, or taken along a track."""
+
+    rows: Indices
+    track: Track | None
 
 
 @dataclass(eq=False, kw_only=True)
@@ -62,7 +85,7 @@ class Made:
     points: Array
     surface: Surface | None
     groups: dict[str, tables.Points] = field(default_factory=dict)
-    pinned: Indices | None = None
+    holds: list[Hold] = field(default_factory=list)
 
 
 @dataclass(eq=False, kw_only=True)
@@ -81,23 +104,30 @@ class MadeParticles(Made):
 
 @dataclass(eq=False, kw_only=True)
 class MadeSolid(Made):
-    """A soft body of the implicit solver. `faces` are of its points, `skin` is the mesh that follows them."""
+    """A soft body of the implicit solver. `faces` and `tets` are of its points, `skin` follows them."""
 
     mass: Array
     energy: Any
     faces: Indices
+    tets: Indices | None = None
     skin: Binding | None = None
+    hide: float | None = None
+    """In kg/m^2, of a skin that others touch instead of the faces."""
 
     def solid(self, name: str, table: Any, track: Track | None) -> ElasticBody:
         """The body."""
         held = np.zeros(len(self.points), np.bool_)
-        held[[] if self.pinned is None else self.pinned] = True
-        start = self.points[held]
+        for hold in self.holds:
+            held[hold.rows] = True
+        row = np.cumsum(held) - 1  # of a point, among those that are held
 
         def motion(time: float) -> Array:
-            assert track is not None
-            turn, shift = track.at(time)
-            return start @ turn.T + shift
+            now = self.points[held]
+            for hold in self.holds:
+                if hold.track is not None:
+                    turn, shift = hold.track.at(time)
+                    now[row[hold.rows]] = self.points[hold.rows] @ turn.T + shift
+            return now
 
         return ElasticBody(
             self.points,
@@ -105,10 +135,52 @@ class MadeSolid(Made):
             [self.energy],
             pinned=held,
             velocities=moving(table, self.points),
-            motion=None if track is None else motion,
+            motion=motion if any(hold.track for hold in self.holds) else None,
+            faces=None if self.hide else self.faces,
+            name=name,
+        )
+
+    def touched(self, name: str, table: Any) -> tuple[ElasticBody, Bond]:
+        """The skin as a body that others touch, and what holds it to the points of the body `name`."""
+        assert self.surface is not None
+        assert self.hide is not None
+        vertices, faces = self.surface.vertices, self.surface.faces
+        a, b, c = np.moveaxis(vertices[faces], 1, 0)
+        area = np.linalg.norm(np.cross(b - a, c - a), axis=1) / 2
+        mass = self.hide * np.bincount(faces.ravel(), np.repeat(area / 3, 3), minlength=len(vertices))
+        if not (mass > 0).all():
+            raise InputError("mesh must not have vertices without faces: nothing could touch them")
+        own = f"{name}/mesh"  # no object can have this name
+        skin = ElasticBody(vertices, mass, faces=faces, velocities=moving(table, vertices), name=own)
+        return skin, Bond(own, np.arange(len(vertices)), name, self.skin)
+
+
+@dataclass(eq=False, kw_only=True)
+class MadeAnimated(Made):
+    """A mesh of which `motion` tells where each vertex is at a time (s)."""
+
+    motion: Callable[[float], Array]
+    faces: Indices
+
+    def solid(self, name: str, table: Any, track: Track | None) -> ElasticBody:
+        """As a soft body of which nothing is free."""
+        count = len(self.points)
+        return ElasticBody(
+            self.points,
+            np.full(count, 0.01),
+            pinned=np.ones(count, np.bool_),
+            motion=self.motion,
             faces=self.faces,
             name=name,
         )
+
+
+@dataclass(eq=False, kw_only=True)
+class MadeFollower(Made):
+    """A mesh that goes with another object."""
+
+    on: str
+    parents: int
 
 
 @dataclass(eq=False, kw_only=True)
@@ -174,6 +246,10 @@ def made(table: Any, folder: Path, frames: schema.Frames) -> Made:
             return _collider(table, folder)
     surface = surface_of(table.mesh, table.transform, folder)
     match table:
+        case schema.AnimatedObject():
+            return _animated(table, surface, folder, frames)
+        case schema.FollowerObject():
+            return MadeFollower(points=surface.vertices, surface=surface, on=table.on, parents=table.parents)
         case schema.FleshObject():
             return _flesh(table, surface)
         case schema.ClothObject():
@@ -208,7 +284,8 @@ def _handles(table: schema.HandlesObject, surface: Surface, frames: schema.Frame
         distance=table.distance,
         radii=radii if any(radii) else None,
     )
-    return MadeHandles(points=surface.vertices, surface=surface, mesh=HandledMesh(deformer, tracks))
+    mesh = HandledMesh(deformer, tracks, any(radii))
+    return MadeHandles(points=surface.vertices, surface=surface, mesh=mesh)
 
 
 def _particles(table: schema.ParticlesObject, folder: Path) -> Made:
@@ -235,6 +312,8 @@ def _particles(table: schema.ParticlesObject, folder: Path) -> Made:
             raise InputError("yield_speed is for the presets rigid and plastic")
     if material.mass is not None:
         body = body.replace(mass=body.mass * (material.mass / body.mass.sum()))
+    if material.floats is not None:
+        body = body.replace(mass=material.floats * WATER * 4 / 3 * np.pi * body.radii.prod(1))
     visual = body.visual
     seen = Surface(body.positions, np.empty((0, 3), np.int64))
     if visual is not None:
@@ -254,8 +333,8 @@ def _from_mesh(table: schema.ParticlesObject, options: dict[str, Any], folder: P
             visual=Skin.of(*fine, body.positions),
         )
         return body.moved(rotation=rotation(transform.rotate), translation=transform.translate)
-    surface = surface_of(mesh, transform, folder)
     if isinstance(mesh, tables.RopeShape):
+        surface = surface_of(mesh, transform, folder)
         ends = placed([mesh.start, mesh.end], transform)
         radius = mesh.radius * min(transform.scale)
         body = rope(*ends, particles=mesh.cells + 1, radius=radius, **options)
@@ -264,14 +343,24 @@ def _from_mesh(table: schema.ParticlesObject, options: dict[str, Any], folder: P
             mass=density * volume / len(body),
             visual=Skin.of(surface.vertices, surface.faces, body.positions),
         )
+    there = transform.model_copy(update={"rotate": (0.0, 0.0, 0.0), "translate": (0.0, 0.0, 0.0)})
+    surface = surface_of(mesh, there, folder)
+    ways = (table.spacing, table.placement, table.reach, table.aspect, density, *sorted(options.items()))
+    body = _grown(surface.vertices.tobytes(), surface.faces.tobytes(), ways)
+    return body.moved(rotation=rotation(transform.rotate), translation=transform.translate)
+
+
+@lru_cache(8)  # a scene often has several of a kind, and it takes seconds to make one
+def _grown(vertices: bytes, faces: bytes, ways: tuple[Any, ...]) -> OrientedBody:
+    spacing, placement, reach, aspect, density, *options = ways
     return OrientedBody.from_mesh(
-        (surface.vertices, surface.faces),
-        spacing=table.spacing,
-        placement=table.placement,
-        reach=table.reach,
-        aspect=table.aspect,
+        (np.frombuffer(vertices).reshape(-1, 3), np.frombuffer(faces, np.int64).reshape(-1, 3)),
+        spacing=spacing,
+        placement=placement,
+        reach=reach,
+        aspect=aspect,
         density=density,
-        **options,
+        **dict(options),
     )
 
 
@@ -285,7 +374,9 @@ def _flesh(table: schema.FleshObject, surface: Surface) -> Made:
         mass=energy.mass(table.material.density),
         energy=energy,
         faces=simplices.tet_surface(tets),
+        tets=tets,
         skin=embed((points, tets), surface.vertices),
+        hide=table.hide if table.touch == "mesh" else None,
     )
 
 
@@ -306,7 +397,7 @@ def _cloth(table: schema.ClothObject, surface: Surface) -> Made:
     return MadeSolid(
         points=surface.vertices,
         surface=surface,
-        groups=table.groups,
+        groups=groups_of(table.mesh) | table.groups,
         mass=energy.mass(material.density),
         energy=energy,
         faces=surface.faces,
@@ -335,7 +426,16 @@ def _jelly(table: schema.JellyObject, surface: Surface) -> Made:
         mass=mass,
         energy=energy,
         faces=simplices.tet_surface(tets),
+        tets=tets,
         skin=embed((points, tets), surface.vertices),
+        hide=table.hide if table.touch == "mesh" else None,
+    )
+
+
+def _animated(table: schema.AnimatedObject, surface: Surface, folder: Path, frames: schema.Frames) -> Made:
+    motion = motion_of(table, surface.vertices, folder, frames)
+    return MadeAnimated(
+        points=surface.vertices, surface=surface, groups=table.groups, motion=motion, faces=surface.faces
     )
 
 

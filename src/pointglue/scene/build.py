@@ -7,25 +7,39 @@ from math import inf
 from typing import Any
 
 import numpy as np
+from scipy.spatial import cKDTree
 
 from ..checks import Array
 from ..elastic import Bond, ElasticBody, ImplicitSolver, JointBond, RigidBody
 from ..elastic.contact import Contact
 from ..errors import InputError, PointglueError
-from ..glue import Spring, bind_glue, bind_joint
+from ..glue import Binding, Spring, bind_glue, bind_joint, bind_linear
 from ..io.frames import Look, Motion
-from ..particles import Buoyancy, ParticleSolver, Script
+from ..particles import ParticleSolver, Script
 from ..view import PALETTE
 from . import forces, schema
-from .bodies import Made, MadeCollider, MadeHandles, MadeParticles, MadeRigid, MadeSolid, made, moving
+from .bodies import (
+    Hold,
+    Made,
+    MadeAnimated,
+    MadeCollider,
+    MadeFollower,
+    MadeHandles,
+    MadeParticles,
+    MadeRigid,
+    MadeSolid,
+    made,
+    moving,
+)
 from .engines import HandleEngine, ImplicitEngine, ParticleEngine
-from .geometry import Track, middle, select
+from .geometry import Indices, Track, middle, select
 from .load import LoadedScene, Problem
-from .simulation import Engine, Simulation
+from .simulation import Engine, Follower, Simulation
+from .tables import Points
 
 __all__ = ["build"]
 
-TIED = (MadeSolid, MadeRigid)  # what the implicit solver moves
+TIED = (MadeSolid, MadeRigid, MadeAnimated)  # what the implicit solver moves
 
 
 def build(scene: LoadedScene) -> Simulation:
@@ -66,6 +80,7 @@ class _Builder:
         if self.problems:  # what hangs on objects that could not be made need not be told
             raise self.scene.source.error(self.problems)
         engines = [engine for engine in (self._handles(), self._particles(), self._solids()) if engine]
+        followers = self._followers(engines)
         looks = [self._look(name) for name in self.objects]
         if not any(looks):
             self.problems.append((("objects",), "must be visible, at least one of them"))
@@ -73,7 +88,7 @@ class _Builder:
             raise self.scene.source.error(self.problems)
         colliders = self._all(MadeCollider)
         tracks = {name: track for name, track in self.tracks.items() if name in colliders}
-        return Simulation(self.frames, engines, [look for look in looks if look], tracks)
+        return Simulation(self.frames, engines, [look for look in looks if look], tracks, followers)
 
     def _object(self, name: str, table: Any) -> None:
         item = self.made[name] = made(table, self.scene.source.folder, self.frames)
@@ -84,9 +99,17 @@ class _Builder:
         pin = getattr(table, "pin", None)
         if pin is not None:
             with self.about("objects", name, "pin"):
-                item.pinned = select(pin, item.points, item.groups)
+                item.holds.append(Hold(select(pin, item.points, item.groups), self.tracks.get(name)))
         elif keys and isinstance(item, (MadeSolid, MadeParticles)):
             self.problems.append((("objects", name, "keys"), "move what is pinned: say what with pin"))
+        for grip, held in getattr(table, "grips", {}).items():
+            with self.about("objects", name, "grips", grip):
+                rows = select(held.points, item.points, item.groups)
+                if any(np.isin(rows, hold.rows).any() for hold in item.holds):
+                    raise InputError("holds points that are held already")
+                pivot = middle(item.points[rows])
+                track = Track(held.keys, self.frames, table.ease, pivot) if held.keys else None
+                item.holds.append(Hold(rows, track))
 
     def _all(self, *kinds: type[Made]) -> dict[str, Any]:
         return {name: item for name, item in self.made.items() if isinstance(item, kinds)}
@@ -138,14 +161,16 @@ class _Builder:
         tied, particles = self._all(*TIED), self._all(MadeParticles)
         for k, attach in enumerate(self.tables.attach):
             for key, name in (("from", attach.source), ("to", attach.to)):
-                if name in made and name not in tied:
+                wrong = name not in tied or (key == "from" and isinstance(made[name], MadeAnimated))
+                if name in made and wrong:
                     text = (
                         f"must be flesh, cloth, jelly or rigid, got {name!r}, which is of kind {kinds[name]}"
                     )
                     self.problems.append((("attach", k, key), text))
         for k, force in enumerate(self.tables.force):
             for j, name in enumerate(force.on):
-                if name in made and name not in tied and name not in particles:
+                movable = name in particles or (name in tied and kinds[name] != "animated")
+                if name in made and not movable:
                     text = f"cannot be pushed: {name!r} is of kind {kinds[name]}"
                     self.problems.append((("force", k, "on", j), text))
         contact = self.tables.contact
@@ -156,6 +181,25 @@ class _Builder:
         if not particles and (contact is None or not tied):
             text = "is a collider that nothing can touch: particles can, and others where there is [contact]"
             self.problems += [(("objects", name), text) for name in self._all(MadeCollider)]
+
+        for name, follower in self._all(MadeFollower).items():
+            if isinstance(made.get(follower.on), MadeCollider | MadeFollower):
+                what = f"{follower.on!r}, which is of kind {kinds[follower.on]}"
+                text = f"must be an object that a solver moves, got {what}"
+                self.problems.append((("objects", name, "on"), text))
+
+    def _followers(self, engines: list[Engine]) -> dict[str, Follower]:
+        """What goes with other objects."""
+        homes: dict[str, Any] = {"particles": MadeParticles, "implicit": TIED, "handles": MadeHandles}
+        found = {}
+        for name, item in self._all(MadeFollower).items():
+            with self.about("objects", name):
+                on = self.made[item.on]
+                binding = bind_glue(on.points, item.points, parents=item.parents)
+                for k, engine in enumerate(engines):
+                    if isinstance(on, homes[engine.name]):
+                        found[name] = Follower(k, item.on, binding)
+        return found
 
     def _handles(self) -> Engine | None:
         meshes = {name: item.mesh for name, item in self._all(MadeHandles).items()}
@@ -169,10 +213,11 @@ class _Builder:
         offsets, first = {}, 0
         for name, item in items.items():
             table, body = self.objects[name], item.body
-            if item.pinned is not None and name in self.tracks:
-                scripts.append(Script(first + item.pinned, self.tracks[name].at))
-            elif item.pinned is not None:
-                body = body.replace(pinned=body.pinned | np.isin(np.arange(len(body)), item.pinned))
+            for hold in item.holds:
+                if hold.track is not None:
+                    scripts.append(Script(first + hold.rows, hold.track.at))
+                else:
+                    body = body.replace(pinned=body.pinned | np.isin(np.arange(len(body)), hold.rows))
             bodies.append(body)
             velocities.append(moving(table, body.positions))
             spins.append(np.tile(table.spin, (len(body), 1)))
@@ -182,8 +227,7 @@ class _Builder:
         if world.wind is not None:
             acting.append(forces.Blowing(forces.Weather.of(world.wind, self.frames)))
         if world.water is not None:
-            water = world.water
-            acting.append(Buoyancy(water.level, water.density, water.drag, water.current, world.gravity))
+            acting.append(forces.Swell(world.water, world.gravity))
         own = self._forces(offsets, {name: item.body.mass for name, item in items.items()})
         acting += [forces.on_particles(own)] if own else []
         colliders = []
@@ -213,7 +257,13 @@ class _Builder:
             with self.about("objects", name):
                 bodies[name] = item.solid(name, self.objects[name], self.tracks.get(name))
         glue, joints = self._ties()
-        if len(bodies) < len(items):
+        for name, item in self._all(MadeSolid).items():
+            if item.hide is not None and self.tables.contact is not None:
+                with self.about("objects", name):
+                    skin, bond = item.touched(name, self.objects[name])
+                    bodies[skin.name] = skin
+                    glue.append(bond)
+        if self.problems:
             return None
         counts = [len(body.positions) for body in bodies.values()]
         offsets = dict(zip(bodies, np.cumsum([0, *counts]).tolist(), strict=False))
@@ -243,8 +293,8 @@ class _Builder:
         """Wind on all that can be moved."""
         if self.tables.world.wind is None:
             return []
-        exposed = [name for name in bodies if name in self._all(*TIED)]
-        faces = [np.asarray(bodies[name].faces) for name in exposed]
+        exposed = [name for name in bodies if name in self._all(MadeSolid, MadeRigid)]
+        faces = [self._all(MadeSolid, MadeRigid)[name].faces for name in exposed]
         # A vertex is a corner of about six triangles: half the mean of its corners is a triangle's share.
         shares = [masses[name][own].mean(1) / 2 for name, own in zip(exposed, faces, strict=True)]
         placed = [own + offsets[name] for name, own in zip(exposed, faces, strict=True)]
@@ -283,6 +333,7 @@ class _Builder:
             release = inf if table.release is None else self.frames.seconds(table.release)
             limits: dict[str, Any] = {"release": release, "break_force": table.break_force or inf}
             with self.about("attach", k):
+                among = None if table.among is None else self._chosen("among", table.among, other, one)
                 if isinstance(table, schema.JointAttach):
                     joint = bind_joint(
                         one.points,
@@ -291,14 +342,17 @@ class _Builder:
                         kind=table.type,
                         axis=table.axis,
                         parents=table.parents,
+                        among=(None, among),
                     )
                     joints.append(JointBond(table.source, table.to, joint, **limits))
                     continue
-                try:
-                    rows = select(table.points, one.points, one.groups, other.points)
-                except InputError as error:
-                    raise InputError(f"points: {error}") from None
-                binding = bind_glue(other.points, one.points[rows], parents=table.parents)
+                rows = self._chosen("points", table.points, one, other)
+                if isinstance(table, schema.GlueAttach) and table.binding == "linear":
+                    glue.append(
+                        Bond(table.source, rows, table.to, _linear(other, one.points[rows]), **limits)
+                    )
+                    continue
+                binding = bind_glue(other.points, one.points[rows], parents=table.parents, among=among)
                 if isinstance(table, schema.SpringAttach):
                     begin = -inf if table.attach is None else self.frames.seconds(table.attach)
                     spring = Spring(table.stiffness, damping=table.damping, attach=begin, **limits)
@@ -306,3 +360,17 @@ class _Builder:
                 else:
                     glue.append(Bond(table.source, rows, table.to, binding, **limits))
         return glue, joints
+
+    def _chosen(self, key: str, points: Points, one: Made, other: Made) -> Indices:
+        try:
+            return select(points, one.points, one.groups, other.points)
+        except InputError as error:
+            raise InputError(f"{key}: {error}") from None
+
+
+def _linear(other: Made, targets: Array) -> Binding:
+    """Weighted sums of the corners of the tetrahedra, or else triangles, whose middles are nearest."""
+    cells = getattr(other, "tets", None)
+    cells = np.asarray(getattr(other, "faces", None) if cells is None else cells)
+    middles = other.points[cells].mean(1)
+    return bind_linear(other.points, targets, cells[cKDTree(middles).query(targets)[1]])

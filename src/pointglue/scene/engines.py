@@ -13,7 +13,10 @@ from ..glue import Binding
 from ..particles import ParticleSolver, ParticleState, RestPose
 from .geometry import Track
 
-__all__ = ["HandleEngine", "HandledMesh", "ImplicitEngine", "ParticleEngine"]
+__all__ = ["STATS", "HandleEngine", "HandledMesh", "ImplicitEngine", "ParticleEngine"]
+
+STATS = ("fastest particle", "newton iterations", "solver steps", "joint violation", "contacts")
+"""What frames may have statistics of."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,6 +51,10 @@ class ParticleEngine:
             name: shown[visual] if visual.stop > visual.start else state.positions[own]
             for name, own, visual in parts
         }
+
+    def body(self, state: ParticleState, name: str) -> Array:
+        """The particles."""
+        return np.asarray(state.positions[self.solver.parts[list(self.names).index(name)]])
 
     def transforms(self, state: ParticleState) -> dict[str, Array]:
         """None: they all deform."""
@@ -101,6 +108,10 @@ class ImplicitEngine:
             name: self.skins[name].positions(state.body(name)) if name in self.skins else state.body(name)
             for name in soft
         }
+
+    def body(self, state: SolverState, name: str) -> Array:
+        """The points of a body."""
+        return state.body(name)
 
     def transforms(self, state: SolverState) -> dict[str, Array]:
         """Of the rigid bodies."""
@@ -164,6 +175,8 @@ class HandledMesh:
 
     deformer: HandleDeformer
     tracks: Mapping[int, Track]
+    oriented: bool
+    """Whether any handle carries an orientation."""
 
     def at(self, time: float, previous: Array | None) -> tuple[Array, Array]:
         """Vertices (V, 3) and their rotations (V, 3, 3), given those of the frame before."""
@@ -172,7 +185,8 @@ class HandledMesh:
         for k, track in self.tracks.items():
             turn, shift = track.at(time)
             handles[k], turns[k] = turn @ handles[k] + shift, turn
-        pose = self.deformer.at(handles, rotations=turns, previous=previous)
+        rotations = turns if self.oriented else None
+        pose = self.deformer.at(handles, rotations=rotations, previous=previous)
         return pose.positions, pose.rotations
 
 
@@ -196,6 +210,10 @@ class HandleEngine:
     def points(self, state: dict[str, tuple[Array, Array]]) -> dict[str, Array]:
         """The vertices."""
         return {name: vertices for name, (vertices, _) in state.items()}
+
+    def body(self, state: dict[str, tuple[Array, Array]], name: str) -> Array:
+        """The vertices."""
+        return state[name][0]
 
     def transforms(self, state: dict[str, tuple[Array, Array]]) -> dict[str, Array]:
         """None: they all deform."""

@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 
 from ..checks import Array
 from ..elastic import SolverState
-from ..particles import OrientedBody, ParticleState, Wind
+from ..particles import Buoyancy, OrientedBody, ParticleState, Wind
 from . import schema
 
-__all__ = ["Air", "Blowing", "Drag", "Push", "Weather"]
+__all__ = ["Air", "Blowing", "Drag", "Push", "Swell", "Weather"]
 
 
 @dataclass(frozen=True)
@@ -48,6 +48,22 @@ class Blowing:
         vx, vy, vz = self.weather.velocity(state.time).tolist()
         wind = self.weather.table
         return Wind((vx, vy, vz), wind.density, wind.drag)(body, state, dt)
+
+
+@dataclass(frozen=True)
+class Swell:
+    """Water on particles, streaming and going to and fro."""
+
+    table: schema.Water
+    gravity: tuple[float, float, float]
+
+    def __call__(self, body: OrientedBody, state: ParticleState, dt: float) -> Array:
+        """Forces (n, 3), N."""
+        water = self.table
+        beat = sin(2 * pi * state.time / water.period)
+        x, y, z = (c + beat * s for c, s in zip(water.current, water.swell, strict=True))
+        force = Buoyancy(water.level, water.density, water.drag, (x, y, z), self.gravity)
+        return force(body, state, dt)
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,6 +1,7 @@
 """From the tables of a scene to vertices and faces, places and motions."""
 
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -126,7 +127,68 @@ def _made(mesh: Any, folder: Path) -> tuple[Array, Array]:
             return models.gear(teeth=mesh.teeth)
         case tables.StairsShape():
             return models.stairs(mesh.steps, rise=mesh.rise, run=mesh.run, width=mesh.width)
+        case tables.RingShape():
+            if not mesh.girth < mesh.radius:
+                raise InputError(f"girth must be less than radius, got {mesh.girth:g} and {mesh.radius:g} m")
+            sections = {"major_sections": mesh.sections, "minor_sections": max(3, mesh.sections // 2)}
+            return _upright(trimesh.creation.torus(mesh.radius, mesh.girth, **sections))
+        case tables.ButtonShape():
+            return models.button(mesh.radius, sections=mesh.sections)
+        case tables.DuckShape():
+            return models.duck(cell=0.04 / mesh.detail)
+        case tables.TruckShape():
+            return _truck(mesh.part)
+        case tables.LeavesShape():
+            return models.leaves(mesh.spine, mesh.radius, count=mesh.count, size=mesh.size, seed=mesh.seed)
+        case tables.TorsoShape():
+            torso = models.torso(mesh.detail)
+            return torso.vertices, torso.faces
+        case tables.ShirtShape():
+            shirt = models.shirt(mesh.detail)
+            return shirt.pocket if mesh.part == "pocket" else (shirt.vertices, shirt.faces)
+        case tables.BowlShape():
+            return models.bowl()
+        case tables.PuddingShape():
+            return models.pudding()
+        case tables.FigureShape():
+            return models.figure()
+        case tables.PonyShape():
+            return models.pony()
+        case tables.DonkeyShape():
+            return models.donkey()
     raise InputError(f"a {mesh.shape} is for colliders only")
+
+
+def groups_of(mesh: Any) -> dict[str, tables.Points]:
+    """The groups of points that come with a shape."""
+    if not isinstance(mesh, tables.ShirtShape):
+        return {}
+    shirt = models.shirt(mesh.detail)
+    if mesh.part == "pocket":
+        rows = {"seam": shirt.seam}
+    else:
+        rows = {"left": shirt.left, "right": shirt.right}
+        rows |= {"left cuff": shirt.cuffs[0], "right cuff": shirt.cuffs[1]}
+        near = cKDTree(shirt.vertices[shirt.left]).query(shirt.buttons, 4)[1]
+        rows |= {f"button {k + 1}": shirt.left[own] for k, own in enumerate(near)}
+    return {name: tables.Points(indices=[int(row) for row in own]) for name, own in rows.items()}
+
+
+@cache  # of one truck, several parts are asked for
+def _car() -> models.Car:
+    return models.car()
+
+
+def _truck(part: str) -> tuple[Array, Array]:
+    car = _car()
+    if part in ("front wheels", "rear wheels"):
+        k = 0 if part == "front wheels" else 1
+        pieces = [car.axles[k], *car.rims[2 * k : 2 * k + 2], *car.tyres[2 * k : 2 * k + 2]]
+        starts = np.cumsum([0, *(len(vertices) for vertices, _ in pieces)])
+        faces = [own + start for (_, own), start in zip(pieces, starts, strict=False)]
+        return np.concatenate([vertices for vertices, _ in pieces]), np.concatenate(faces)
+    piece: tuple[Array, Array] = getattr(car, part)
+    return piece
 
 
 def _upright(mesh: Any) -> tuple[Array, Array]:
@@ -215,10 +277,12 @@ def select(points: tables.Points, places: Array, groups: Any, other: Array | Non
             raise InputError(f"names no group: {points.name!r}")
         if groups[points.name].name is not None:
             raise InputError(f"names the group {points.name!r}, which is only another name")
-        return select(groups[points.name], places, groups, other)
+        return select(groups[points.name], places, {}, other)
     count = len(places)
     if points.all:
         return np.arange(count)
+    if points.any is not None:
+        return np.unique(np.concatenate([select(one, places, groups, other) for one in points.any]))
     if points.indices is not None:
         rows = np.unique(np.array(points.indices, np.int64))
         if len(rows) and rows[-1] >= count:

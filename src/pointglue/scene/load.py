@@ -14,7 +14,7 @@ from pydantic.fields import FieldInfo
 
 from ..errors import SceneError
 from .schema import Scene
-from .tables import Table, nearest
+from .tables import SHAPE_GROUPS, Table, nearest
 from .units import shown
 
 __all__ = ["LoadedScene", "load_scene", "parse_setting"]
@@ -191,8 +191,9 @@ def _wrong_names(raw: dict[str, Any], source: Source) -> list[Problem]:
         body = objects.get(name) if isinstance(name, str) else None
         if not isinstance(group, str) or not isinstance(body, dict):
             return
-        groups = body.get("groups")
-        groups = groups if isinstance(groups, dict) else {}
+        own, mesh = body.get("groups"), body.get("mesh")
+        shape = mesh.get("shape") if isinstance(mesh, dict) else None
+        groups = [*(own if isinstance(own, dict) else {}), *SHAPE_GROUPS.get(str(shape), ())]
         if group not in groups:
             near = nearest(group, groups) or f"; it has {', '.join(map(repr, groups)) or 'none'}"
             problems.append(((*where, "name"), f"names no group of {name!r}: {group!r}{near}"))
@@ -200,9 +201,13 @@ def _wrong_names(raw: dict[str, Any], source: Source) -> list[Problem]:
     for k, attach in enumerate(_tables(raw.get("attach"))):
         for side in ("from", "to"):
             check(("attach", k, side), attach.get(side))
-        if isinstance(attach.get("from"), str) and attach.get("from") == attach.get("to"):
-            problems.append((("attach", k), f"ties {attach['from']!r} to itself"))
+        itself = isinstance(attach.get("from"), str) and attach.get("from") == attach.get("to")
+        if itself and (attach.get("kind") == "joint" or "among" not in attach):
+            text = f"ties {attach['from']!r} to itself"
+            hint = "" if attach.get("kind") == "joint" else ": say among which of its points"
+            problems.append((("attach", k), text + hint))
         check_group(("attach", k, "points"), attach.get("points"), attach.get("from"))
+        check_group(("attach", k, "among"), attach.get("among"), attach.get("to"))
     for k, force in enumerate(_tables(raw.get("force"))):
         names = force.get("on")
         for j, name in enumerate(names if isinstance(names, list) else []):
@@ -211,6 +216,8 @@ def _wrong_names(raw: dict[str, Any], source: Source) -> list[Problem]:
     for name, item in objects.items():
         if isinstance(item, dict):
             check_group(("objects", name, "pin"), item.get("pin"), name)
+            if item.get("kind") == "follower":
+                check(("objects", name, "on"), item.get("on"))
             mesh = item.get("mesh")
             if isinstance(mesh, dict):
                 problems += _missing_file(("objects", name, "mesh", "file"), mesh.get("file"), source)

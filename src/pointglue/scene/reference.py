@@ -2,7 +2,7 @@
 
 from typing import Any, Literal, get_args, get_origin
 
-from . import schema, tables
+from . import materials, schema, tables
 from .load import bare_type
 from .units import Plain, Quantity, Row, Whole
 
@@ -25,15 +25,16 @@ WORLD: Tables = {
     "[world.water]": schema.Water,
 }
 OF_OBJECTS: Tables = {
-    "material of particles": schema.ParticleMaterial,
-    "material of flesh": schema.FleshMaterial,
-    "material of cloth": schema.ClothMaterial,
-    "material of jelly": schema.JellyMaterial,
-    "material of rigid objects": schema.RigidMaterial,
+    "material of particles": materials.ParticleMaterial,
+    "material of flesh": materials.FleshMaterial,
+    "material of cloth": materials.ClothMaterial,
+    "material of jelly": materials.JellyMaterial,
+    "material of rigid objects": materials.RigidMaterial,
     "transform": tables.Transform,
     "keys": tables.Key,
     "handles": schema.Handle,
-    "points, pin and groups": tables.Points,
+    "grips": schema.Grip,
+    "points, pin, among and groups": tables.Points,
     "ball": tables.BallOf,
 }
 OPTIONS: Tables = {

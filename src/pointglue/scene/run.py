@@ -18,13 +18,15 @@ from ..io.checkpoints import load_checkpoint, save_checkpoint
 from ..io.frames import Frame, FrameStore
 from ..io.sequences import write_sequence
 from ..io.usd import write_usd
+from .animated import sequence
 from .build import build
 from .load import LoadedScene, load_scene
+from .schema import AnimatedObject
 from .simulation import Simulation, SimulationState
 
 __all__ = ["Run", "run_scene", "scene_hash"]
 
-SHARE = 0.04  # of the time that checkpoints take at most
+SHARE = 0.02  # of the time that checkpoints take at most
 
 
 def run_scene(
@@ -239,9 +241,12 @@ def scene_hash(scene: LoadedScene) -> str:
     digest = hashlib.sha256(json.dumps([__version__, told], sort_keys=True).encode())
     for item in scene.tables.objects.values():
         names = [getattr(getattr(item, "mesh", None), "file", None), getattr(item, "body", None)]
-        for name in filter(None, names):
+        paths = [scene.source.folder / name for name in filter(None, names)]
+        if isinstance(item, AnimatedObject) and paths:
+            paths = sequence(paths[0])
+        for path in paths:
             try:
-                digest.update((scene.source.folder / name).read_bytes())
+                digest.update(path.read_bytes())
             except OSError as error:
-                raise SceneError(f"{scene.source.folder / name}: cannot be read: {error.strerror}") from error
+                raise SceneError(f"{path}: cannot be read: {error.strerror}") from error
     return digest.hexdigest()

@@ -4,6 +4,16 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, Tag, model_validator
 
+from .materials import (
+    ClothMaterial,
+    Density,
+    FleshMaterial,
+    JellyMaterial,
+    ParticleMaterial,
+    Rate,
+    RigidMaterial,
+    Stiffness,
+)
 from .tables import (
     Accelerations,
     Color,
@@ -29,12 +39,9 @@ __all__ = ["Attach", "Force", "Object", "Scene", "json_schema"]
 
 MOST_FRAMES = 1_000_000
 
-_Density = Annotated[float, Quantity("kg/m3", above=0)]
 _Seconds = Annotated[float, Quantity("s", above=0)]
-_Rate = Annotated[float, Quantity("1/s", least=0)]
 _Friction = Annotated[float, Quantity("", least=0)]
 _Force = Annotated[float, Quantity("N", above=0)]
-_Stiffness = Annotated[float, Quantity("N/m", above=0)]
 
 
 class Frames(Table):
@@ -64,7 +71,7 @@ class Wind(Table):
 
     velocity: Speeds
     """Where it blows to, and how fast."""
-    density: _Density = 1.2
+    density: Density = 1.2
     """Of the air."""
     drag: Annotated[float, Quantity("", least=0)] = 1.0
     """The drag coefficient."""
@@ -83,12 +90,16 @@ class Water(Table):
 
     level: Annotated[float, Quantity("m")] = 0.0
     """Height of its surface."""
-    density: _Density = 1000.0
+    density: Density = 1000.0
     """Of the water."""
     drag: Annotated[float, Quantity("", least=0)] = 0.5
     """The drag coefficient."""
     current: Speeds = (0.0, 0.0, 0.0)
     """How it streams."""
+    swell: Speeds = (0.0, 0.0, 0.0)
+    """How fast it goes to and fro besides."""
+    period: _Seconds = 4.0
+    """From swell to swell."""
 
 
 class World(Table):
@@ -100,75 +111,6 @@ class World(Table):
     """Moving air."""
     water: Water | None = None
     """Water, for particles."""
-
-
-class ParticleMaterial(Table):
-    """What oriented particles are made of. What is left out is that of the preset."""
-
-    preset: Literal["rigid", "plastic", "soft", "cloth", "rope"] = "soft"
-    """rigid: one rigid piece; plastic: one that takes dents; soft: springs back; cloth and rope: bend."""
-    density: _Density = 1000.0
-    """Of the volume."""
-    mass: Annotated[float, Quantity("kg", above=0)] | None = None
-    """Of the whole object, instead of the density."""
-    stiffness: Share | None = None
-    """How much of a deformation is taken back in 1/60 s."""
-    stretch: Share | None = None
-    """The same of edges that are too long or too short."""
-    torsion: Share | None = None
-    """The same of edges that are twisted."""
-    yield_speed: Annotated[float, Quantity("m/s", above=0)] | None = None
-    """Hit faster than this, a rigid piece takes a dent."""
-    yield_strain: Annotated[float, Quantity("", above=0)] | None = None
-    """Deformed more than this, it flows."""
-    creep: _Rate | None = None
-    """How fast it flows."""
-
-
-class FleshMaterial(Table):
-    """An elastic solid: stable neo-Hookean."""
-
-    density: _Density = 1000.0
-    """Of the volume."""
-    young: Annotated[float, Quantity("Pa", above=0)]
-    """Young's modulus: 1e4 Pa is jelly, 1e5 Pa muscle, 1e7 Pa rubber and green wood."""
-    poisson: Annotated[float, Quantity("", least=-0.99, most=0.495)] = 0.4
-    """How much it gives way across; towards 0.5 it keeps its volume."""
-
-
-class ClothMaterial(Table):
-    """A thin sheet."""
-
-    density: Annotated[float, Quantity("kg/m2", above=0)] = 0.2
-    """Of the area."""
-    stretch: _Stiffness = 500.0
-    """Resistance to stretch: Young's modulus times the thickness."""
-    poisson: Annotated[float, Quantity("", least=-0.99, most=0.99)] = 0.3
-    """How much it gives way across."""
-    bend: Annotated[float, Quantity("N m", least=0)] = 1e-5
-    """Flexural rigidity."""
-    limit: Annotated[float, Quantity("", above=1)] | None = None
-    """Ratio of length to rest length, 1.1 say, beyond which it stiffens rapidly."""
-
-
-class RigidMaterial(Table):
-    """A rigid solid."""
-
-    density: _Density = 1000.0
-    """Of the volume."""
-
-
-class JellyMaterial(Table):
-    """Shape matching of overlapping cubes."""
-
-    density: _Density = 1000.0
-    """Of the volume."""
-    stiffness: _Stiffness
-    """Of each point to where its cubes want it."""
-    blend: Share = 0.0
-    """0 draws cubes to rigid ones, towards 1 they give way to shear."""
-    damping: Annotated[float, Quantity("s", least=0)] = 0.0
-    """Viscosity: times the stiffness it damps changes of shape."""
 
 
 class _Object(Table):
@@ -193,11 +135,32 @@ class _Moving(_Object):
     """How what is pinned moves: poses at times."""
 
 
+class Grip(Table):
+    """Points that are held, and go where keys of their own say, turned about their middle."""
+
+    points: Points
+    """Which points of the object."""
+    keys: tuple[Key, ...] = ()
+    """Where they go; without, they stay."""
+
+
 class _Soft(_Moving):
     pin: Points | None = None
     """Points that stay where they are, or go where `keys` say."""
+    grips: dict[Name, Grip] = Field(default_factory=dict)
+    """Further points that are held, with keys of their own: two hands on a rope, say."""
     groups: dict[Name, Points] = Field(default_factory=dict)
     """Points with a name, for attachments and forces."""
+
+
+class _Caged(_Soft):
+    cell: Length | None = None
+    """Size of the cubes that fill the mesh; left out, a box and a branch have those of their `cells`, and
+    other meshes a tenth of their extent."""
+    touch: Literal["cells", "mesh"] = "cells"
+    """What others bump into: the cubes, or the mesh, whose contacts the cubes feel."""
+    hide: Annotated[float, Quantity("kg/m2", above=0)] = 0.5
+    """What a mesh that others bump into weighs itself."""
 
 
 class Handle(Table):
@@ -257,15 +220,12 @@ class ParticlesObject(_Soft):
         return self
 
 
-class FleshObject(_Soft):
+class FleshObject(_Caged):
     """An elastic solid of tetrahedra that carries the mesh."""
 
     kind: Literal["flesh"]
     material: FleshMaterial
     """What it is made of."""
-    cell: Length | None = None
-    """Size of the cubes, cut into tetrahedra, that fill the mesh; left out, a box and a branch have those
-    of their `cells`, and other meshes a tenth of their extent."""
 
 
 class ClothObject(_Soft):
@@ -276,14 +236,12 @@ class ClothObject(_Soft):
     """What it is made of."""
 
 
-class JellyObject(_Soft):
+class JellyObject(_Caged):
     """An elastic solid by shape matching that carries the mesh."""
 
     kind: Literal["jelly"]
     material: JellyMaterial
     """What it is made of."""
-    cell: Length | None = None
-    """Size of the cubes that fill the mesh; left out, a tenth of its extent."""
 
 
 class RigidObject(_Moving):
@@ -310,6 +268,29 @@ class ColliderObject(_Object):
     """How it moves: poses at times."""
 
 
+class AnimatedObject(_Object):
+    """A mesh whose every vertex is told where to go; others bump into it, and hold on to it."""
+
+    kind: Literal["animated"]
+    mesh: Mesh
+    """Its shape: a torso, which moves by itself, or the first file of a numbered sequence, `walk_0001.obj`
+    say, of which there is one for each frame; after the last it stays."""
+    groups: dict[Name, Points] = Field(default_factory=dict)
+    """Points with a name, for attachments."""
+
+
+class FollowerObject(_Object):
+    """A mesh that is only seen, and goes with another object by glue: leaves, lamps, a finer mesh."""
+
+    kind: Literal["follower"]
+    mesh: Mesh
+    """What it looks like, where it starts."""
+    on: str
+    """Name of the object that it goes with."""
+    parents: Annotated[int, Field(strict=True, ge=3, le=1000)] = 8
+    """How many points of `on` each vertex follows."""
+
+
 Object = Annotated[
     Annotated[HandlesObject, Tag("kind=handles")]
     | Annotated[ParticlesObject, Tag("kind=particles")]
@@ -317,7 +298,9 @@ Object = Annotated[
     | Annotated[ClothObject, Tag("kind=cloth")]
     | Annotated[JellyObject, Tag("kind=jelly")]
     | Annotated[RigidObject, Tag("kind=rigid")]
-    | Annotated[ColliderObject, Tag("kind=collider")],
+    | Annotated[ColliderObject, Tag("kind=collider")]
+    | Annotated[AnimatedObject, Tag("kind=animated")]
+    | Annotated[FollowerObject, Tag("kind=follower")],
     chosen_by("kind"),
 ]
 
@@ -329,6 +312,8 @@ class _Attach(Table):
     """Name of the object that it is attached to."""
     parents: Annotated[int, Field(strict=True, ge=3, le=1000)] = 8
     """How many points of `to` each attached point follows."""
+    among: Points | None = None
+    """Which points of `to` those may be; all if left out."""
     release: Moment | None = None
     """When it lets go; never if left out."""
     break_force: _Force | None = None
@@ -341,6 +326,8 @@ class GlueAttach(_Attach):
     kind: Literal["glue"]
     points: Points
     """Which points of `from`."""
+    binding: Literal["glue", "linear"] = "glue"
+    """linear: a weighted sum of the corners of the nearest tetrahedron or triangle, to compare with."""
 
 
 class SpringAttach(_Attach):
@@ -349,7 +336,7 @@ class SpringAttach(_Attach):
     kind: Literal["spring"]
     points: Points
     """Which points of `from`."""
-    stiffness: _Stiffness
+    stiffness: Stiffness
     """Of each spring."""
     damping: Annotated[float, Quantity("N s/m", least=0)] = 0.0
     """Of each spring."""
@@ -400,7 +387,7 @@ class DragForce(_ForceOn):
     """A force against the motion: mass times rate times velocity."""
 
     kind: Literal["drag"]
-    rate: _Rate
+    rate: Rate
     """How fast motion dies away."""
 
 
@@ -422,10 +409,12 @@ class ParticleOptions(Table):
     """Coulomb's coefficient."""
     bounce: Share = 0.0
     """Share of the approach speed that contact returns."""
-    drag: _Rate = 0.0
+    drag: Rate = 0.0
     """Slows all motion."""
-    damping: _Rate = 0.0
+    damping: Rate = 0.0
     """Slows motion within an object."""
+    plastic_time: _Seconds = 5 / 60
+    """How long a rigid piece gives way when it takes a dent."""
 
 
 class ImplicitOptions(Table):

@@ -1,18 +1,19 @@
 """A scene that runs: engines that step side by side, a frame at a time."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
 
 from ..checks import Array
 from ..errors import InputError
+from ..glue import Binding
 from ..io.frames import Frame, Look
 from .geometry import Track
 from .schema import Frames
 
-__all__ = ["Engine", "Simulation", "SimulationState"]
+__all__ = ["Engine", "Follower", "Simulation", "SimulationState"]
 
 
 class Engine(Protocol):
@@ -33,6 +34,10 @@ class Engine(Protocol):
 
     def points(self, state: Any) -> dict[str, Array]:
         """Where the points (n, 3) of the objects are that deform, by name."""
+        ...
+
+    def body(self, state: Any, name: str) -> Array:
+        """Where the points (n, 3) of one of its objects are that others hold on to."""
         ...
 
     def transforms(self, state: Any) -> dict[str, Array]:
@@ -61,6 +66,15 @@ class SimulationState:
 
 
 @dataclass(frozen=True, eq=False)
+class Follower:
+    """A mesh that goes with the object `on` of an engine, one of `Simulation.engines` by its place there."""
+
+    engine: int
+    on: str
+    binding: Binding
+
+
+@dataclass(frozen=True, eq=False)
 class Simulation:
     """Engines, what their objects look like, and what moves by keys alone."""
 
@@ -69,6 +83,8 @@ class Simulation:
     looks: Sequence[Look]
     tracks: Mapping[str, Track]
     """Of objects that no engine moves, by name."""
+    followers: Mapping[str, Follower] = field(default_factory=dict)
+    """Meshes that go with objects, by name."""
 
     def start(self) -> SimulationState:
         """The first frame."""
@@ -97,6 +113,9 @@ class Simulation:
             points |= engine.points(part)
             transforms |= engine.transforms(part)
             stats |= engine.stats(part)
+        for name, one in self.followers.items():
+            on = self.engines[one.engine].body(state.parts[one.engine], one.on)
+            points[name] = one.binding.positions(on)
         motions = {look.name: look.motion for look in self.looks}
         return Frame(
             number=state.number,

@@ -161,6 +161,8 @@ class Points(Table):
     """Those that the object's `groups` give this name."""
     all: Flag | None = None
     """true for all of them."""
+    any: Annotated[list["Points"], Field(min_length=1, max_length=1000)] | None = None
+    """Those that any of several such tables selects."""
 
     @model_validator(mode="after")
     def _one(self) -> "Points":
@@ -310,6 +312,113 @@ class GearShape(Table):
     """How many."""
 
 
+class RingShape(Table):
+    """A ring about the origin, its axis along y."""
+
+    shape: Literal["ring"]
+    radius: Length
+    """From the axis to the middle of the ring."""
+    girth: Length
+    """Of the ring itself, from its middle."""
+    sections: Annotated[int, Field(strict=True, ge=3, le=1000)] = 32
+    """Around the axis; half as many around the ring."""
+
+
+class BowlShape(Table):
+    """A shallow bowl that stands at y = 0, a metre wide."""
+
+    shape: Literal["bowl"]
+
+
+class ButtonShape(Table):
+    """A button with a rim about the origin, its axis along z."""
+
+    shape: Literal["button"]
+    radius: Length
+    """Of the button."""
+    sections: Annotated[int, Field(strict=True, ge=3, le=1000)] = 32
+    """Sides of its rim."""
+
+
+class DuckShape(Table):
+    """A duck of the bath of 27 cm, that looks along x."""
+
+    shape: Literal["duck"]
+    detail: Annotated[int, Field(strict=True, ge=1, le=10)] = 2
+    """More of it, more triangles."""
+
+
+class PuddingShape(Table):
+    """A fluted pudding of 21 cm that stands at y = 0."""
+
+    shape: Literal["pudding"]
+
+
+class FigureShape(Table):
+    """A figure of 1 m that stands at y = 0 and looks along z."""
+
+    shape: Literal["figure"]
+
+
+class PonyShape(Table):
+    """A pony of 2.3 m that stands at y = 0 and looks along x."""
+
+    shape: Literal["pony"]
+
+
+class DonkeyShape(Table):
+    """A young donkey of 65 cm that stands at y = 0 and looks along x."""
+
+    shape: Literal["donkey"]
+
+
+class TruckShape(Table):
+    """A part of a truck of 4 m that looks along x; the whole stands at y = 0."""
+
+    shape: Literal["truck"]
+    part: Literal["body", "glass", "lamps", "trim", "front wheels", "rear wheels"]
+    """Which; wheels are those of an axle, with it."""
+
+
+class LeavesShape(Table):
+    """Leaves about a branch, without the branch."""
+
+    shape: Literal["leaves"]
+    spine: Annotated[list[Position], Field(min_length=3, max_length=3)]
+    """Of the branch."""
+    radius: Length
+    """Of the branch at the root."""
+    count: Annotated[int, Field(strict=True, ge=1, le=10_000)] = 16
+    """How many."""
+    size: Length = 0.14
+    """Of a leaf."""
+    seed: Annotated[int, Field(strict=True, ge=0, le=2**32 - 1)] = 0
+    """Other numbers, other leaves."""
+
+
+class TorsoShape(Table):
+    """A moving figure of 1.8 m, down to its thighs, that looks along x; for kind = "animated"."""
+
+    shape: Literal["torso"]
+    detail: Annotated[int, Field(strict=True, ge=2, le=8)] = 2
+    """More of it, more triangles."""
+
+
+class ShirtShape(Table):
+    """A part of a shirt that fits a torso of any detail.
+
+    It comes with groups: of the shirt "left" and "right", where the left front lies over the right one,
+    "left cuff", "right cuff", and "button 1" to "button 7", the points of the left front about each of them
+    from the top; of the pocket "seam", along three sides.
+    """
+
+    shape: Literal["shirt"]
+    part: Literal["shirt", "pocket"] = "shirt"
+    """The buttoned shirt, or the pocket that belongs before its chest."""
+    detail: Annotated[int, Field(strict=True, ge=2, le=8)] = 2
+    """More of it, more triangles."""
+
+
 class StairsShape(Table):
     """A flight of stairs."""
 
@@ -323,6 +432,11 @@ class StairsShape(Table):
     width: Length = 2.0
     """Of the flight."""
 
+
+SHAPE_GROUPS = {
+    "shirt": ("left", "right", "left cuff", "right cuff", *(f"button {k}" for k in range(1, 8)), "seam")
+}
+"""Names of the groups that come with shapes."""
 
 Mesh = Annotated[
     Annotated[FromFile, Tag("shape=file")]
@@ -338,7 +452,19 @@ Mesh = Annotated[
     | Annotated[FishShape, Tag("shape=fish")]
     | Annotated[PlantShape, Tag("shape=plant")]
     | Annotated[GearShape, Tag("shape=gear")]
-    | Annotated[StairsShape, Tag("shape=stairs")],
+    | Annotated[StairsShape, Tag("shape=stairs")]
+    | Annotated[RingShape, Tag("shape=ring")]
+    | Annotated[BowlShape, Tag("shape=bowl")]
+    | Annotated[ButtonShape, Tag("shape=button")]
+    | Annotated[DuckShape, Tag("shape=duck")]
+    | Annotated[PuddingShape, Tag("shape=pudding")]
+    | Annotated[FigureShape, Tag("shape=figure")]
+    | Annotated[PonyShape, Tag("shape=pony")]
+    | Annotated[DonkeyShape, Tag("shape=donkey")]
+    | Annotated[TruckShape, Tag("shape=truck")]
+    | Annotated[LeavesShape, Tag("shape=leaves")]
+    | Annotated[TorsoShape, Tag("shape=torso")]
+    | Annotated[ShirtShape, Tag("shape=shirt")],
     chosen_by("shape", "file"),
 ]
 """A file, or one of the shapes."""

@@ -18,8 +18,17 @@ A run that is on disk is filmed in one call: `render_run`.
 from .camera import Camera
 from .checks import PALETTE
 from .files import save_movie
-from .runs import Rendered, render_run
+from .runs import Rendered, last_pictures, render_run
 from .scene import Scene
 from .sheets import contact_sheet
 
-__all__ = ["PALETTE", "Camera", "Rendered", "Scene", "contact_sheet", "render_run", "save_movie"]
+__all__ = [
+    "PALETTE",
+    "Camera",
+    "Rendered",
+    "Scene",
+    "contact_sheet",
+    "last_pictures",
+    "render_run",
+    "save_movie",
+]

@@ -1,7 +1,7 @@
 """Pictures, a movie and a contact sheet of a run that has been written to a folder."""
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -97,6 +97,30 @@ def render_run(
             old.unlink()  # of an earlier run
         save_png(contact_sheet(thumbnails, labels, columns=COLUMNS), sheet)
     return Rendered(tuple(pictures), sheet, film)
+
+
+def last_pictures(directories: Sequence[str | os.PathLike[str]], *, size: Size = (640, 360)) -> list[Image]:
+    """The last frame of each of several runs, all seen by the same camera: to compare them."""
+    from ..io.frames import FrameStore
+
+    stores = [FrameStore.open(directory) for directory in directories]
+    ends = [store.read(store.numbers()[-1]) for store in stores if store.numbers()]
+    if not stores or len(ends) < len(stores):
+        raise InputError("directories must be those of runs with frames, at least one")
+    placed = [store.positions(frame) for store, frame in zip(stores, ends, strict=True)]
+    seen = np.concatenate(
+        [
+            _reach(points[look.name], look.radius)
+            for store, points in zip(stores, placed, strict=True)
+            for look in store.looks
+        ]
+    )
+    camera = Camera().fit(seen, np.zeros(len(seen)), size[0] / size[1])
+    ground = float(seen[:, 1].min())
+    return [
+        _picture(store, frame, Scene(size=size, ground=ground, camera=camera))
+        for store, frame in zip(stores, ends, strict=True)
+    ]
 
 
 def _picture(store: "FrameStore", frame: "Frame", scene: Scene) -> Image:

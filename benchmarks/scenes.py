@@ -1,0 +1,77 @@
+"""What running a scene and writing its frames adds to the time that the solver and skinning take.
+
+Processor time, the solver on one thread. Frames are written by a thread of their own: where a core is idle,
+only what the thread of the solver does counts.
+"""
+
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+import pointglue as pg
+from pointglue.scene import demo_path, load_scene, run_scene
+
+SCENES = ("octopus", "hanging_cloth", "bodies_on_stairs", "underwater")
+
+
+class Timed:
+    """A simulation that knows how long its solver and its skinning have taken."""
+
+    def __init__(self, simulation):
+        self._simulation, self.solving, self.skinning = simulation, 0.0, 0.0
+
+    def __getattr__(self, name):
+        return getattr(self._simulation, name)
+
+    def advance(self, state):
+        begin = time.thread_time()
+        try:
+            return self._simulation.advance(state)
+        finally:
+            self.solving += time.thread_time() - begin
+
+    def frame(self, state):
+        begin = time.thread_time()
+        try:
+            return self._simulation.frame(state)
+        finally:
+            self.skinning += time.thread_time() - begin
+
+
+def measured(name, frames):
+    """ms a frame of solver, skinning, their thread and all threads of a run to disk; and MB a frame."""
+    loaded = load_scene(demo_path(name), {"frames.count": frames})
+    with tempfile.TemporaryDirectory() as folder, pg.threads(1), run_scene(loaded, folder) as run:
+        timed = run.simulation = Timed(run.simulation)
+        next(run)
+        timed.skinning, begin, own = 0.0, time.process_time(), time.thread_time()
+        for _ in run:
+            pass
+        own, whole = time.thread_time() - own, time.process_time() - begin
+        written = sum(path.stat().st_size for path in (Path(folder) / "frames").iterdir())
+    return 1e3 * np.array([timed.solving, timed.skinning, own, whole]) / (frames - 1), written / frames / 1e6
+
+
+def main(markdown=False, quick=False):
+    rows = []
+    for name in SCENES:
+        (solving, skinning, own, whole), size = measured(name, 24 if quick else 96)
+        shares = [f"{spent / (solving + skinning) - 1:.1%}" for spent in (own, whole)]
+        rows.append([name, f"{solving:.1f} ms", f"{skinning:.2f} ms", f"{size:.2f} MB", *shares])
+    head = ["scene, a frame", "solver", "skinning", "written", "overhead in its thread", "with the writer"]
+    if markdown:
+        for row in (head, ["---", *["---:"] * 5], *rows):
+            print("| " + " | ".join(row) + " |")
+        return
+    table = Table(*head)
+    for row in rows:
+        table.add_row(*row)
+    Console().print(table)
+
+
+if __name__ == "__main__":
+    main()

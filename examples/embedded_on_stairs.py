@@ -1,0 +1,203 @@
+"""A detailed animal in a coarse cage falls down stairs: its skin collides, and the cage feels it.
+
+All that moves by itself is a lattice of soft cubes (teal). The skin hangs on it: inside a cube by weights,
+and outside, where it is red, by glue. Ears, tail and whatever else sticks out meet the steps, themselves and
+each other all the same, and what pushes them goes to the lattice by the transpose of their derivative.
+
+    python examples/embedded_on_stairs.py [PICTURE.png] [MOVIE.mp4] [MESH]
+"""
+
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import trimesh
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+from scipy.spatial.transform import Rotation
+
+import pointglue as pg
+from pointglue import view
+from pointglue.elastic import Bond, Contact, ElasticBody, FleshEnergy, ImplicitSolver, RigidBody
+from pointglue.geometry import models, simplices
+from pointglue.geometry.cages import surface_cage
+from pointglue.geometry.inside import Inside
+from pointglue.geometry.models_cage import Cage, ring
+
+STEP = 1 / 60  # s
+SHOWN = (0.0, 0.25, 0.5)  # s
+SIZE, CELL, FULL = 0.66, 0.085, 0.08  # m, m, and the part of a cube that must be filled or it is left out
+YOUNG, POISSON, DENSITY = 6e4, 0.4, 250.0  # Pa, -, kg/m^3: soft foam rubber
+HIDE = 0.5  # kg/m^2, of the skin itself
+STEPS, RISE, RUN, WIDTH = 4, 0.18, 0.3, 0.9  # of the stairs, m
+PLACE, TURNS, SPEED = (0.3, 0.46, 0.0), (0, 25, -12), (1.3, 0.0, 0.0)  # above the stairs; degrees; m/s
+
+
+def donkey():
+    """A young donkey that looks along x: vertices and faces."""
+    x, y, z = np.eye(3)
+    # From muzzle to rump: place, half height and half width.
+    spine = np.array(
+        [
+            (0.400, 0.485, 0.030, 0.030),
+            (0.375, 0.500, 0.046, 0.043),
+            (0.330, 0.530, 0.050, 0.045),
+            (0.285, 0.560, 0.062, 0.056),
+            (0.235, 0.562, 0.066, 0.054),
+            (0.200, 0.510, 0.062, 0.046),
+            (0.175, 0.450, 0.078, 0.054),
+            (0.130, 0.395, 0.100, 0.078),
+            (0.060, 0.365, 0.105, 0.092),
+            (-0.020, 0.355, 0.100, 0.094),
+            (-0.100, 0.360, 0.100, 0.092),
+            (-0.170, 0.365, 0.100, 0.086),
+            (-0.220, 0.375, 0.075, 0.065),
+            (-0.245, 0.380, 0.040, 0.035),
+        ]
+    )
+    along = np.gradient(spine[:, :2], axis=0)
+    along /= np.linalg.norm(along, axis=1, keepdims=True)
+    up = along[:, 1:] * x - along[:, :1] * y
+    cage = Cage([ring((a, b, 0), h * u, -w * z, 8) for (a, b, h, w), u in zip(spine, up, strict=True)])
+    for row, foot in ((7, 0.12), (10, -0.16)):
+        for face, side in ((2, -1), (4, 1)):
+            leg = cage.sides[row, face]
+            hip, top, _ = cage.pose(leg)[0]
+            height = np.array([0.24, 0.185, 0.12, 0.065, 0.04, 0.0])
+            share = 1 - height / top
+            path = np.stack([hip + (foot - hip) * share, height, side * (0.062 + 0.014 * share)], axis=1)
+            thick = [0.046, 0.038, 0.031, 0.03, 0.038, 0.04]
+            cage.grow(leg, path, thick, thick)
+    for face, side in ((0, -1), (6, 1)):
+        ear = cage.sides[3, face]
+        path = cage.pose(ear)[0] + np.outer([0.012, 0.045, 0.08], [-0.35, 1.0, 0.55 * side])
+        cage.grow(ear, path, [0.016, 0.026, 0.01], [0.012, 0.016, 0.008])
+    tail, thick = cage.end[0], [0.014, 0.014, 0.02, 0.012]
+    path = cage.pose(tail)[0] + [
+        [-0.02, 0.005, 0],
+        [-0.045, -0.02, 0],
+        [-0.06, -0.075, 0],
+        [-0.062, -0.13, 0],
+    ]
+    cage.grow(tail, path, thick, thick)
+    return cage.smooth(1)
+
+
+def animal(mesh):
+    """Vertices, of the size wanted and about the origin, and faces; of a file that looks along z, turned."""
+    if mesh is None:
+        vertices, faces = donkey()
+    else:
+        loaded = trimesh.load(mesh, process=False, force="mesh")
+        loaded.merge_vertices(merge_tex=True, merge_norm=True)
+        vertices, faces = np.array(loaded.vertices)[:, [2, 1, 0]] * [1, 1, -1], np.array(loaded.faces)
+    vertices = vertices - (vertices.min(0) + vertices.max(0)) / 2
+    return SIZE * vertices / np.ptp(vertices, axis=0).max(), faces
+
+
+def lattice(vertices, faces):
+    """The cubes about the animal that are well filled: points, tetrahedra, and how full each of these is."""
+    points, tets = surface_cage(vertices, faces, CELL)
+    axes = [
+        np.arange(low, high, CELL / 5) for low, high in zip(vertices.min(0), vertices.max(0), strict=True)
+    ]
+    grid = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, 3)
+    found, _ = simplices.locate(points, tets, grid[Inside(vertices, faces).contains(grid)])
+    full = np.bincount(found[found >= 0] // 6, minlength=len(tets) // 6) / 5**3
+    kept = tets.reshape(-1, 24)[full >= FULL].reshape(-1, 4)
+    used, numbers = np.unique(kept, return_inverse=True)
+    return points[used], numbers.reshape(-1, 4), np.repeat(full[full >= FULL], 6)
+
+
+def build(mesh):
+    """The solver, which points of the skin are in the lattice, and the lattice's edges."""
+    vertices, faces = animal(mesh)
+    points, tets, full = lattice(vertices, faces)
+    pairs = tets[:, [[0, 1], [0, 2], [0, 3]]].reshape(-1, 2)
+    links = coo_array((np.ones(len(pairs)), pairs.T), shape=(len(points), len(points)))
+    assert connected_components(links, directed=False)[0] == 1
+    edges = simplices.tet_surface(tets)[:, [[0, 1], [1, 2], [2, 0]]].reshape(-1, 2)
+    edges = np.unique(np.sort(edges, axis=1), axis=0)
+    # The lattice's own, without the diagonals that cut its cubes into tetrahedra.
+    edges = edges[np.isclose(np.linalg.norm(np.diff(points[edges], axis=1)[:, 0], axis=1), CELL)]
+
+    turn, place = Rotation.from_euler("xyz", TURNS, degrees=True).as_matrix(), np.array(PLACE)
+    place[1] += STEPS * RISE
+    vertices, points = vertices @ turn.T + place, points @ turn.T + place
+    energy = FleshEnergy(points, tets, young=YOUNG * full, poisson=POISSON)
+    area = trimesh.Trimesh(vertices, faces, process=False).area_faces
+    hide = HIDE * np.bincount(faces.ravel(), np.repeat(area / 3, 3), minlength=len(vertices))
+    embedding = pg.embed((points, tets), vertices)
+    cage = ElasticBody(points, energy.mass(DENSITY * full), [energy], velocities=SPEED, name="cage")
+    skin = ElasticBody(vertices, hide, faces=faces, velocities=SPEED, name="skin")
+    stairs = RigidBody.solid(
+        *models.stairs(STEPS, rise=RISE, run=RUN, width=WIDTH), 1000.0, fixed=True, name="stairs"
+    )
+    slab = trimesh.creation.box((8, 0.1, 6))
+    ground = RigidBody.solid(slab.vertices + [2, -0.05, 0], slab.faces, 1000.0, fixed=True, name="ground")
+    solver = ImplicitSolver(
+        [cage, skin, stairs, ground],
+        glue=[Bond("skin", np.arange(len(vertices)), "cage", embedding)],
+        contact=Contact(distance=3e-3, friction=0.4),
+        tolerance=2e-2,
+    )
+    return solver, embedding.inside, edges
+
+
+def main(picture, movie=None, mesh=None):
+    solver, inside, edges = build(mesh)
+    skin, cage = solver.scene.bodies[1], solver.scene.bodies[0]
+    outside = 1 - inside.mean()
+    print(f"{len(skin.positions):,} vertices in a cage of {len(cage.positions)}, {outside:.0%} outside")
+    assert 0.02 < outside < 0.5
+    states, spent = [solver.start()], {"all": 0.0}
+    for _ in range(round((3.0 if movie else SHOWN[-1]) / STEP)):
+        begin = time.perf_counter()
+        states.append(solver.step(states[-1], STEP))
+        spent["all"] += time.perf_counter() - begin
+        for part, value in states[-1].report.seconds.items():
+            spent[part] = spent.get(part, 0.0) + value
+        assert not solver.surfaces.intersecting(states[-1].positions)
+
+    reports = [state.report for state in states[1:]]
+    steps = [report.iterations for report in reports]
+    print(f"Newton: {np.mean(steps):.1f} iterations a step, {max(steps)} at most; ", end="")
+    print(f"{spent['all'] / len(steps):.2f} s a step")
+    print(", ".join(f"{part} {spent[part] / spent['all']:.1%}" for part in spent if part != "all"))
+    gap = min(report.gap for report in reports)
+    print(
+        f"{max(report.contacts for report in reports)} contacts at most, never nearer than {gap:.1g} m;",
+        end="",
+    )
+    print(" nothing intersects in any frame")
+    assert gap > 0
+
+    colours = np.where(inside[:, None], [0.72, 0.66, 0.6], [0.82, 0.3, 0.24])
+    stairs = solver.scene.bodies[2]
+
+    def draw(scene, state, shift=0.0, caged=False):
+        scene.mesh(stairs.positions + shift, stairs.faces, color="sand")
+        scene.mesh(state.body("skin") + shift, skin.faces, color=colours)
+        if caged:
+            scene.lines(state.body("cage") + shift, segments=edges, color="teal", radius=0.0035)
+        return scene
+
+    camera = view.Camera(direction=(0.55, 0.3, 1.0), fov=12)
+    scene = view.Scene(size=(1600, 560), ground=0.0, camera=camera)
+    for k, moment in enumerate(SHOWN):
+        draw(scene, states[round(moment / STEP)], (k - 1) * 1.85 * camera.axes[0], caged=k == 0)
+    picture.parent.mkdir(parents=True, exist_ok=True)
+    scene.save(picture)
+    print(f"wrote {picture}")
+    if movie:
+        whole = view.Scene(size=(960, 540), camera=view.Camera(direction=(0.55, 0.3, 1.0), fov=20))
+        still = draw(draw(whole, states[0]), states[-1]).fitted_camera()
+        frames = (draw(view.Scene(size=(960, 540), ground=0.0, camera=still), s) for s in states[::2])
+        view.save_movie(frames, movie, fps=30)
+        print(f"wrote {movie}")
+
+
+if __name__ == "__main__":
+    paths = [Path(argument) for argument in sys.argv[1:]]
+    main(paths[0] if paths else Path("out/embedded_on_stairs.png"), *paths[1:3])

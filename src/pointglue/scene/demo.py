@@ -1,0 +1,25 @@
+"""The scenes that come with pointglue."""
+
+from pathlib import Path
+
+from ..errors import SceneError
+from .load import load_scene
+from .tables import nearest
+
+__all__ = ["demo_path", "demo_titles"]
+
+FOLDER = Path(__file__).parent / "demos"
+
+
+def demo_titles() -> dict[str, str]:
+    """What each of them shows, by name."""
+    return {path.stem: load_scene(path).tables.title for path in sorted(FOLDER.glob("*.toml"))}
+
+
+def demo_path(name: str) -> Path:
+    """The scene file of one of them."""
+    names = [path.stem for path in sorted(FOLDER.glob("*.toml"))]
+    if name not in names:
+        near = nearest(name, names) or f"; there are {', '.join(names)}"
+        raise SceneError(f"there is no demo {name!r}{near}")
+    return FOLDER / f"{name}.toml"

@@ -1,0 +1,335 @@
+"""What is edited: a scene, as in its file, with the bodies of particles in memory. Documents never change."""
+
+import json
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..checks import Array
+from ..errors import InputError
+from ..files import drafted
+from ..io import load_body, save_body
+from ..io.archives import writing
+from ..particles import OrientedBody
+from ..scene import LoadedScene, Scene, load_scene
+from ..scene.geometry import Surface, middle, rotation, surface_of
+from ..scene.tables import Transform
+from .messages import What
+from .toml import toml_text
+
+__all__ = ["EMPTY", "Document", "Rig", "Selection", "body_file", "load_document", "save_document"]
+
+GROUND = "ground"
+# A mesh without handles is a mesh with one that does nothing; in files it has this name.
+REST = "rest"
+# Scene files have no place for how handles hold together: it follows in a comment.
+_COMMENT = "#: studio "
+_STAND_IN = {"shape": "sphere", "radius": 1.0}
+
+
+@dataclass(frozen=True)
+class Rig:
+    """Which handles of an object hold together, by name."""
+
+    chains: tuple[tuple[str, ...], ...] = ()
+    groups: tuple[tuple[str, ...], ...] = ()
+
+    def without(self, handles: Sequence[str]) -> "Rig":
+        """With no link of any of these handles."""
+        gone = set(handles)
+        return Rig(
+            tuple(chain for chain in self.chains if not gone & set(chain)),
+            tuple(group for group in self.groups if not gone & set(group)),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Selection:
+    """Numbers of particles, vertices or points of an object; both particles and vertices may be chosen."""
+
+    object: str
+    what: What
+    chosen: Mapping[str, NDArray[np.int64]]
+    """Ascending, by what they are."""
+
+    def of(self, name: str, what: What) -> NDArray[np.int64]:
+        """The numbers of what is chosen of an object."""
+        return self.chosen.get(what, np.empty(0, np.int64)) if name == self.object else np.empty(0, np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class Document:
+    """A scene. Files in `tables` are absolute paths; particles whose body is in memory have none."""
+
+    tables: dict[str, Any]
+    bodies: Mapping[str, OrientedBody] = field(default_factory=dict)
+    rigs: Mapping[str, Rig] = field(default_factory=dict)
+    selection: Selection | None = None
+
+    def __post_init__(self) -> None:
+        """Raise SceneError for anything that a scene file may not say."""
+        self.loaded  # noqa: B018
+
+    @cached_property
+    def loaded(self) -> LoadedScene:
+        """The scene; bodies are stood in for."""
+        return load_scene(self.told({name: {"mesh": _STAND_IN} for name in self.bodies}))
+
+    @property
+    def scene(self) -> Scene:
+        """Its tables as pointglue.scene reads them."""
+        return self.loaded.tables
+
+    def item(self, name: str) -> Any:
+        """The table of an object as pointglue.scene reads it."""
+        return self.scene.objects[name]
+
+    @property
+    def objects(self) -> dict[str, dict[str, Any]]:
+        """The tables of the objects as they are."""
+        return dict(self.tables.get("objects", {}))
+
+    def told(self, bodies: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+        """The tables as a scene file has them, with what to say of bodies in memory."""
+        objects = {}
+        for name, table in self.objects.items():
+            told = {**table, **bodies.get(name, {})}
+            if name in self.bodies and "mesh" not in bodies[name]:
+                told.pop("mesh", None)  # the body has it
+            if told.get("kind") == "handles" and not told.get("handles"):
+                told["handles"] = {REST: {"at": [0.0, 0.0, 0.0]}}
+            objects[name] = told
+        return {**self.tables, "objects": objects or {"nothing": {"kind": "collider", "mesh": _STAND_IN}}}
+
+    def runnable(self, bodies: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+        """The same; handles that only keep a mesh where it is are in its middle."""
+        tables = self.told(bodies)
+        for name, table in tables["objects"].items():
+            if list(table.get("handles", ())) == [REST] and (surface := self.surface(name)) is not None:
+                table["handles"] = {REST: {"at": middle(surface.vertices).tolist()}}
+        return tables
+
+    def surface(self, name: str) -> Surface | None:
+        """The mesh of an object at rest; None if it has none to see."""
+        if name in self.bodies:
+            skin = self.bodies[name].visual
+            return None if skin is None else Surface(skin.vertices, skin.faces)
+        table = self.item(name)
+        if getattr(table.mesh, "shape", "") == "plane":
+            return None
+        return _surface(
+            _dumped(table.mesh),
+            _dumped(table.transform),
+            _age(table.mesh),
+            Hidden((table.mesh, table.transform)),
+        )
+
+    def set(self, path: Sequence[str | int], value: Any) -> "Document":
+        """With another value at a path of the tables; None removes what is there."""
+        if not path:
+            raise InputError("path must not be empty")
+        return replace(self, tables=_changed(self.tables, tuple(path), (), value))
+
+    def with_object(
+        self, name: str, table: Mapping[str, Any] | None, body: OrientedBody | None = None
+    ) -> "Document":
+        """With an object, in place of an earlier one of its name, or without it."""
+        objects, bodies, rigs = self.objects, dict(self.bodies), dict(self.rigs)
+        bodies.pop(name, None)
+        tables = {**self.tables}
+        if table is None:
+            objects.pop(name, None)
+            rigs.pop(name, None)
+            ties = [tie for tie in self.attach if name not in (tie["from"], tie["to"])]
+            tables["attach"] = ties
+        else:
+            objects[name] = dict(table)
+        if body is not None:
+            bodies[name] = body
+        chosen = self.selection
+        if chosen is not None and chosen.object == name:
+            chosen = None
+        return replace(
+            self, tables={**tables, "objects": objects}, bodies=bodies, rigs=rigs, selection=chosen
+        )
+
+    def with_body(self, name: str, body: OrientedBody, keep: bool = False) -> "Document":
+        """With another body of an object; `keep`: particles have the same numbers as before."""
+        chosen = self.selection
+        if chosen is not None and chosen.object == name and not keep:
+            chosen = replace(chosen, chosen={k: v for k, v in chosen.chosen.items() if k != "particles"})
+        return replace(self, bodies={**self.bodies, name: body}, selection=chosen)
+
+    def with_rig(self, name: str, rig: Rig) -> "Document":
+        """With other links of handles."""
+        return replace(self, rigs={**self.rigs, name: rig})
+
+    @property
+    def attach(self) -> list[dict[str, Any]]:
+        """What ties objects together, as in the file."""
+        return list(self.tables.get("attach", []))
+
+    def body(self, name: str) -> OrientedBody:
+        """The body of an object; InputError if it has none yet."""
+        self.table(name)
+        if name not in self.bodies:
+            raise InputError(f"{name!r} has no particles yet: spray some, or let a body be made")
+        return self.bodies[name]
+
+    def table(self, name: str) -> dict[str, Any]:
+        """The table of an object; InputError if there is none of the name."""
+        if name not in self.objects:
+            raise InputError(f"there is no object {name!r}")
+        return self.objects[name]
+
+    def free_name(self, wanted: str) -> str:
+        """A name that no object has, made of letters that scene files allow."""
+        base = re.sub(r"[^A-Za-z0-9_ -]", "_", wanted).lstrip(" -")[:50] or "object"
+        number = 2
+        name = base
+        while name in self.objects:
+            name, number = f"{base} {number}", number + 1
+        return name
+
+    def bounds(self) -> tuple[Array, Array]:
+        """The box around everything that is seen."""
+        surfaces = [self.surface(name) for name in self.objects]
+        points = [surface.vertices for surface in surfaces if surface is not None]
+        if not points:
+            return -np.ones(3), np.ones(3)
+        return np.min([p.min(0) for p in points], axis=0), np.max([p.max(0) for p in points], axis=0)
+
+
+EMPTY = {
+    "frames": {"start": 1, "count": 120, "rate": 30.0},
+    "world": {"gravity": [0.0, -9.81, 0.0]},
+    "objects": {},
+}
+
+
+def _changed(here: Any, path: tuple[str | int, ...], done: tuple[str | int, ...], value: Any) -> Any:
+    """A copy of tables with one value changed."""
+    if not path:
+        return value
+    key, rest = path[0], path[1:]
+    place = ".".join(map(str, done)) or "the scene"
+    if isinstance(here, list | tuple):
+        if not isinstance(key, int) or not 0 <= key < len(here):
+            raise InputError(f"{place} has {len(here)} entries, from 0, got {key!r}")
+        changed = list(here)
+        changed[key] = _changed(here[key], rest, (*done, key), value)
+        return changed
+    if not isinstance(here, Mapping) or not isinstance(key, str):
+        raise InputError(f"{place} has no {key!r}")
+    if not rest and value is None:
+        return {k: v for k, v in here.items() if k != key}
+    return {**here, key: _changed(here.get(key, {}), rest, (*done, key), value)}
+
+
+def _dumped(table: Any) -> str:
+    return f"{type(table).__name__}{table.model_dump_json()}"
+
+
+def _age(mesh: Any) -> float:
+    """When a mesh file was written, so that a new one is read."""
+    file = getattr(mesh, "file", None)
+    try:
+        return os.stat(file).st_mtime if file else 0.0
+    except OSError:
+        return 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class Hidden:
+    """Values that do not tell calls of a cached function apart."""
+
+    values: tuple[Any, ...]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Hidden)
+
+    def __hash__(self) -> int:
+        return 0
+
+
+@lru_cache(64)
+def _surface(mesh: str, transform: str, age: float, tables: Hidden) -> Surface:
+    found: Surface = surface_of(tables.values[0], tables.values[1], Path())
+    for array in (found.vertices, found.faces):
+        array.flags.writeable = False
+    return found
+
+
+def load_document(path: Path) -> Document:
+    """Read a scene file, and the bodies that it names."""
+    loaded = load_scene(path)
+    folder = path.resolve().parent
+    tables: dict[str, Any] = json.loads(json.dumps(loaded.raw))
+    bodies = {}
+    for name, table in tables.get("objects", {}).items():
+        if isinstance(table.get("mesh"), dict) and "file" in table["mesh"]:
+            table["mesh"]["file"] = str((folder / table["mesh"]["file"]).resolve())
+        if "body" in table:
+            place = loaded.tables.objects[name].transform
+            table.pop("transform", None)
+            body = load_body(folder / table.pop("body"))
+            if place != Transform():
+                body = body.moved(rotation=rotation(place.rotate), translation=place.translate)
+            bodies[name] = body
+        if table["kind"] == "handles" and list(table["handles"]) == [REST]:
+            table["handles"] = {}
+    return Document(tables, bodies, _rigs(path.read_text(encoding="utf-8"), tables))
+
+
+def _rigs(text: str, tables: Mapping[str, Any]) -> dict[str, Rig]:
+    """What the comment says, of handles that are there; it is nothing that a scene could fail for."""
+    lines = [line for line in text.splitlines() if line.startswith(_COMMENT)]
+    rigs = {}
+    try:
+        for name, links in json.loads(lines[-1].removeprefix(_COMMENT)).items():
+            known = set(tables["objects"][name]["handles"])
+            kept = [
+                tuple(tuple(map(str, handles)) for handles in links[kind] if known.issuperset(handles))
+                for kind in ("chains", "groups")
+            ]
+            rigs[name] = Rig(*kept)
+    except (IndexError, KeyError, TypeError, ValueError, AttributeError):
+        return rigs
+    return rigs
+
+
+def body_file(path: Path, name: str) -> str:
+    """The name of the file of a body of a scene."""
+    return f"{path.stem}.{name}.npz"
+
+
+def save_document(document: Document, path: Path, known: Mapping[str, OrientedBody] | None = None) -> None:
+    """Write a scene file, with bodies next to it; each appears when it is complete, the scene last.
+
+    Bodies that are `known` are there already.
+    """
+    folder = path.resolve().parent
+    with writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    names = {}
+    for name, body in document.bodies.items():
+        if (known or {}).get(name) is not body:
+            save_body(folder / body_file(path, name), body)
+        names[name] = {"body": body_file(path, name)}
+    tables = json.loads(json.dumps(document.runnable(names)))
+    for table in tables["objects"].values():
+        if isinstance(table.get("mesh"), dict) and "file" in table["mesh"]:
+            table["mesh"]["file"] = Path(os.path.relpath(table["mesh"]["file"], folder)).as_posix()
+    text = toml_text(tables)
+    if document.rigs:
+        links = {name: {"chains": rig.chains, "groups": rig.groups} for name, rig in document.rigs.items()}
+        text += f"\n{_COMMENT}{json.dumps(links)}\n"
+    with writing(path), drafted(path) as draft:
+        draft.write_text(text, encoding="utf-8")

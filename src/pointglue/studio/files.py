@@ -1,0 +1,83 @@
+"""The working directory: pages open and write files in it, and nowhere else."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from ..errors import InputError
+from .document import Document
+from .messages import FileEntry, Files
+
+__all__ = ["WorkingDirectory"]
+
+MESHES = (".ply", ".obj", ".stl", ".off", ".glb", ".gltf")
+
+
+class WorkingDirectory:
+    """A folder, and files elsewhere that whoever started the studio has named."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root.resolve()
+        self._trusted: set[str] = set()
+
+    def inside(self, path: str) -> Path:
+        """A path relative to the folder, if it does not leave it; links are followed first."""
+        if "\0" in path or len(path) > 1000:
+            raise InputError("this is no file name")
+        target = (self.root / path).resolve()
+        if target != self.root and self.root not in target.parents:
+            raise InputError(f"{path}: is outside of the working directory, {self.root}")
+        return target
+
+    def shown(self, path: Path) -> str:
+        """A path as people read it."""
+        whole = path.resolve()
+        return whole.relative_to(self.root).as_posix() if self.root in whole.parents else str(whole)
+
+    def to_write(self, path: str, endings: Sequence[str], document: Document | None = None) -> Path:
+        """Where to write a file; with the first ending if it has none, and over none that a document uses."""
+        if not path.strip() or path.endswith("/"):
+            raise InputError("give the file a name")
+        target = self.inside(path if Path(path).suffix else path + endings[0])
+        if target.suffix.lower() not in endings:
+            raise InputError(f"{path}: must end in {', '.join(endings)}")
+        if target.is_dir():
+            raise InputError(f"{path}: is a folder")
+        if document is not None and str(target) in _files(document):
+            raise InputError(f"{path}: is used by the scene, choose another name")
+        return target
+
+    def checked(self, document: Document, trusted: bool = False) -> Document:
+        """The document, if all its files are in the folder, or trusted."""
+        for file in _files(document):
+            if trusted:
+                self._trusted.add(file)
+            elif file not in self._trusted:
+                self.inside(file)
+        return document
+
+    def listed(self, folder: str) -> Files:
+        """What can be opened in a folder."""
+        path = self.inside(folder)
+        if not path.is_dir():
+            raise InputError(f"{folder}: is not a folder")
+        entries = []
+        try:
+            for item in sorted(path.iterdir(), key=lambda item: item.name.lower()):
+                if item.name.startswith("."):
+                    continue
+                if item.is_dir():
+                    run = (item / "scene.npz").is_file()
+                    entries.append(FileEntry(name=item.name, kind="run" if run else "folder"))
+                elif item.suffix.lower() in MESHES:
+                    entries.append(FileEntry(name=item.name, kind="mesh"))
+                elif item.suffix.lower() == ".toml":
+                    entries.append(FileEntry(name=item.name, kind="scene"))
+        except OSError as error:
+            raise InputError(f"{folder}: cannot be read: {error.strerror}") from error
+        shown = "" if path == self.root else path.relative_to(self.root).as_posix()
+        return Files(folder=shown, entries=entries)
+
+
+def _files(document: Document) -> set[str]:
+    meshes = [table.get("mesh") for table in document.objects.values()]
+    return {str(mesh["file"]) for mesh in meshes if isinstance(mesh, dict) and "file" in mesh}

@@ -1,0 +1,147 @@
+"""Edits of objects as a whole: what there is, what it is made of, what is selected of it."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from ..errors import InputError
+from ..view import PALETTE
+from . import gluing, messages
+from .document import GROUND, Document, Selection
+
+__all__ = ["GROUND", "add_shape", "color", "ground", "remove", "rename", "select", "set_kind"]
+
+_SHAPES: dict[str, dict[str, Any]] = {
+    "box": {"size": [1.0, 1.0, 1.0], "cells": [4, 4, 4]},
+    "sphere": {"radius": 0.5},
+    "sheet": {"size": [1.0, 1.0], "cells": [16, 16]},
+    "octopus": {},
+}
+# What an object needs at least to be of a kind.
+_NEEDS: dict[str, dict[str, Any]] = {
+    "handles": {"handles": {}},
+    "flesh": {"material": {"young": 1e5}},
+    "jelly": {"material": {"stiffness": 500.0}},
+}
+_SHARED = ("mesh", "transform", "color", "visible")
+
+
+def add_shape(document: Document, command: messages.AddShape) -> Document:
+    """A simple object next to what is there."""
+    name = document.free_name(command.shape)
+    table: dict[str, Any] = {
+        "kind": "handles",
+        "mesh": {"shape": command.shape, **_SHAPES[command.shape]},
+        "handles": {},
+    }
+    if any(name != GROUND for name in document.objects):
+        low, high = document.bounds()
+        size = max(float((high - low).max()), 1e-6)
+        table["transform"] = {
+            "scale": 0.5 * size,
+            "translate": [float(high[0]) + 0.5 * size, float(low[1]) + 0.5 * size, 0.0],
+        }
+    return document.with_object(name, table)
+
+
+def set_kind(document: Document, command: messages.SetKind) -> Document:
+    """The same mesh, made of something else."""
+    old = document.table(command.object)
+    if old["kind"] == command.kind:
+        return document
+    if "mesh" not in old:
+        raise InputError(
+            f"{command.object!r} comes from a body file: its mesh cannot be made of something else"
+        )
+    table = {key: old[key] for key in _SHARED if key in old}
+    return document.with_object(
+        command.object, {**table, "kind": command.kind, **_NEEDS.get(command.kind, {})}
+    )
+
+
+def rename(document: Document, command: messages.Rename) -> Document:
+    """The same object by another name."""
+    old, new = command.object, command.name
+    document.table(old)
+    if new == old:
+        return document
+    if new in document.objects:
+        raise InputError(f"there is an object {new!r} already")
+
+    def renamed(items: Mapping[str, Any]) -> dict[str, Any]:
+        return {new if name == old else name: value for name, value in items.items()}
+
+    ties = [
+        {key: new if key in ("from", "to") and value == old else value for key, value in tie.items()}
+        for tie in document.attach
+    ]
+    forces = [
+        {**force, "on": [new if name == old else name for name in force["on"]]}
+        for force in document.tables.get("force", [])
+    ]
+    objects = {
+        name: {**table, "on": new} if table.get("on") == old else table
+        for name, table in renamed(document.objects).items()
+    }
+    tables = {**document.tables, "objects": objects}
+    tables |= {key: value for key, value in (("attach", ties), ("force", forces)) if value}
+    return replace(
+        document, tables=tables, bodies=renamed(document.bodies), rigs=renamed(document.rigs), selection=None
+    )
+
+
+def remove(document: Document, command: messages.Remove) -> Document:
+    """Without an object."""
+    document.table(command.object)
+    return document.with_object(command.object, None)
+
+
+def ground(document: Document, command: messages.Ground) -> Document:
+    """A ground a little below everything, or none."""
+    if command.on == (GROUND in document.objects):
+        return document
+    if not command.on:
+        return document.with_object(GROUND, None)
+    low, high = document.bounds()
+    height = float(low[1] - 0.25 * (high - low).max())
+    plane = {"shape": "plane", "point": [0.0, height, 0.0]}
+    return document.with_object(GROUND, {"kind": "collider", "mesh": plane})
+
+
+def select(document: Document, command: messages.Select) -> Document:
+    """Other particles, vertices or points selected."""
+    document.table(command.object)
+    counts = {"particles": 0, "vertices": 0, "points": 0}
+    surface = document.surface(command.object)
+    if command.object in document.bodies:
+        counts["particles"] = len(document.bodies[command.object])
+    if surface is not None:
+        counts["vertices"] = len(surface.vertices)
+    if document.item(command.object).kind in gluing.TIED:
+        counts["points"] = len(gluing.points(document, command.object))
+    numbers = np.unique(np.array(command.indices, np.int64))
+    count = counts.get(command.what, 0)
+    if len(numbers) and (numbers[0] < 0 or numbers[-1] >= count):
+        raise InputError(f"{command.object!r} has {count} {command.what}, got number {numbers[-1]}")
+    old = document.selection
+    same = old is not None and old.object == command.object
+    chosen = dict(old.chosen) if old is not None and same else {}
+    had = chosen.get(command.what, np.empty(0, np.int64))
+    if command.how == "add":
+        numbers = np.union1d(had, numbers)
+    elif command.how == "remove":
+        numbers = np.setdiff1d(had, numbers)
+    return replace(
+        document, selection=Selection(command.object, command.what, {**chosen, command.what: numbers})
+    )
+
+
+def color(document: Document, name: str) -> str:
+    """#rrggbb, as pictures of a run have it."""
+    given = document.item(name).color
+    if given is None:
+        codes = list(PALETTE.values())[:8]
+        return str(codes[list(document.objects).index(name) % len(codes)])
+    return "#" + "".join(f"{round(255 * c):02x}" for c in given)

@@ -1,0 +1,76 @@
+"""What pages are shown of an object: its arrays, and what is known of it besides."""
+
+from typing import Any
+
+import numpy as np
+
+from . import authoring, gluing, objects, posing
+from .document import Document, Rig
+from .messages import HandleState, ObjectState
+from .wire import Replica
+
+__all__ = ["object_state", "show_object"]
+
+BODY = (
+    "particles",
+    "turns",
+    "radii",
+    "edges",
+    "stiffness",
+    "torsion",
+    "gap",
+    "group",
+    "pinned",
+    "links",
+    "weights",
+)
+
+
+def show_object(replica: Replica, document: Document, name: str) -> None:
+    """The arrays of an object at rest."""
+    surface, body = document.surface(name), document.bodies.get(name)
+    tied = document.item(name).kind in gluing.TIED
+    arrays: dict[str, Any] = dict.fromkeys(BODY)
+    arrays["rest"] = None if surface is None else surface.vertices
+    arrays["faces"] = None if surface is None else surface.faces.astype(np.uint32)
+    arrays["points"] = gluing.points(document, name) if tied else None
+    if body is not None:
+        arrays |= {
+            "particles": body.positions,
+            "turns": body.orientations,
+            "radii": body.radii,
+            "edges": body.edges.astype(np.uint32),
+            "stiffness": body.stiffness,
+            "torsion": body.torsion,
+            "gap": authoring.gaps(body),
+            "group": authoring.groups_of(body),
+            "pinned": body.pinned.astype(np.uint32),
+            "links": None if body.visual is None else body.visual.links.astype(np.uint32),
+            "weights": None if body.visual is None else body.visual.weights,
+        }
+    for channel, array in arrays.items():
+        replica.put(name, channel, array)
+
+
+def object_state(document: Document, name: str) -> ObjectState:
+    """What the page knows of an object besides its arrays."""
+    table, body, surface = document.objects[name], document.bodies.get(name), document.surface(name)
+    rig = document.rigs.get(name, Rig())
+    links = {handle: f"chain {k + 1}" for k, chain in enumerate(rig.chains) for handle in chain}
+    links |= {handle: f"group {k + 1}" for k, members in enumerate(rig.groups) for handle in members}
+    return ObjectState(
+        name=name,
+        kind=table["kind"],
+        table={key: value for key, value in table.items() if key != "handles"},
+        color=objects.color(document, name),
+        visible=document.item(name).visible,
+        vertices=0 if surface is None else len(surface.vertices),
+        particles=0 if body is None else len(body),
+        edges=0 if body is None else len(body.edges),
+        groups=0 if body is None else len(body.groups),
+        pinned=0 if body is None else int(body.pinned.sum()),
+        handles=[
+            HandleState(name=handle, keys=posing.keys_of(document, name, handle), link=links.get(handle, ""))
+            for handle in table.get("handles", {})
+        ],
+    )

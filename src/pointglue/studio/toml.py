@@ -1,0 +1,65 @@
+"""Tables as TOML, readable: vectors and small tables in a line."""
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+__all__ = ["toml_text"]
+
+WIDTH = 100
+
+
+def toml_text(tables: Mapping[str, Any]) -> str:
+    """A TOML document that reads back as `tables`: texts, numbers, booleans, lists and tables; no None."""
+    return "\n".join(_lines(tables, ())).lstrip("\n") + "\n"
+
+
+def _lines(table: Mapping[str, Any], path: tuple[str, ...]) -> list[str]:
+    plain = {key: value for key, value in table.items() if not _section(value)}
+    lines = [f"{_key(key)} = {_value(value)}" for key, value in plain.items()]
+    for key, value in table.items():
+        if key in plain:
+            continue
+        here = (*path, key)
+        name = ".".join(map(_key, here))
+        if isinstance(value, Mapping):
+            inner = _lines(value, here)
+            lines += ["", f"[{name}]", *inner] if not inner or inner[0] != "" else inner
+        else:
+            for item in value:
+                lines += ["", f"[[{name}]]", *_lines(item, here)]
+    return lines
+
+
+def _section(value: Any) -> bool:
+    """Whether it is too large, or too deep, for a line."""
+    if isinstance(value, Mapping):
+        return len(_value(value)) > WIDTH or any(isinstance(item, Mapping) for item in value.values())
+    tables = (
+        isinstance(value, list | tuple)
+        and len(value) > 0
+        and all(isinstance(item, Mapping) for item in value)
+    )
+    return tables and len(_value(value)) > WIDTH
+
+
+def _key(key: str) -> str:
+    return key if re.fullmatch(r"[A-Za-z0-9_-]+", key) else _text(key)
+
+
+def _text(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return _text(value)
+    if isinstance(value, int | float):
+        return repr(value)
+    if isinstance(value, Mapping):
+        inner = ", ".join(f"{_key(key)} = {_value(item)}" for key, item in value.items())
+        return f"{{ {inner} }}" if inner else "{}"
+    return f"[{', '.join(map(_value, value))}]"

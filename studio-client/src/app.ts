@@ -1,0 +1,148 @@
+/** What the page itself knows: the mode, the tool, its settings. Everything else is the server's. */
+
+import type { Command, ObjectState } from "./messages";
+import { Store } from "./store";
+import { View } from "./view";
+import type { ColourBy, Look } from "./visual";
+
+export type Mode = "View" | "Author" | "Pose" | "Glue" | "Play";
+export type Tool =
+  | "Orbit" | "Spray" | "Place" | "Erase" | "Connect" | "Cut" | "Edge" | "Paint" | "Pin"
+  | "Rectangle" | "Lasso" | "Add handle" | "Drag handle" | "Grab";
+
+export const BRUSHES: Tool[] = ["Spray", "Erase", "Connect", "Cut", "Paint", "Pin"];
+export const SELECTORS: Tool[] = ["Rectangle", "Lasso"];
+
+export class App {
+  readonly store: Store;
+  readonly view: View;
+  mode: Mode = "View";
+  tool: Tool = "Orbit";
+  active = "";
+  /** Numbers of chosen handles, in the order in which they were chosen. */
+  handles: number[] = [];
+  /** The first particle of an edge that is being made. */
+  first: number | null = null;
+  settings = {
+    brush: 0.08, spacing: 0.06, longest: 0.15, field: "stiffness" as "stiffness" | "torsion", value: 0.9, strength: 1,
+    middle: true, select: "particles" as "particles" | "vertices", mirror: "" as "" | "x" | "y" | "z",
+    to: "", tie: "glue" as "glue" | "spring" | "ball" | "hinge" | "weld", colour: "plain" as ColourBy, clear: true,
+    mesh: true, wire: false, particles: true, ellipsoids: false, edges: true,
+  };
+  private stroke = 0;
+  private known = new Set<string>();
+  private listeners: (() => void)[] = [];
+
+  constructor(parent: HTMLElement) {
+    const query = new URLSearchParams(location.search);
+    const protocol = location.protocol === "https:" ? "wss" : "ws";
+    const url = `${protocol}://${location.host}/socket?token=${encodeURIComponent(query.get("token") ?? "")}`;
+    this.store = new Store(url, query.has("quantise"));
+    this.view = new View(this.store, parent, this.look());
+    this.store.listen((change) => {
+      if (change.state) this.adjust();
+      this.view.sync();
+      if (change.state) this.tell();
+    });
+  }
+
+  onChange(listener: () => void): void {
+    this.listeners.push(listener);
+  }
+
+  tell(): void {
+    for (const listener of this.listeners) listener();
+  }
+
+  send(command: Command): void {
+    this.store.send(command);
+  }
+
+  get object(): ObjectState | undefined {
+    return this.store.state?.objects.find((object) => object.name === this.active);
+  }
+
+  /** Objects that are not the ground. */
+  get objects(): ObjectState[] {
+    return (this.store.state?.objects ?? []).filter((object) => object.name !== "ground");
+  }
+
+  newStroke(): number {
+    this.stroke = 1 + Math.floor(Math.random() * 2 ** 40);
+    return this.stroke;
+  }
+
+  get currentStroke(): number {
+    return this.stroke;
+  }
+
+  setMode(mode: Mode): void {
+    this.mode = mode;
+    this.tool = { View: "Orbit", Author: "Spray", Pose: "Add handle", Glue: "Rectangle", Play: "Grab" }[mode] as Tool;
+    if (mode === "Pose" && this.object?.handles.length) this.tool = "Drag handle";
+    this.refresh();
+  }
+
+  setTool(tool: Tool): void {
+    this.tool = tool;
+    this.first = null;
+    this.refresh();
+  }
+
+  choose(name: string): void {
+    this.active = name;
+    this.handles = [];
+    this.refresh();
+  }
+
+  chooseHandles(handles: number[]): void {
+    this.handles = handles;
+    this.refresh();
+  }
+
+  set(changes: Partial<App["settings"]>): void {
+    Object.assign(this.settings, changes);
+    this.refresh();
+  }
+
+  /** Show the picture and the panels anew. */
+  refresh(): void {
+    this.view.look = this.look();
+    for (const [name, visual] of this.view.visuals) {
+      visual.highlighted = new Set(name === this.active && this.mode === "Pose" ? this.handles : []);
+    }
+    this.view.moveCursor(null, 1);
+    this.view.sync();
+    this.tell();
+  }
+
+  /** What is chosen may be gone; what is new is chosen. */
+  private adjust(): void {
+    const names = this.objects.map((object) => object.name), fresh = names.filter((name) => !this.known.has(name));
+    this.known = new Set(names);
+    if (fresh.length || !names.includes(this.active)) this.active = fresh.at(-1) ?? names.at(-1) ?? "";
+    const count = this.object?.handles.length ?? 0;
+    this.handles = this.handles.filter((handle) => handle < count);
+    this.view.look = this.look();
+  }
+
+  private look(): Look {
+    const { mesh, wire, particles, ellipsoids, edges, colour, clear } = this.settings;
+    // A finished run is looked at, whatever the mode.
+    const mode = this.store.state?.run ? "Play" : this.mode;
+    return {
+      mesh, wire, ellipsoids, colour,
+      particles: particles && mode !== "Pose",
+      edges: edges && mode !== "Pose",
+      handles: mode === "Pose",
+      points: mode === "Glue",
+      clear: clear && mode !== "Pose" && mode !== "Play",
+      rest: mode === "Author" || mode === "Glue",
+      selected: mode === "Author" || mode === "Glue",
+    };
+  }
+
+  get radius(): number {
+    return this.settings.brush * this.view.size;
+  }
+}

@@ -1,0 +1,82 @@
+/** Small helpers to make elements of the page. */
+
+type Child = Node | string | null | undefined | false;
+
+export function h<K extends keyof HTMLElementTagNameMap>(
+  tag: K, attributes: Record<string, string | boolean | EventListener> = {}, ...children: Child[]
+): HTMLElementTagNameMap[K] {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (typeof value === "function") element.addEventListener(name, value);
+    else if (value === true) element.setAttribute(name, "");
+    else if (value !== false) element.setAttribute(name, value);
+  }
+  element.append(...children.filter((child): child is Node | string => Boolean(child)));
+  return element;
+}
+
+export function button(
+  label: string, onClick: () => void, options: { id?: string; title?: string; primary?: boolean; active?: boolean; disabled?: boolean } = {},
+): HTMLButtonElement {
+  return h(
+    "button",
+    {
+      type: "button",
+      class: [options.primary && "primary", options.active && "active"].filter(Boolean).join(" "),
+      "data-id": options.id ?? label,
+      title: options.title ?? "",
+      disabled: options.disabled ?? false,
+      "aria-pressed": String(options.active ?? false),
+      click: onClick,
+    },
+    label,
+  );
+}
+
+export function row(...children: Child[]): HTMLDivElement {
+  return h("div", { class: "row" }, ...children);
+}
+
+export function section(title: string, ...children: Child[]): HTMLElement {
+  return h("section", {}, h("h3", {}, title), ...children);
+}
+
+/** A number by a slider, with its value next to it; `done` is told once it is let go of. */
+export function slider(
+  label: string, value: number, range: [number, number, number],
+  change: (value: number, done: boolean) => void, shown: (value: number) => string = (v) => String(+v.toPrecision(3)),
+): HTMLLabelElement {
+  const number = h("output", {}, shown(value));
+  const input = h("input", { type: "range", min: String(range[0]), max: String(range[1]), step: String(range[2]), "data-id": label });
+  input.value = String(value);
+  const tell = (done: boolean) => {
+    number.textContent = shown(+input.value);
+    change(+input.value, done);
+  };
+  input.addEventListener("input", () => tell(false));
+  input.addEventListener("change", () => tell(true));
+  return h("label", { class: "slider" }, h("span", {}, label), number, input);
+}
+
+export function numberField(label: string, value: number, change: (value: number) => void, unit = ""): HTMLLabelElement {
+  const input = h("input", { type: "number", step: "any", "data-id": label });
+  input.value = String(+value.toPrecision(6));
+  input.addEventListener("change", () => change(+input.value));
+  return h("label", { class: "field" }, h("span", {}, label), input, unit && h("small", {}, unit));
+}
+
+export function choice(
+  label: string, value: string, options: [string, string][], change: (value: string) => void,
+): HTMLLabelElement {
+  const input = h("select", { "data-id": label }, ...options.map(([key, text]) => h("option", { value: key }, text)));
+  input.value = value;
+  input.addEventListener("change", () => change(input.value));
+  return h("label", { class: "field" }, h("span", {}, label), input);
+}
+
+export function check(label: string, value: boolean, change: (value: boolean) => void): HTMLLabelElement {
+  const input = h("input", { type: "checkbox", "data-id": label });
+  input.checked = value;
+  input.addEventListener("change", () => change(input.checked));
+  return h("label", { class: "check" }, input, h("span", {}, label));
+}

@@ -1,0 +1,506 @@
+// Made by `python -m pointglue.studio.typescript`; do not edit.
+
+/** What the page wants: positions as 32-bit numbers, or quantised to 16 bits. */
+export interface Hello {
+  type: "hello";
+  quantise?: boolean;
+}
+
+/** An update has been shown; the next may come. */
+export interface Ack {
+  type: "ack";
+  number: number;
+}
+
+/** Ask for what is in a folder below the working directory. */
+export interface ListFiles {
+  type: "list_files";
+  folder?: string;
+}
+
+/** A mesh is added to the scene; a scene takes its place; a folder with frames is played. */
+export interface Open {
+  type: "open";
+  path: string;
+}
+
+/** Write the scene. */
+export interface Save {
+  type: "save";
+  path: string;
+}
+
+/** Begin with an empty scene. */
+export interface New {
+  stroke?: number;
+  type: "new";
+}
+
+/** Take or throw away what a session that did not end well has left. */
+export interface Restore {
+  type: "restore";
+  keep: boolean;
+}
+
+/** Take back the last edit. */
+export interface Undo {
+  type: "undo";
+}
+
+/** Take back the last undo. */
+export interface Redo {
+  type: "redo";
+}
+
+/** Another value for a key of the scene file, as ["objects", "horse", "falloff"]; null removes it. */
+export interface Set {
+  stroke?: number;
+  type: "set";
+  path: (string | number)[];
+  value?: unknown;
+}
+
+/** Add a simple object. */
+export interface AddShape {
+  stroke?: number;
+  type: "add_shape";
+  shape: "box" | "sphere" | "sheet" | "octopus";
+}
+
+/** What an object is: a mesh with handles, soft flesh, cloth... */
+export interface SetKind {
+  stroke?: number;
+  type: "set_kind";
+  object: string;
+  kind: "handles" | "particles" | "flesh" | "cloth" | "jelly" | "rigid" | "collider";
+}
+
+/** Give an object another name. */
+export interface Rename {
+  stroke?: number;
+  type: "rename";
+  object: string;
+  name: string;
+}
+
+/** Remove an object and all that is attached to it. */
+export interface Remove {
+  stroke?: number;
+  type: "remove";
+  object: string;
+}
+
+/** Add a ground below everything, or remove it. */
+export interface Ground {
+  stroke?: number;
+  type: "ground";
+  on: boolean;
+}
+
+/** Choose particles or vertices of an object by their numbers. */
+export interface Select {
+  stroke?: number;
+  type: "select";
+  object: string;
+  what: "particles" | "vertices" | "points" | "handles";
+  indices: number[];
+  how?: "replace" | "add" | "remove";
+}
+
+/** Make a whole body from the mesh. */
+export interface Make {
+  stroke?: number;
+  type: "make";
+  object: string;
+  spacing?: number | null;
+  placement?: "volume" | "surface" | "skeleton" | null;
+}
+
+/** Particles on the surface under the brush. */
+export interface Spray {
+  stroke?: number;
+  object: string;
+  centres?: ([number, number, number])[];
+  radius?: number;
+  type: "spray";
+  spacing: number;
+}
+
+/** One particle. */
+export interface Place {
+  stroke?: number;
+  type: "place";
+  object: string;
+  position: [number, number, number];
+  radius: number;
+}
+
+/** Remove particles. */
+export interface Erase {
+  stroke?: number;
+  object: string;
+  centres?: ([number, number, number])[];
+  radius?: number;
+  type: "erase";
+}
+
+/** Edges between particles under the brush closer than `longest`, or between all that are selected. */
+export interface Connect {
+  stroke?: number;
+  object: string;
+  centres?: ([number, number, number])[];
+  radius?: number;
+  type: "connect";
+  longest?: number | null;
+}
+
+/** A single edge, or without it. */
+export interface ConnectPair {
+  stroke?: number;
+  type: "connect_pair";
+  object: string;
+  pair: [number, number];
+  cut?: boolean;
+}
+
+/** Remove the edges under the brush, or between selected particles. */
+export interface Cut {
+  stroke?: number;
+  object: string;
+  centres?: ([number, number, number])[];
+  radius?: number;
+  type: "cut";
+}
+
+/** Move a property towards a value. */
+export interface Paint {
+  stroke?: number;
+  object: string;
+  centres?: ([number, number, number])[];
+  radius?: number;
+  type: "paint";
+  field: "stiffness" | "torsion" | "stretch";
+  value: number;
+  strength?: number;
+}
+
+/** Hold particles where they are, or let go of them. */
+export interface Pin {
+  stroke?: number;
+  object: string;
+  centres?: ([number, number, number])[];
+  radius?: number;
+  type: "pin";
+  pinned?: boolean;
+}
+
+/** Make the selected particles one rigid piece, or loosen the groups that they are in. */
+export interface Group {
+  stroke?: number;
+  type: "group";
+  object: string;
+  loosen?: boolean;
+}
+
+/** Give particles the ellipsoids that reach the surface around them. */
+export interface Fit {
+  stroke?: number;
+  type: "fit";
+  object: string;
+  aspect?: number;
+}
+
+/** Let the mesh follow the particles; `selected`: the chosen vertices the chosen particles only. */
+export interface Skin {
+  stroke?: number;
+  type: "skin";
+  object: string;
+  selected?: boolean;
+}
+
+/** A handle at a place of the mesh as it is shown. */
+export interface AddHandle {
+  stroke?: number;
+  type: "add_handle";
+  object: string;
+  position: [number, number, number];
+  mirror?: "x" | "y" | "z" | null;
+}
+
+/** Without a handle. */
+export interface RemoveHandle {
+  stroke?: number;
+  type: "remove_handle";
+  object: string;
+  handle: string;
+}
+
+/** Move a handle; when it is let go of, its place is a key of the frame that is shown. */
+export interface DragHandle {
+  type: "drag_handle";
+  object: string;
+  handle: string;
+  position: [number, number, number];
+  mirror?: "x" | "y" | "z" | null;
+  done?: boolean;
+}
+
+/** Let handles hold together: as one rigid piece, or as a chain of bones; or not any more. */
+export interface Link {
+  stroke?: number;
+  type: "link";
+  object: string;
+  handles: string[];
+  how: "group" | "chain" | "none";
+}
+
+/** A key of all handles of an object at the frame that is shown, or without it. */
+export interface Key {
+  stroke?: number;
+  type: "key";
+  object: string;
+  remove?: boolean;
+}
+
+/** Show a frame. */
+export interface Scrub {
+  type: "scrub";
+  frame: number;
+}
+
+/** Write an object as it is shown, or in all frames. */
+export interface Export {
+  type: "export";
+  object: string;
+  path: string;
+  animation?: boolean;
+}
+
+/** Tie the selected points of an object to another one; a joint is where they are on average. */
+export interface Attach {
+  stroke?: number;
+  type: "attach";
+  object: string;
+  to: string;
+  kind: "glue" | "spring" | "ball" | "hinge" | "weld";
+}
+
+/** Without an attachment. */
+export interface Detach {
+  stroke?: number;
+  type: "detach";
+  number: number;
+}
+
+/** Let an attachment begin or end at the frame that is shown, or hold from the start and for ever. */
+export interface AttachKey {
+  stroke?: number;
+  type: "attach_key";
+  number: number;
+  what: "attach" | "release";
+  remove?: boolean;
+}
+
+/** Run the simulation, or the frames of a finished one. */
+export interface Play {
+  type: "play";
+}
+
+/** Stop where it is. */
+export interface Pause {
+  type: "pause";
+}
+
+/** One frame on. */
+export interface Step {
+  type: "step";
+}
+
+/** Back to the first frame. */
+export interface Reset {
+  type: "reset";
+}
+
+/** Take hold of a place of an object in the simulation. */
+export interface Grab {
+  type: "grab";
+  object: string;
+  position: [number, number, number];
+}
+
+/** Draw what was taken hold of. */
+export interface Pull {
+  type: "pull";
+  position: [number, number, number];
+}
+
+/** Let go of it. */
+export interface LetGo {
+  type: "let_go";
+}
+
+/** Back from the frames of a finished run to the scene. */
+export interface CloseRun {
+  type: "close_run";
+}
+
+export type Command =
+  | Hello
+  | Ack
+  | ListFiles
+  | Open
+  | Save
+  | New
+  | Restore
+  | Undo
+  | Redo
+  | Set
+  | AddShape
+  | SetKind
+  | Rename
+  | Remove
+  | Ground
+  | Select
+  | Make
+  | Spray
+  | Place
+  | Erase
+  | Connect
+  | ConnectPair
+  | Cut
+  | Paint
+  | Pin
+  | Group
+  | Fit
+  | Skin
+  | AddHandle
+  | RemoveHandle
+  | DragHandle
+  | Link
+  | Key
+  | Scrub
+  | Export
+  | Attach
+  | Detach
+  | AttachKey
+  | Play
+  | Pause
+  | Step
+  | Reset
+  | Grab
+  | Pull
+  | LetGo
+  | CloseRun;
+
+/** A handle; `keys` are frames, `link` names what it holds together with. */
+export interface HandleState {
+  name: string;
+  keys: number[];
+  link: string;
+}
+
+/** What the page knows of an object besides its arrays. */
+export interface ObjectState {
+  name: string;
+  kind: string;
+  table: Record<string, unknown>;
+  color: string;
+  visible: boolean;
+  vertices: number;
+  particles: number;
+  edges: number;
+  groups: number;
+  pinned: number;
+  handles: HandleState[];
+}
+
+/** An attachment; `gap` tells how well the least determined frame is: 2 at best, 0 for a line. */
+export interface AttachState {
+  table: Record<string, unknown>;
+  points: number;
+  gap: number | null;
+  health: "good" | "fair" | "poor" | "broken";
+  problem: string;
+}
+
+/** What is selected; the numbers are an array. */
+export interface SelectionState {
+  object: string;
+  what: "particles" | "vertices" | "points" | "handles";
+  count: number;
+}
+
+/** A finished run that is played. */
+export interface RunState {
+  folder: string;
+  first: number;
+  last: number;
+  rate: number;
+}
+
+/** All that the page shows, but for arrays and the clock. */
+export interface State {
+  title: string;
+  path: string;
+  folder: string;
+  saved: boolean;
+  objects: ObjectState[];
+  attach: AttachState[];
+  frames: Record<string, number>;
+  gravity: [number, number, number];
+  ground: number | null;
+  selection: SelectionState | null;
+  undo: number;
+  redo: number;
+  run: RunState | null;
+  found: string;
+  tables: Record<string, unknown>;
+}
+
+/** What changes all the time. */
+export interface Clock {
+  frame: number;
+  status: "still" | "building" | "playing" | "paused";
+  milliseconds: number;
+  grabbed: boolean;
+}
+
+/** An array of an update; quantised ones are low + step * number. Without a shape it is gone. */
+export interface ArrayPart {
+  object: string;
+  channel: string;
+  dtype: "f4" | "u4" | "u2" | "i4";
+  shape: number[] | null;
+  offset: number;
+  low: [number, number, number] | null;
+  step: [number, number, number] | null;
+}
+
+/** The header of a binary message. */
+export interface Update {
+  type: "update";
+  number: number;
+  clock: Clock;
+  state: State | null;
+  arrays: ArrayPart[];
+}
+
+/** Something to tell: a problem, or that something is done. */
+export interface Note {
+  type: "note";
+  level: "error" | "info";
+  text: string;
+}
+
+/** A file or folder. */
+export interface FileEntry {
+  name: string;
+  kind: "folder" | "mesh" | "scene" | "run";
+}
+
+/** What is in a folder. */
+export interface Files {
+  type: "files";
+  folder: string;
+  entries: FileEntry[];
+}

@@ -1,0 +1,270 @@
+/** The picture: camera, lights and all objects. It is drawn when something has changed. */
+
+import * as THREE from "three";
+import { OrbitControls } from "three/examples/jsm/controls/OrbitControls.js";
+import type { Store } from "./store";
+import { Visual, type Look } from "./visual";
+
+export interface Hit {
+  object: string;
+  point: THREE.Vector3;
+  normal: THREE.Vector3;
+  /** Where the ray leaves the mesh again. */
+  exit: THREE.Vector3;
+}
+
+/** Whether there is no graphics card: smooth edges, unless asked for, would then cost half the frames. */
+function inSoftware(): boolean {
+  if (new URLSearchParams(location.search).has("smooth")) return false;
+  const gl = document.createElement("canvas").getContext("webgl2");
+  const told = gl?.getExtension("WEBGL_debug_renderer_info");
+  const name = told ? String(gl!.getParameter(told.UNMASKED_RENDERER_WEBGL)) : "";
+  gl?.getExtension("WEBGL_lose_context")?.loseContext();
+  return /swiftshader|llvmpipe|software/i.test(name);
+}
+
+export class View {
+  readonly renderer: THREE.WebGLRenderer;
+  readonly camera = new THREE.PerspectiveCamera(40, 1, 0.01, 100);
+  readonly controls: OrbitControls;
+  readonly visuals = new Map<string, Visual>();
+  readonly cursor: THREE.Group;
+  readonly scene = new THREE.Scene();
+  look: Look;
+  frames = 0;
+  private ties = new THREE.Group();
+  private hand: THREE.Line;
+  private grid: THREE.GridHelper;
+  private ground: THREE.Mesh;
+  private wanted = true;
+  private framed = "";
+  private rays = new THREE.Raycaster();
+  size = 1;
+  centre = new THREE.Vector3();
+
+  constructor(private store: Store, private parent: HTMLElement, look: Look) {
+    this.look = look;
+    this.renderer = new THREE.WebGLRenderer({ antialias: !inSoftware() });
+    this.renderer.setPixelRatio(Math.min(window.devicePixelRatio, 2));
+    this.renderer.setClearColor(0xe9edf2);
+    parent.append(this.renderer.domElement);
+    this.controls = new OrbitControls(this.camera, this.renderer.domElement);
+    this.controls.addEventListener("change", () => this.draw());
+    this.controls.zoomSpeed = 0.8;
+    this.scene.add(new THREE.HemisphereLight(0xffffff, 0xb8bfc8, 2.0));
+    const sun = new THREE.DirectionalLight(0xffffff, 1.8);
+    sun.position.set(2, 4, 3);
+    this.camera.add(new THREE.DirectionalLight(0xffffff, 0.5));
+    this.grid = new THREE.GridHelper(2, 20, 0x9aa7b5, 0xccd4dd);
+    const plane = new THREE.MeshLambertMaterial({ color: 0xd8d2c6, transparent: true, opacity: 0.6, side: THREE.DoubleSide });
+    this.ground = new THREE.Mesh(new THREE.PlaneGeometry(1, 1).rotateX(-Math.PI / 2), plane);
+    this.cursor = this.makeCursor();
+    const thread = new THREE.LineBasicMaterial({ color: 0xe4572e, depthTest: false, transparent: true });
+    this.hand = new THREE.Line(new THREE.BufferGeometry(), thread);
+    this.hand.frustumCulled = false;
+    this.scene.add(sun, this.camera, this.grid, this.ground, this.cursor, this.ties, this.hand);
+    new ResizeObserver(() => this.resize()).observe(parent);
+    this.resize();
+    const loop = () => {
+      requestAnimationFrame(loop);
+      if (!this.wanted) return;
+      this.wanted = false;
+      this.renderer.render(this.scene, this.camera);
+      this.frames++;
+    };
+    loop();
+  }
+
+  draw(): void {
+    this.wanted = true;
+  }
+
+  private makeCursor(): THREE.Group {
+    const group = new THREE.Group();
+    const ring = new THREE.Mesh(
+      new THREE.RingGeometry(0.96, 1, 64),
+      new THREE.MeshBasicMaterial({ color: 0xe4572e, side: THREE.DoubleSide, depthTest: false, transparent: true }),
+    );
+    const shell = new THREE.Mesh(
+      new THREE.SphereGeometry(1, 24, 16),
+      new THREE.MeshBasicMaterial({ color: 0xe4572e, transparent: true, opacity: 0.12, depthWrite: false }),
+    );
+    ring.renderOrder = 6;
+    group.add(ring, shell);
+    group.visible = false;
+    return group;
+  }
+
+  private resize(): void {
+    const { clientWidth: width, clientHeight: height } = this.parent;
+    if (!width || !height) return;
+    this.renderer.setSize(width, height);
+    this.camera.aspect = width / height;
+    this.camera.updateProjectionMatrix();
+    this.draw();
+  }
+
+  /** Show what the store has. */
+  sync(): void {
+    const state = this.store.state;
+    if (!state) return;
+    const names = new Set(state.objects.map((object) => object.name));
+    for (const [name, visual] of this.visuals) {
+      if (names.has(name)) continue;
+      visual.dispose();
+      this.visuals.delete(name);
+    }
+    this.measure(state.objects.map((object) => object.name));
+    for (const object of state.objects) {
+      let visual = this.visuals.get(object.name);
+      if (!visual) {
+        visual = new Visual(object.name, this.store);
+        this.visuals.set(object.name, visual);
+        this.scene.add(visual.group);
+      }
+      visual.sync(object, this.look, this.size);
+    }
+    this.ground.visible = state.ground !== null && !state.run;
+    this.ground.position.set(this.centre.x, state.ground ?? 0, this.centre.z);
+    this.ground.scale.setScalar(6 * this.size);
+    const hand = this.store.get("", "hand");
+    this.hand.visible = hand !== undefined;
+    if (hand) this.hand.geometry.setAttribute("position", new THREE.BufferAttribute(hand.data as Float32Array, 3));
+    this.syncTies(state.attach.map((tie) => tie.health));
+    this.draw();
+  }
+
+  /** The box around everything at rest; what is new is framed. */
+  private measure(names: string[]): void {
+    const box = new THREE.Box3(), point = new THREE.Vector3();
+    for (const name of names) {
+      const rest = this.store.get(name, "rest") ?? this.store.get(name, "particles");
+      if (!rest) continue;
+      const stride = 3 * Math.max(1, Math.floor(rest.shape[0] / 5000));
+      for (let k = 0; k + 2 < rest.data.length; k += stride) box.expandByPoint(point.fromArray(rest.data, k));
+    }
+    if (box.isEmpty()) return;
+    const extent = box.getSize(new THREE.Vector3());
+    this.size = Math.max(extent.x, extent.y, extent.z, 1e-9);
+    box.getCenter(this.centre);
+    this.grid.scale.setScalar(this.size);
+    const floor = this.store.state?.ground ?? box.min.y - 0.01 * this.size;
+    this.grid.position.set(this.centre.x, floor, this.centre.z);
+    const key = names.filter((name) => name !== "ground").join("|");
+    if (key !== this.framed) {
+      this.framed = key;
+      this.frame();
+    }
+  }
+
+  /** Bring everything into view. */
+  frame(): void {
+    const away = this.size * 1.8;
+    const from = new THREE.Vector3(0.55, 0.35, 1).normalize().multiplyScalar(away);
+    this.controls.target.copy(this.centre);
+    this.camera.position.copy(this.centre).add(from);
+    this.camera.near = this.size / 100;
+    this.camera.far = this.size * 100;
+    this.camera.updateProjectionMatrix();
+    this.controls.update();
+    this.draw();
+  }
+
+  private syncTies(health: string[]): void {
+    this.ties.visible = this.look.points;
+    if (!this.look.points) return;
+    this.ties.clear();
+    const colours: Record<string, string> = { good: "#2a9d4a", fair: "#e0a100", poor: "#d1495b", broken: "#888888" };
+    health.forEach((word, k) => {
+      const ends = this.store.get("", `tie ${k}`), shares = this.store.get("", `share ${k}`);
+      if (!ends || !shares) return;
+      const geometry = new THREE.BufferGeometry();
+      geometry.setAttribute("position", new THREE.BufferAttribute(ends.data as Float32Array, 3));
+      const colour = new THREE.Color(colours[word]), pale = new THREE.Color("#e9edf2");
+      const paint = new Float32Array(ends.data.length);
+      shares.data.forEach((share, j) => {
+        const mixed = pale.clone().lerp(colour, 0.3 + 0.7 * share);
+        mixed.toArray(paint, 6 * j);
+        mixed.toArray(paint, 6 * j + 3);
+      });
+      geometry.setAttribute("color", new THREE.BufferAttribute(paint, 3));
+      const lines = new THREE.LineSegments(
+        geometry, new THREE.LineBasicMaterial({ vertexColors: true, depthTest: false, transparent: true }),
+      );
+      lines.renderOrder = 3;
+      lines.frustumCulled = false;
+      this.ties.add(lines);
+    });
+  }
+
+  ray(x: number, y: number): THREE.Ray {
+    const box = this.renderer.domElement.getBoundingClientRect();
+    const at = new THREE.Vector2(((x - box.left) / box.width) * 2 - 1, 1 - ((y - box.top) / box.height) * 2);
+    this.rays.setFromCamera(at, this.camera);
+    return this.rays.ray;
+  }
+
+  /** The nearest mesh under a place of the screen. */
+  pick(x: number, y: number, only?: string): Hit | null {
+    const ray = this.ray(x, y);
+    let best: Hit | null = null, nearest = Infinity;
+    for (const [name, visual] of this.visuals) {
+      if (only !== undefined && name !== only) continue;
+      const hits = visual.hits(ray);
+      if (hits.length && hits[0].distance < nearest) {
+        nearest = hits[0].distance;
+        best = { object: name, point: hits[0].point, normal: hits[0].normal, exit: (hits[1] ?? hits[0]).point };
+      }
+    }
+    return best;
+  }
+
+  /** The handle or particle under a place of the screen: those within a few pixels, the nearest first. */
+  pickPoint(x: number, y: number, object: string, channel: string, reach = 14): number | null {
+    const block = this.store.get(object, channel);
+    if (!block) return null;
+    const screen = this.project(block.data as Float32Array);
+    let best: number | null = null, nearest = Infinity;
+    for (let k = 0; k < block.shape[0]; k++) {
+      const away = Math.hypot(screen[3 * k] - x, screen[3 * k + 1] - y);
+      const depth = screen[3 * k + 2];
+      if (away < reach && depth < 1 && away + 20 * depth < nearest) {
+        nearest = away + 20 * depth;
+        best = k;
+      }
+    }
+    return best;
+  }
+
+  /** Where points are on the screen: x, y and depth of each. */
+  project(points: ArrayLike<number>): Float32Array {
+    const box = this.renderer.domElement.getBoundingClientRect();
+    const at = new THREE.Vector3(), result = new Float32Array(points.length);
+    for (let k = 0; k < points.length; k += 3) {
+      at.fromArray(points as number[], k).project(this.camera);
+      result[k] = box.left + ((at.x + 1) / 2) * box.width;
+      result[k + 1] = box.top + ((1 - at.y) / 2) * box.height;
+      result[k + 2] = at.z;
+    }
+    return result;
+  }
+
+  /** Where the mouse points to on a plane through a point that faces the camera. */
+  onPlane(x: number, y: number, through: THREE.Vector3): THREE.Vector3 {
+    const facing = this.camera.getWorldDirection(new THREE.Vector3());
+    const plane = new THREE.Plane().setFromNormalAndCoplanarPoint(facing, through);
+    return this.ray(x, y).intersectPlane(plane, new THREE.Vector3()) ?? through.clone();
+  }
+
+  moveCursor(hit: Hit | null, radius: number): void {
+    const shown = hit !== null;
+    if (!shown && !this.cursor.visible) return;
+    this.cursor.visible = shown;
+    if (hit) {
+      this.cursor.position.copy(hit.point);
+      this.cursor.scale.setScalar(radius);
+      this.cursor.children[0].lookAt(hit.point.clone().add(hit.normal));
+    }
+    this.draw();
+  }
+}

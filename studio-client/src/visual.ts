@@ -1,0 +1,322 @@
+/** One object in the picture: its mesh, particles, edges, handles and points. */
+
+import * as THREE from "three";
+import { MeshBVH } from "three-mesh-bvh";
+import { GREY, ofGroup, parse, ramp } from "./colors";
+import type { ObjectState } from "./messages";
+import type { Block, Store } from "./store";
+
+export type ColourBy = "plain" | "stiffness" | "torsion" | "group" | "gap" | "weight";
+
+/** What is to be seen of all objects. */
+export interface Look {
+  mesh: boolean;
+  wire: boolean;
+  particles: boolean;
+  ellipsoids: boolean;
+  edges: boolean;
+  handles: boolean;
+  points: boolean;
+  clear: boolean;
+  rest: boolean;
+  selected: boolean;
+  colour: ColourBy;
+}
+
+const ball = new THREE.SphereGeometry(1, 14, 10);
+const SELECTED = parse("#ffb000");
+const PINNED = parse("#d1495b");
+
+export class Visual {
+  readonly group = new THREE.Group();
+  readonly geometry = new THREE.BufferGeometry();
+  readonly mesh: THREE.Mesh;
+  /** Bodies have the numbers of particles as instances. */
+  particles: THREE.InstancedMesh | null = null;
+  handles: THREE.InstancedMesh | null = null;
+  private wire: THREE.Mesh;
+  private edges: THREE.LineSegments;
+  private points: THREE.Points;
+  private chosen: THREE.Points;
+  private bvh: MeshBVH | null = null;
+  private stale = false;
+  private seen = new Map<string, unknown>();
+  private size = 1;
+  highlighted = new Set<number>();
+
+  constructor(readonly name: string, private store: Store) {
+    const material = new THREE.MeshLambertMaterial({
+      flatShading: true, side: THREE.DoubleSide,
+      polygonOffset: true, polygonOffsetFactor: 1, polygonOffsetUnits: 1,
+    });
+    this.mesh = new THREE.Mesh(this.geometry, material);
+    this.wire = new THREE.Mesh(
+      this.geometry,
+      new THREE.MeshBasicMaterial({ wireframe: true, color: 0x1d2733, transparent: true, opacity: 0.35 }),
+    );
+    this.edges = new THREE.LineSegments(
+      new THREE.BufferGeometry(), new THREE.LineBasicMaterial({ vertexColors: true, transparent: true }),
+    );
+    const dots = (color: number, size: number) =>
+      new THREE.Points(
+        new THREE.BufferGeometry(),
+        new THREE.PointsMaterial({ color, size, sizeAttenuation: false, depthTest: false, transparent: true }),
+      );
+    this.points = dots(0x33658a, 3.5);
+    this.chosen = dots(0xff9500, 6);
+    this.edges.renderOrder = 2;
+    this.points.renderOrder = 3;
+    this.chosen.renderOrder = 4;
+    for (const part of [this.mesh, this.wire, this.edges, this.points, this.chosen]) {
+      part.frustumCulled = false;
+      this.group.add(part);
+    }
+  }
+
+  /** Where vertices are: as they move, or at rest. */
+  places(look: Look): Block | undefined {
+    return (look.rest ? undefined : this.store.get(this.name, "vertices")) ?? this.store.get(this.name, "rest");
+  }
+
+  centres(look: Look): Block | undefined {
+    return (look.rest ? undefined : this.store.get(this.name, "particles_now")) ?? this.store.get(this.name, "particles");
+  }
+
+  /** Show what the store has. */
+  sync(object: ObjectState, look: Look, size: number): void {
+    this.size = size;
+    this.group.visible = object.visible;
+    this.syncMesh(object, look);
+    this.syncParticles(object, look);
+    this.syncEdges(look);
+    this.syncHandles(look);
+    this.syncPoints(look);
+  }
+
+  /** Whether something has changed since it was last asked, by name. */
+  private changed(what: string, ...values: unknown[]): boolean {
+    const key = JSON.stringify(values);
+    if (this.seen.get(what) === key) return false;
+    this.seen.set(what, key);
+    return true;
+  }
+
+  private syncMesh(object: ObjectState, look: Look): void {
+    const places = this.places(look), faces = this.store.get(this.name, "faces");
+    const there = places !== undefined && faces !== undefined && faces.data.length > 0;
+    this.mesh.visible = there && look.mesh;
+    this.wire.visible = there && look.wire;
+    if (!there) return;
+    if (this.changed("faces", faces.version)) {
+      this.geometry.setIndex(new THREE.BufferAttribute(faces.data as Uint32Array, 1));
+      this.bvh = null;
+    }
+    if (this.changed("places", places.version)) {
+      const old = this.geometry.getAttribute("position") as THREE.BufferAttribute | undefined;
+      if (old && old.array.length === places.data.length) {
+        old.array.set(places.data);
+        old.needsUpdate = true;
+      } else {
+        const fresh = new THREE.BufferAttribute(new Float32Array(places.data), 3);
+        fresh.setUsage(THREE.DynamicDrawUsage);
+        this.geometry.setAttribute("position", fresh);
+        this.bvh = null;
+      }
+      this.stale = true;
+    }
+    const material = this.mesh.material as THREE.MeshLambertMaterial;
+    const painted = this.paint(look);
+    if (material.vertexColors !== painted) {
+      material.vertexColors = painted;
+      material.needsUpdate = true;
+    }
+    material.color.set(painted ? "#ffffff" : object.color);
+    const clear = look.clear && (this.centres(look) !== undefined || look.points);
+    if (material.transparent !== clear) {
+      material.transparent = clear;
+      material.depthWrite = !clear;
+      material.needsUpdate = true;
+    }
+    material.opacity = clear ? 0.32 : 1;
+  }
+
+  /** Colour vertices by the particles that carry them; false if there is nothing to colour by. */
+  private paint(look: Look): boolean {
+    const links = this.store.get(this.name, "links"), weights = this.store.get(this.name, "weights");
+    if (look.colour === "plain" || !links || !weights) return false;
+    const chosen = this.store.get(this.name, "selected_particles");
+    const values = this.values(look.colour);
+    const key = [look.colour, links.version, weights.version, chosen?.version, values?.version];
+    if (!this.changed("paint", ...key)) return true;
+    const count = links.shape[0], colours = new Float32Array(3 * count);
+    const of = this.particleColours(look);
+    const picked = new Set(chosen?.data ?? []);
+    for (let v = 0; v < count; v++) {
+      let share = 0;
+      for (let j = 0; j < 4; j++) {
+        const particle = links.data[4 * v + j], weight = weights.data[4 * v + j];
+        if (look.colour === "weight" && picked.size) {
+          if (picked.has(particle)) share += weight;
+          continue;
+        }
+        const colour = look.colour === "weight" ? ofGroup(particle) : of(particle);
+        for (let i = 0; i < 3; i++) colours[3 * v + i] += weight * colour[i];
+      }
+      if (look.colour === "weight" && picked.size) colours.set(ramp(share), 3 * v);
+    }
+    this.geometry.setAttribute("color", new THREE.BufferAttribute(colours, 3));
+    return true;
+  }
+
+  private values(colour: ColourBy): Block | undefined {
+    return colour === "plain" || colour === "weight" ? undefined : this.store.get(this.name, colour);
+  }
+
+  private particleColours(look: Look): (particle: number) => [number, number, number] {
+    const values = this.values(look.colour);
+    if (look.colour === "weight") return ofGroup;
+    if (!values || look.colour === "torsion") return () => GREY;
+    if (look.colour === "group") return (particle) => ofGroup(values.data[particle]);
+    const scale = look.colour === "gap" ? 0.5 : 1;
+    return (particle) => ramp(scale * values.data[particle]);
+  }
+
+  private syncParticles(object: ObjectState, look: Look): void {
+    const centres = this.centres(look), radii = this.store.get(this.name, "radii");
+    const shown = (look.particles || look.ellipsoids) && centres !== undefined && radii !== undefined;
+    if (!shown) {
+      if (this.particles) this.particles.visible = false;
+      return;
+    }
+    const turns = (look.rest ? undefined : this.store.get(this.name, "turns_now")) ?? this.store.get(this.name, "turns");
+    const chosen = this.store.get(this.name, "selected_particles"), pinned = this.store.get(this.name, "pinned");
+    const count = centres.shape[0];
+    if (!this.particles || this.particles.count !== count) {
+      if (this.particles) {
+        this.group.remove(this.particles);
+        this.particles.dispose();
+      }
+      const material = new THREE.MeshLambertMaterial();
+      this.particles = new THREE.InstancedMesh(ball, material, count);
+      this.particles.frustumCulled = false;
+      this.group.add(this.particles);
+      this.seen.delete("particles");
+      this.seen.delete("particle colours");
+    }
+    this.particles.visible = true;
+    if (this.changed("particles", centres.version, radii.version, turns?.version, look.ellipsoids)) {
+      const matrix = new THREE.Matrix4(), place = new THREE.Vector3(), turn = new THREE.Quaternion(), scale = new THREE.Vector3();
+      for (let k = 0; k < count; k++) {
+        place.fromArray(centres.data, 3 * k);
+        if (look.ellipsoids) {
+          if (turns) turn.set(turns.data[4 * k + 1], turns.data[4 * k + 2], turns.data[4 * k + 3], turns.data[4 * k]);
+          scale.fromArray(radii.data, 3 * k);
+        } else {
+          turn.identity();
+          scale.setScalar(0.35 * Math.min(radii.data[3 * k], radii.data[3 * k + 1], radii.data[3 * k + 2]));
+        }
+        this.particles.setMatrixAt(k, matrix.compose(place, turn, scale));
+      }
+      this.particles.instanceMatrix.needsUpdate = true;
+      this.particles.boundingSphere = null;
+    }
+    const values = this.values(look.colour);
+    if (this.changed("particle colours", look.colour, values?.version, chosen?.version, pinned?.version, object.color)) {
+      const own = parse(object.color).map((c) => 0.5 + 0.5 * c) as [number, number, number];
+      const of = look.colour === "plain" ? () => own : this.particleColours(look);
+      const picked = new Set(chosen?.data ?? []), colour = new THREE.Color();
+      for (let k = 0; k < count; k++) {
+        const held = pinned?.data[k] && look.colour === "plain";
+        const [r, g, b] = picked.has(k) ? SELECTED : held ? PINNED : of(k);
+        this.particles.setColorAt(k, colour.setRGB(r, g, b));
+      }
+      if (this.particles.instanceColor) this.particles.instanceColor.needsUpdate = true;
+    }
+  }
+
+  private syncEdges(look: Look): void {
+    const centres = this.centres(look), edges = this.store.get(this.name, "edges");
+    this.edges.visible = look.edges && centres !== undefined && edges !== undefined;
+    (this.edges.material as THREE.LineBasicMaterial).depthTest = !look.clear; // else seen through the mesh
+    if (!this.edges.visible || !centres || !edges) return;
+    const torsion = look.colour === "torsion" ? this.store.get(this.name, "torsion") : undefined;
+    if (!this.changed("edges", centres.version, edges.version, torsion?.version, look.colour)) return;
+    const ends = edges.data.length, places = new Float32Array(3 * ends), colours = new Float32Array(3 * ends);
+    const plain = parse("#22303f");
+    for (let k = 0; k < ends; k++) {
+      for (let i = 0; i < 3; i++) places[3 * k + i] = centres.data[3 * edges.data[k] + i];
+      colours.set(torsion ? ramp(torsion.data[k >> 1]) : plain, 3 * k);
+    }
+    this.edges.geometry.dispose();
+    this.edges.geometry = new THREE.BufferGeometry();
+    this.edges.geometry.setAttribute("position", new THREE.BufferAttribute(places, 3));
+    this.edges.geometry.setAttribute("color", new THREE.BufferAttribute(colours, 3));
+  }
+
+  private syncHandles(look: Look): void {
+    const places = this.store.get(this.name, "handles");
+    if (!places || !look.handles) {
+      if (this.handles) this.handles.visible = false;
+      return;
+    }
+    const count = places.shape[0];
+    if (!this.handles || this.handles.count !== count) {
+      if (this.handles) {
+        this.group.remove(this.handles);
+        this.handles.dispose();
+      }
+      const material = new THREE.MeshLambertMaterial({ depthTest: false, transparent: true });
+      this.handles = new THREE.InstancedMesh(ball, material, count);
+      this.handles.frustumCulled = false;
+      this.handles.renderOrder = 5;
+      this.group.add(this.handles);
+      this.seen.delete("handles");
+    }
+    this.handles.visible = true;
+    if (!this.changed("handles", places.version, [...this.highlighted], this.size)) return;
+    const matrix = new THREE.Matrix4(), colour = new THREE.Color();
+    for (let k = 0; k < count; k++) {
+      const radius = (this.highlighted.has(k) ? 0.02 : 0.015) * this.size;
+      matrix.makeScale(radius, radius, radius).setPosition(places.data[3 * k], places.data[3 * k + 1], places.data[3 * k + 2]);
+      this.handles.setMatrixAt(k, matrix);
+      this.handles.setColorAt(k, colour.set(this.highlighted.has(k) ? "#ff9500" : "#e4572e"));
+    }
+    this.handles.instanceMatrix.needsUpdate = true;
+    this.handles.boundingSphere = null;
+    if (this.handles.instanceColor) this.handles.instanceColor.needsUpdate = true;
+  }
+
+  private syncPoints(look: Look): void {
+    const points = this.store.get(this.name, "points"), vertices = this.places(look);
+    this.points.visible = look.points && points !== undefined;
+    if (points && this.changed("points", points.version)) {
+      this.points.geometry.setAttribute("position", new THREE.BufferAttribute(points.data as Float32Array, 3));
+    }
+    const what = look.points ? "points" : "vertices";
+    const chosen = this.store.get(this.name, `selected_${what}`), source = look.points ? points : vertices;
+    this.chosen.visible = look.selected && chosen !== undefined && source !== undefined;
+    if (!chosen || !source || !this.changed("chosen", what, chosen.version, source.version)) return;
+    const places = new Float32Array(3 * chosen.data.length);
+    chosen.data.forEach((row, k) => places.set(source.data.subarray(3 * row, 3 * row + 3), 3 * k));
+    this.chosen.geometry.setAttribute("position", new THREE.BufferAttribute(places, 3));
+  }
+
+  /** Where a ray meets the mesh, nearest first; the tree of triangles is brought up to date only now. */
+  hits(ray: THREE.Ray): { point: THREE.Vector3; distance: number; normal: THREE.Vector3 }[] {
+    if (!this.group.visible || !this.geometry.getAttribute("position") || !this.geometry.index) return [];
+    if (!this.bvh) this.bvh = new MeshBVH(this.geometry, { indirect: true });
+    else if (this.stale) this.bvh.refit();
+    this.stale = false;
+    return this.bvh
+      .raycast(ray, THREE.DoubleSide)
+      .map((hit) => ({ point: hit.point, distance: hit.distance, normal: hit.face!.normal.clone() }))
+      .sort((a, b) => a.distance - b.distance);
+  }
+
+  dispose(): void {
+    this.group.removeFromParent();
+    this.geometry.dispose();
+    this.particles?.dispose();
+    this.handles?.dispose();
+  }
+}

@@ -1,0 +1,174 @@
+"""What goes with what: followers, grips, animated meshes, meshes that are touched, linear bindings."""
+
+import tomllib
+
+import numpy as np
+import pytest
+from small_scenes import TOGETHER
+
+import pointglue as pg
+from pointglue.errors import SceneError
+from pointglue.glue.linear import LinearBinding
+from pointglue.scene import build, load_scene
+from pointglue.scene.geometry import rotation
+from pointglue.scene.run import scene_hash
+
+
+def frames(scene, count, **overrides):
+    simulation = build(load_scene(scene, overrides))
+    state, found = simulation.start(), []
+    for _ in range(count):
+        found.append(simulation.frame(state))
+        state = simulation.advance(state)
+    return found
+
+
+def problems(scene):
+    with pytest.raises(SceneError) as caught:
+        build(load_scene(scene))
+    return "\n".join(caught.value.problems)
+
+
+@pytest.fixture(scope="module")
+def together():
+    return frames(tomllib.loads(TOGETHER), 5)
+
+
+class TestTogether:
+    def test_followers_are_where_glue_says(self, together):
+        first, last = together[0], together[-1]
+        rest, now = first.points["cloth"], last.points["cloth"]
+        glue = pg.bind_glue(rest, first.points["tag"], parents=8)
+        assert np.allclose(glue.positions(now), last.points["tag"], atol=1e-12)
+        assert np.abs(last.points["tag"] - first.points["tag"]).max() > 0.01
+
+    def test_a_follower_of_handles(self, together):
+        bar, ring = (together[-1].points[name] - together[0].points[name] for name in ("bar", "mark"))
+        assert 0.05 < ring[:, 1].mean() < bar[:, 1].max() + 0.05
+
+    def test_every_grip_goes_its_own_way(self, together):
+        first, last = together[0].points["rope"], together[-1].points["rope"]
+        near, far = first[:, 2] < 0.01, first[:, 2] > 0.99
+        assert np.allclose(
+            last[near].mean(0), first[near].mean(0), atol=0.02
+        )  # the skin follows its neighbours, too
+        assert np.allclose(last[far].mean(0) - first[far].mean(0), [0, 0.1, 0], atol=0.02)
+        held = together[0].points["cloth"][:, 0] < -1.19
+        moved = together[-1].points["cloth"][held] - together[0].points["cloth"][held]
+        assert np.allclose(moved, [0, 0.05, 0], atol=1e-12)
+
+    def test_a_mesh_that_is_touched_stays_out_of_the_ground(self, together):
+        lowest = [frame.points["block"][:, 1].min() for frame in together]
+        assert together[0].points["block"][:, 1].min() < 0.02
+        assert min(lowest) > 0
+        assert max(frame.stats.get("contacts", 0) for frame in together) > 0
+
+    def test_linear_bindings_are_weighted_sums_of_tetrahedra(self):
+        simulation = build(load_scene(tomllib.loads(TOGETHER)))
+        (engine,) = (engine for engine in simulation.engines if engine.name == "implicit")
+        (bond,) = (bond for bond in engine.solver.scene.glue if bond.body == "weight")
+        assert isinstance(bond.binding, LinearBinding)
+        assert bond.binding.parents.indices.max() < len(engine.body(engine.start(), "block"))
+        assert (np.diff(bond.binding.parents.offsets) == 4).all()
+
+
+class TestAnimated:
+    def scene(self, folder, count=3):
+        for k in range(count):
+            text = "".join(f"v {x} {0.1 * k} {z}\n" for x in (0, 1) for z in (0, 1)) + "f 1 2 3\nf 2 4 3\n"
+            (folder / f"floor_{k + 7:03}.obj").write_text(text)
+        (folder / "scene.toml").write_text(
+            "frames.count = 5\n[world]\ngravity = [0, 0, 0]\n"
+            '[objects.floor]\nkind = "animated"\nmesh.file = "floor_007.obj"\n'
+            '[objects.sheet]\nkind = "cloth"\nmesh = { shape = "sheet", size = [0.4, 0.4], cells = [2, 2] }\n'
+            "transform.translate = [0.5, 0.1, 0.5]\n"
+            '[[attach]]\nkind = "glue"\nfrom = "sheet"\nto = "floor"\nparents = 4\n'
+            "points = { indices = [0, 1] }\n"
+        )
+        return folder / "scene.toml"
+
+    def test_it_goes_as_its_files_say_and_takes_along_what_is_glued(self, tmp_path):
+        found = frames(self.scene(tmp_path), 5)
+        heights = [frame.points["floor"][:, 1].mean() for frame in found]
+        assert np.allclose(heights, [0, 0.1, 0.2, 0.2, 0.2], atol=1e-9)
+        glued = [frame.points["sheet"][:2, 1].mean() - 0.1 for frame in found]
+        assert np.allclose(glued, heights, atol=1e-9)
+
+    def test_all_of_its_files_are_part_of_the_scene(self, tmp_path):
+        scene = self.scene(tmp_path)
+        before = scene_hash(load_scene(scene))
+        (tmp_path / "floor_009.obj").write_text((tmp_path / "floor_008.obj").read_text())
+        assert scene_hash(load_scene(scene)) != before
+
+    def test_files_that_do_not_fit(self, tmp_path):
+        scene = self.scene(tmp_path)
+        (tmp_path / "floor_008.obj").write_text("v 0 0 0\nv 1 0 0\nv 0 1 0\nf 1 2 3\n")
+        assert "floor_008.obj must have 4 vertices" in problems(scene)
+
+    def test_the_torso_moves_by_itself(self):
+        torso = {"kind": "animated", "mesh": {"shape": "torso", "detail": 2}}
+        ball = {"kind": "rigid", "mesh": {"shape": "sphere", "radius": 0.1, "detail": 1}, "fixed": True}
+        first, last = frames({"objects": {"torso": torso, "ball": ball}}, 5)[::4]
+        assert 0.001 < np.abs(last.points["torso"] - first.points["torso"]).max() < 1
+
+
+CLOTH = {"kind": "cloth", "mesh": {"shape": "sheet", "size": [1, 1], "cells": [4, 4]}}
+BALL = {"shape": "sphere", "radius": 0.1, "detail": 1}
+
+
+class TestProblems:
+    def test_followers(self):
+        objects = {"a": CLOTH, "b": {"kind": "follower", "mesh": BALL, "on": "aa"}}
+        assert "objects.b.on names no object: 'aa'" in problems({"objects": objects})
+        objects["c"] = {"kind": "follower", "mesh": BALL, "on": "b"}
+        objects["b"]["on"] = "a"
+        assert "objects.c.on must be an object that a solver moves, got 'b'" in problems({"objects": objects})
+
+    def test_grips(self):
+        grips = {"a": {"points": {"indices": [0, 1]}}, "b": {"points": {"indices": [1, 2]}}}
+        found = problems({"objects": {"a": CLOTH | {"grips": grips}}})
+        assert "objects.a.grips.b holds points that are held already" in found
+
+    def test_groups_that_name_each_other(self):
+        groups = {"one": {"any": [{"name": "two"}]}, "two": {"any": [{"name": "one"}]}}
+        found = problems({"objects": {"a": CLOTH | {"groups": groups, "pin": {"name": "one"}}}})
+        assert "names no group: 'two'" in found
+
+    def test_ties_to_itself(self):
+        tie = {"kind": "glue", "from": "a", "to": "a", "points": {"indices": [0]}}
+        scene = {"objects": {"a": CLOTH}, "attach": [tie]}
+        assert "attach[0] ties 'a' to itself: say among which of its points" in problems(scene)
+        scene["attach"] = [tie | {"among": {"indices": [13, 14, 18, 19, 24]}, "parents": 4}]
+        first, last = frames(scene, 3)[::2]
+        rest, now = first.points["a"], last.points["a"]
+        glue = pg.bind_glue(rest, rest[:1], parents=4, among=[13, 14, 18, 19, 24])
+        assert np.allclose(now[:1], glue.positions(now), atol=1e-9)
+
+    def test_what_is_animated_does_not_follow_forces(self):
+        torso = {"kind": "animated", "mesh": {"shape": "torso"}}
+        scene = {
+            "objects": {"t": torso, "a": CLOTH},
+            "force": [{"kind": "drag", "on": ["t"], "rate": 1}],
+        }
+        assert "cannot be pushed: 't' is of kind animated" in problems(scene)
+        tie = {"kind": "glue", "from": "t", "to": "a", "points": {"indices": [0]}}
+        found = problems({"objects": scene["objects"], "attach": [tie]})
+        assert "attach[0].from must be flesh, cloth, jelly or rigid" in found
+        box = {"kind": "animated", "mesh": {"shape": "box", "size": [1, 1, 1]}}
+        assert "must be a torso or a numbered sequence of files, got a box" in problems(
+            {"objects": {"b": box}}
+        )
+
+    def test_shapes_that_cannot_be(self):
+        ring = {"kind": "rigid", "mesh": {"shape": "ring", "radius": 0.1, "girth": 0.2}}
+        assert "girth must be less than radius" in problems({"objects": {"a": ring}})
+
+
+def test_rotations_of_grips_are_about_their_middle():
+    grip = {"points": {"box": [[-0.51, -1, -1], [-0.49, 1, 1]]}}
+    grip["keys"] = [{"time": 0}, {"time": "1/24 s", "rotate": [90, 0, 0]}]
+    cloth = CLOTH | {"grips": {"hand": grip}}
+    first, last = frames({"objects": {"a": cloth}, "world": {"gravity": [0, 0, 0]}}, 2)
+    held = first.points["a"][:, 0] < -0.49
+    turned = first.points["a"][held] @ rotation((90.0, 0.0, 0.0)).T
+    assert np.allclose(last.points["a"][held], turned, atol=1e-9)

@@ -1,0 +1,54 @@
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+import studio_server
+from pages import Person
+
+ROOT = Path(__file__).parents[2]
+# Where pictures of the page go; with POINTGLUE_TOUR those of the guided tour in docs are made anew.
+SHOTS = ROOT / "out" / "studio"
+# WebGL without a graphics card; plain headless pictures show a hole where panels are.
+FLAGS = [
+    "--no-sandbox",
+    "--use-gl=angle",
+    "--use-angle=swiftshader",
+    "--enable-unsafe-swiftshader",
+    "--ignore-gpu-blocklist",
+]
+
+
+@pytest.fixture
+def studio(tmp_path):
+    """A server on a folder of its own, in this process: tests look at its session too."""
+    with studio_server.running(tmp_path) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def browser():
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    found = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
+    if found is None:
+        pytest.skip("there is no Chromium: apt-get install chromium, or set CHROMIUM to its path")
+    if not studio_server.STATIC.is_dir():
+        pytest.skip("the page is not built: npm ci && npm run build in studio-client")
+    with playwright.sync_playwright() as started:
+        chromium = started.chromium.launch(executable_path=found, args=FLAGS)
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture
+def person(browser, studio):
+    """Somebody in front of the page."""
+    # Waiting for an expression needs eval, which the page's own policy forbids.
+    page = browser.new_page(viewport={"width": 1280, "height": 800}, bypass_csp=True)
+    someone = Person(
+        page, studio, SHOTS, ROOT / "docs" / "images" if os.environ.get("POINTGLUE_TOUR") else None
+    )
+    someone.arrive()
+    yield someone
+    page.close()
+    assert someone.errors == []

@@ -1,0 +1,155 @@
+"""Somebody in front of the page: clicks, drags and looks."""
+
+import numpy as np
+from PIL import Image
+
+WAIT = 60_000  # ms: the machine may be busy
+
+
+class Person:
+    """What a person does in the studio, and what the page shows."""
+
+    def __init__(self, page, studio, shots, tour):
+        self.page, self.studio, self.shots, self.tour = page, studio, shots, tour
+        self.errors = []
+        page.set_default_timeout(WAIT)
+        page.on("pageerror", lambda error: self.errors.append(str(error)))
+
+    def arrive(self):
+        self.page.goto(self.studio.url + ("&smooth" if self.tour else ""))
+        self.until("studio.app.store.state !== null")
+
+    def until(self, condition, argument=None):
+        self.page.wait_for_function(f"(a) => window.studio && ({condition})", arg=argument)
+
+    def ask(self, expression, argument=None):
+        return self.page.evaluate(f"(a) => ({expression})", argument)
+
+    def click(self, name):
+        self.page.click(f'[data-id="{name}"]:visible')
+
+    def mode(self, name):
+        self.click(f"mode {name}")
+
+    def tool(self, name):
+        self.click(f"tool {name}")
+
+    def choose(self, label, value):
+        self.page.select_option(f'select[data-id="{label}"]', value)
+
+    def slide(self, label, value):
+        self.page.locator(f'input[data-id="{label}"]').evaluate(
+            "(e, v) => { e.value = v; e.dispatchEvent(new Event('input', {bubbles: true}));"
+            " e.dispatchEvent(new Event('change', {bubbles: true})); }",
+            str(value),
+        )
+
+    def tick(self, label, on):
+        self.page.set_checked(f'input[data-id="{label}"]', on)
+
+    def open(self, *names):
+        self.click("Open")
+        for name in names:
+            self.page.click(f'dialog li[data-id="{name}"]')
+        self.page.wait_for_selector("dialog", state="hidden")
+
+    def save(self, name):
+        self.click("Save")
+        self.page.fill('[data-id="File name"]', name)
+        self.click("Save here")
+        self.page.wait_for_selector("dialog", state="hidden")
+
+    def state(self, path="", argument=None):
+        return self.ask(f"studio.app.store.state{path}", argument)
+
+    def object(self, name):
+        return self.ask("studio.app.store.state.objects.find((o) => o.name === a)", name)
+
+    def array(self, name, channel):
+        found = "studio.app.store.get(a[0], a[1])"
+        data = self.ask(f"{found} && [Array.from({found}.data), {found}.shape]", [name, channel])
+        return None if data is None else np.array(data[0]).reshape(data[1])
+
+    def on_screen(self, points):
+        """Where points (n, 3) are on the screen (n, 2)."""
+        flat = np.asarray(points, float).ravel().tolist()
+        return np.array(self.ask("Array.from(studio.app.view.project(a))", flat)).reshape(-1, 3)[:, :2]
+
+    def drag(self, path, steps=6, **keys):
+        """Press, move along places (n, 2) of the screen, let go."""
+        path = [tuple(map(float, place)) for place in path]
+        for key in keys:
+            self.page.keyboard.down(key)
+        self.page.mouse.move(*path[0])
+        self.page.mouse.down()
+        for place in path[1:]:
+            self.page.mouse.move(*place, steps=steps)
+        self.page.mouse.up()
+        for key in keys:
+            self.page.keyboard.up(key)
+
+    def click_at(self, place):
+        self.page.mouse.click(float(place[0]), float(place[1]))
+
+    def middle(self):
+        box = self.page.locator("main canvas").bounding_box()
+        return np.array([box["x"] + box["width"] / 2, box["y"] + box["height"] / 2])
+
+    def notes(self):
+        return self.page.locator(".notes .text").all_inner_texts()
+
+    def hint(self):
+        return self.page.inner_text('[data-id="hint"]')
+
+    def settle(self):
+        """Wait until the picture has been drawn."""
+        self.page.evaluate(
+            "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
+        )
+
+    def shot(self, name, tour=False):
+        """A picture of the page, for people to look at."""
+        self.settle()
+        self.shots.mkdir(parents=True, exist_ok=True)
+        self.page.screenshot(path=self.shots / f"{name}.png")
+        if tour and self.tour is not None:
+            with Image.open(self.shots / f"{name}.png") as picture:
+                small = picture.convert("RGB").quantize(128, dither=Image.Dither.NONE)
+                small.save(self.tour / f"studio_{name}.png", optimize=True)
+
+    def colours(self):
+        """How many different colours the picture has: nothing but the background has few."""
+        return self.page.evaluate(COLOURS)
+
+    def overlapping(self):
+        """Pairs of parts of the page that lie over each other, or over its edge."""
+        return self.page.evaluate(OVERLAPPING)
+
+
+COLOURS = """() => {
+  studio.app.view.renderer.render(studio.app.view.scene, studio.app.view.camera);
+  const small = document.createElement('canvas'), pen = small.getContext('2d');
+  [small.width, small.height] = [160, 120];
+  pen.drawImage(document.querySelector('main canvas'), 0, 0, 160, 120);
+  const pixels = pen.getImageData(0, 0, 160, 120).data, seen = new Set();
+  for (let k = 0; k < pixels.length; k += 4) seen.add(pixels[k] << 16 | pixels[k + 1] << 8 | pixels[k + 2]);
+  return seen.size;
+}"""
+
+OVERLAPPING = """() => {
+  const found = [], homes = 'header, nav, main, aside, footer, .status';
+  const parts = [...document.querySelectorAll(homes)];
+  const boxes = parts.map((part) => part.getBoundingClientRect());
+  const beside = (a, b) => a.right <= b.left + 0.5 || a.bottom <= b.top + 0.5;
+  boxes.forEach((a, i) => boxes.slice(i + 1).forEach((b, j) => {
+    if (!beside(a, b) && !beside(b, a)) found.push([parts[i].tagName, parts[i + 1 + j].tagName]);
+  }));
+  const texts = 'header button, nav button, aside button, aside label, footer button, .status span';
+  for (const item of document.querySelectorAll(texts)) {
+    const text = item.getBoundingClientRect(), home = item.closest(homes).getBoundingClientRect();
+    const outside = text.left < home.left - 1 || text.right > home.right + 1;
+    if (text.width && outside) found.push([item.textContent, 'outside']);
+    if (item.scrollWidth > item.clientWidth + 2) found.push([item.textContent, 'cut off']);
+  }
+  return found;
+}"""

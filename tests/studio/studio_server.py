@@ -1,0 +1,90 @@
+"""A studio that runs in this process, and a client without a browser."""
+
+import json
+import struct
+import threading
+import time
+from contextlib import contextmanager
+
+import numpy as np
+import trimesh
+import uvicorn
+
+from pointglue.geometry import models, shapes
+from pointglue.studio.server import STATIC, configuration, create_app
+
+__all__ = ["STATIC", "TOKEN", "Server", "parse_update", "running", "wait_until", "write_box", "write_octopus"]
+
+TOKEN = "a-token-for-tests"
+
+
+class Server:
+    """The application, the port that it listens to, and its session."""
+
+    def __init__(self, app, port, folder):
+        self.app, self.port, self.folder = app, port, folder
+
+    @property
+    def session(self):
+        return self.app.state.hub.session
+
+    @property
+    def document(self):
+        return self.session.document
+
+    @property
+    def url(self):
+        return f"http://127.0.0.1:{self.port}/?token={TOKEN}"
+
+
+@contextmanager
+def running(folder, start=None):
+    app = create_app(folder, start, token=TOKEN)
+    server = uvicorn.Server(configuration(app, "127.0.0.1", 0))
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    wait_until(lambda: server.started or not thread.is_alive())
+    assert server.started
+    try:
+        yield Server(app, server.servers[0].sockets[0].getsockname()[1], folder)
+    finally:
+        server.should_exit = True
+        thread.join(20)
+        assert not thread.is_alive()
+
+
+def wait_until(condition, seconds=60.0):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it did not come about"
+        time.sleep(0.01)
+
+
+def parse_update(data):
+    """The header of an update, and its arrays by object and channel."""
+    length = struct.unpack("<I", data[:4])[0]
+    header = json.loads(data[4 : 4 + length])
+    arrays = {}
+    for part in header["arrays"]:
+        key = part["object"], part["channel"]
+        arrays[key] = None
+        if part["shape"] is not None:
+            dtype = np.dtype(f"<{part['dtype']}")
+            count = int(np.prod(part["shape"], dtype=int))
+            array = np.frombuffer(data, dtype, count, 4 + length + part["offset"]).reshape(part["shape"])
+            if part["dtype"] == "u2":
+                array = part["low"] + array * np.array(part["step"])
+            arrays[key] = array
+    return header, arrays
+
+
+def write_octopus(folder, name="octopus.ply"):
+    vertices, faces = models.octopus()
+    trimesh.Trimesh(vertices, faces, process=False).export(folder / name)
+    return folder / name
+
+
+def write_box(folder, name="bar.ply", size=(2.0, 0.4, 0.4), cells=(20, 4, 4), shift=(0, 0, 0)):
+    vertices, faces = shapes.box(size, cells)
+    trimesh.Trimesh(vertices + np.array(shift), faces, process=False).export(folder / name)
+    return folder / name

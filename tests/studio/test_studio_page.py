@@ -1,0 +1,236 @@
+"""The page in Chromium, used as a person does; what it shows is compared with the session of the server."""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+from studio_server import wait_until, write_box, write_octopus
+
+
+def test_pose_an_octopus(person, studio):
+    write_octopus(studio.folder)
+    (studio.folder / "broken.ply").write_bytes(b"ply\nformat nonsense")
+    assert "Open" in person.hint()
+    person.open("broken.ply")
+    person.page.wait_for_selector(".notes .error")
+    assert "broken.ply: cannot be read" in person.notes()[0]
+    person.click("Close note")
+    person.open("octopus.ply")
+    person.until("studio.app.object && studio.app.store.get('octopus', 'rest')")
+    person.settle()
+    person.shot("open", tour=True)
+    assert person.colours() > 50
+    assert person.overlapping() == []
+    assert studio.document.surface("octopus").vertices.shape == person.array("octopus", "rest").shape
+
+    person.mode("Pose")
+    rest = person.array("octopus", "rest")
+    # One on top, and four at the tips of arms: the picture has to show what the ray finds.
+    top = rest[rest[:, 1].argmax()]
+    tips = [rest[(rest @ direction).argmax()] for direction in np.array([[1, 0, 1], [-1, 0, 1], [1, 0, 0.2]])]
+    for count, place in enumerate([top - [0, 0.1, 0], *tips]):
+        at = person.on_screen([place])[0]
+        at += 0.04 * (person.on_screen([rest.mean(0)])[0] - at)
+        person.click_at(at)
+        person.until("studio.app.object.handles.length === a", count + 1)
+    person.tool("Drag handle")
+    handles = person.array("octopus", "handles")
+    at = person.on_screen(handles[1:2])[0]
+    person.drag([at, at + [20, -60], at + [60, -150]])
+    wait_until(lambda: studio.document.objects["octopus"]["handles"]["handle 2"].get("keys"))
+    person.until("studio.app.object.handles[1].keys.length === 1")
+    person.shot("pose", tour=True)
+    moved = person.array("octopus", "vertices")
+    assert np.linalg.norm(moved - rest, axis=1).max() > 0.2
+    # What the page shows is what the deformation is.
+    expected = studio.session._poses.vertices(studio.document, "octopus", 1)
+    np.testing.assert_allclose(moved, expected, atol=1e-5)  # 32-bit numbers on the wire
+    person.page.keyboard.press("Control+z")
+    person.until("studio.app.object.handles[1].keys.length === 0")
+    np.testing.assert_allclose(person.array("octopus", "vertices"), rest, atol=1e-5)
+    assert person.overlapping() == []
+
+
+def test_author_a_bar_and_let_it_fall(person, studio):
+    write_box(studio.folder)
+    person.open("bar.ply")
+    person.until("studio.app.object && studio.app.store.get('bar', 'rest')")
+    person.mode("Author")
+    person.slide("Brush size", 0.12)
+    person.slide("Spacing", 0.07)
+    middle, right, left = person.on_screen([[0, 0, 0.2], [0.95, 0, 0.2], [-0.95, 0, 0.2]])
+    person.drag([left, middle, right], steps=10)
+    person.until("studio.app.object.particles > 15")
+    sprayed = len(studio.document.bodies["bar"])
+    # A whole stroke is one step back.
+    person.click("Undo")
+    person.until("studio.app.object.kind === 'handles'")
+    person.click("Redo")
+    person.until("studio.app.object.particles === a", sprayed)
+    person.shot("spray", tour=True)
+    # Sprayed particles are on the surface and not closer than the spacing.
+    places = studio.document.bodies["bar"].positions
+    away = np.linalg.norm(places[:, None] - places[None], axis=2) + 9 * np.eye(len(places))
+    assert away.min() > 0.07 * 2 * 0.999
+    assert np.abs(np.abs(places[:, 2]) - 0.2).min() < 1e-6
+
+    person.tool("Connect")
+    person.slide("Longest edge", 0.15)
+    person.slide("Brush size", 0.4)
+    person.drag([left, middle, right], steps=10)
+    person.until("studio.app.object.edges > 20")
+    person.tick("Ellipsoids", True)
+    person.click("Fit ellipsoids")
+    wait_until(lambda: np.ptp(studio.document.bodies["bar"].radii, axis=1).max() > 0.01)
+    person.shot("ellipsoids")
+
+    person.tool("Paint")
+    person.choose("Property", "stiffness")
+    person.slide("Value", 0.95)
+    person.slide("Brush size", 0.15)
+    person.drag([left, 0.7 * left + 0.3 * middle])
+    wait_until(lambda: studio.document.bodies["bar"].stiffness.max() == 0.95)
+    assert studio.document.bodies["bar"].stiffness.min() == 0.3
+    person.shot("paint", tour=True)
+
+    person.tool("Rectangle")
+    person.drag([right + [-60, -80], right + [60, 80]])
+    person.until("studio.app.store.get('bar', 'selected_particles')")
+    chosen = studio.document.selection.of("bar", "particles")
+    assert len(chosen) > 1
+    assert places[chosen, 0].min() > 0.4
+    person.click("Group")
+    person.until("studio.app.object.groups === 1")
+    np.testing.assert_array_equal(studio.document.bodies["bar"].groups[0], chosen)
+    person.tool("Lasso")
+    person.choose("What", "vertices")
+    person.drag([right + [-70, -90], right + [70, -90], right + [70, 90], right + [-70, 90]])
+    person.until("studio.app.store.get('bar', 'selected_vertices')")
+    person.click("Skin")
+    person.click("Skin only these")
+    vertices = studio.document.selection.of("bar", "vertices")
+
+    def restricted():
+        skin = studio.document.bodies["bar"].visual
+        return np.isin(skin.links[vertices][skin.weights[vertices] > 0], chosen).all()
+
+    wait_until(restricted)
+    person.choose("Colour by", "weight")
+    person.shot("skin")
+    person.choose("Colour by", "group")
+    person.tick("Ellipsoids", False)
+
+    person.mode("Play")
+    person.tick("Ground", True)
+    person.until("studio.app.store.state.ground !== null")
+    person.click("Play")
+    person.until("studio.app.store.clock.frame > 8")
+    person.click("Play")
+    person.until("studio.app.store.clock.status === 'paused'")
+    fallen = person.array("bar", "vertices")
+    assert fallen[:, 1].mean() < -0.05
+    person.click("Play")
+    # Take hold of it, and pull it up.
+    at = person.on_screen([fallen.mean(0)])[0]
+    person.page.mouse.move(*at)
+    person.page.mouse.down()
+    person.page.mouse.move(*(at + [0, -120]), steps=8)
+    person.until("studio.app.store.clock.grabbed")
+    start = person.ask("studio.app.store.clock.frame")
+    person.until("studio.app.store.clock.frame > a + 20", start)
+    person.shot("play", tour=True)
+    lifted = person.array("bar", "vertices")
+    person.page.mouse.up()
+    person.until("!studio.app.store.clock.grabbed")
+    assert lifted[:, 1].max() > fallen[:, 1].max() + 0.1
+    assert person.overlapping() == []
+    person.click("Reset")
+    person.until("studio.app.store.clock.status === 'still'")
+    assert person.notes() == []
+
+
+def test_glue_save_reload_and_run(person, studio):
+    write_box(studio.folder, "cube.ply", (0.4, 0.4, 0.4), (3, 3, 3), shift=(0.6, -0.7, 0))
+    write_box(studio.folder)
+    for name in ("bar.ply", "cube.ply"):
+        person.open(name)
+        person.until("studio.app.active === a && studio.app.store.get(a, 'rest')", name.removesuffix(".ply"))
+    person.mode("Glue")
+    person.choose("It is", "rigid")
+    person.until("studio.app.object.kind === 'rigid'")
+    person.click("object bar")
+    person.choose("It is", "flesh")
+    person.until("studio.app.object.kind === 'flesh' && studio.app.store.get('bar', 'points')")
+    # Hold the left end of the bar, hang the cube below its right end.
+    end = person.on_screen([[-1, 0, 0]])[0]
+    person.drag([end + [-60, -100], end + [60, 100]])
+    person.until("studio.app.store.get('bar', 'selected_points')")
+    person.click("Hold")
+    person.until("studio.app.object.table.pin")
+    person.click("object cube")
+    top = person.on_screen([[0.6, -0.5, 0]])[0]
+    person.drag([top + [-110, -45], top + [110, 45]])
+    person.until("studio.app.store.get('cube', 'selected_points')")
+    rows = studio.document.selection.of("cube", "points")
+    person.choose("3. By", "spring")
+    person.click("Attach")
+    person.until("studio.app.store.state.attach.length === 1")
+    tie = person.state(".attach[0]")
+    assert tie["points"] == len(rows)
+    assert tie["health"] == "good"
+    person.shot("glue", tour=True)
+    ends, shares = person.array("", "tie 0"), person.array("", "share 0")
+    assert len(ends) == 2 * len(shares) == 16 * len(rows)
+    assert person.overlapping() == []
+    # The springs hold from frame 10 on until frame 20.
+    track = person.page.locator('[data-id="timeline"]').bounding_box()
+    for what, frame in (("attach", 10), ("release", 20)):
+        share = (frame - 1) / 119
+        person.click_at([track["x"] + share * track["width"], track["y"] + 10])
+        person.until("studio.app.store.clock.frame === a", frame)
+        person.click(f"{what} 0")
+        person.until("studio.app.store.state.attach[0].table[a[0]] === 'frame ' + a[1]", [what, frame])
+    assert person.page.locator(".marks i").count() == 2
+    person.ask("studio.app.send({type: 'set', path: ['frames', 'count'], value: 4})")
+    person.until("studio.app.store.state.frames.end === 4")
+
+    person.save("hung.toml")
+    person.until("studio.app.store.state.saved && studio.app.store.state.path === 'hung.toml'")
+    before = studio.document
+    person.ask("studio.app.send({type: 'new'})")
+    person.until("studio.app.store.state.objects.length === 0")
+    person.open("hung.toml")
+    person.until("studio.app.store.state.objects.length === 2")
+    assert studio.document.scene == before.scene
+    run_scene(studio.folder, "hung.toml", "hung_run")
+    person.open("hung_run")
+    person.until("studio.app.store.state.run !== null && studio.app.store.get('run: cube', 'vertices')")
+    person.click("Play")
+    person.until("studio.app.store.clock.frame === 4 && studio.app.store.clock.status === 'still'")
+    from pointglue.io import FrameStore
+
+    store = FrameStore.open(studio.folder / "hung_run")
+    expected = store.positions(store.read(4))
+    np.testing.assert_allclose(person.array("run: bar", "vertices"), expected["bar"], atol=1e-6)
+    drawn = person.ask(
+        "Array.from(studio.app.view.visuals.get('run: bar').geometry.attributes.position.array)"
+    )
+    np.testing.assert_allclose(np.reshape(drawn, (-1, 3)), expected["bar"], atol=1e-6)
+    person.shot("run", tour=True)
+    person.click("Close run")
+    person.until("studio.app.store.state.run === null && studio.app.store.get('bar', 'rest')")
+    assert not [note for note in person.notes() if "Saved" not in note]
+
+
+def run_scene(folder, scene, out):
+    """As from the command line."""
+    done = subprocess.run(
+        [sys.executable, "-m", "pointglue", "run", scene, "-o", out, "--quiet"],
+        cwd=folder,
+        check=False,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    assert done.returncode == 0, done.stderr

@@ -1,0 +1,439 @@
+"""The session without a browser: edits, undo, files, simulation, recovery."""
+
+import json
+import math
+import tomllib
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from small_runs import looks
+from studio_server import write_box, write_octopus
+
+from pointglue import HandleDeformer, OrientedBody
+from pointglue.errors import InputError, PointglueError, SceneError
+from pointglue.io import FrameStore, read_mesh, save_body
+from pointglue.particles import block
+from pointglue.scene import build, load_scene
+from pointglue.studio import messages as m
+from pointglue.studio.document import Document, load_document, save_document
+from pointglue.studio.recovery import FOLDER
+from pointglue.studio.session import Session
+from pointglue.studio.toml import toml_text
+
+
+@pytest.fixture
+def session(tmp_path):
+    write_box(tmp_path)
+    made = Session(tmp_path)
+    yield made
+    made.close()
+
+
+def opened(session):
+    session.apply(m.Open(path="bar.ply"))
+    return session.document
+
+
+def with_handles(session):
+    opened(session)
+    for x in (-0.9, 0.0, 0.9):
+        session.apply(m.AddHandle(object="bar", position=(x, 0.2, 0.0)))
+    return session.document
+
+
+def with_body(session):
+    opened(session)
+    session.apply(m.Make(object="bar", spacing=0.2))
+    return session.document
+
+
+def test_a_mesh_is_opened_as_it_is(session, tmp_path):
+    opened(session)
+    np.testing.assert_array_equal(
+        session.replica.get("bar", "rest"), np.float32(read_mesh(tmp_path / "bar.ply").vertices)
+    )
+    assert not session._state().saved
+    session.apply(m.Open(path="bar.ply"))
+    assert list(session.document.objects) == ["bar", "bar 2"]
+
+
+def test_dragging_is_the_deformation(session):
+    document = with_handles(session)
+    surface = document.surface("bar")
+    handles = np.array([h["at"] for h in document.objects["bar"]["handles"].values()])
+    now = handles.copy()
+    now[2] = (0.7, 0.6, 0.0)
+    session.apply(m.DragHandle(object="bar", handle="handle 3", position=tuple(now[2])))
+    expected = HandleDeformer((surface.vertices, surface.faces), handles).deform(now)
+    np.testing.assert_array_equal(session.replica.get("bar", "vertices"), np.float32(expected))
+    assert session.document is document  # it is no edit until it is let go of
+    session.apply(m.DragHandle(object="bar", handle="handle 3", position=tuple(now[2]), done=True))
+    keys = session.document.objects["bar"]["handles"]["handle 3"]["keys"]
+    assert keys == [{"time": "frame 1", "translate": [-0.2, 0.4, 0.0]}]
+    np.testing.assert_allclose(
+        session.replica.get("bar", "vertices"), expected, atol=1e-6
+    )  # keys are rounded
+
+
+def test_keys_are_interpolated_as_the_scene_does(session):
+    with_handles(session)
+    session.apply(m.Key(object="bar"))
+    session.apply(m.Scrub(frame=31))
+    session.apply(m.DragHandle(object="bar", handle="handle 3", position=(0.7, 0.6, 0.0), done=True))
+    session.apply(m.Set(path=["frames", "count"], value=40))
+    session.apply(m.Scrub(frame=16))
+    session.apply(m.Save(path="moved.toml"))
+    simulation = build(load_scene(session.path))
+    state = simulation.start()
+    while state.number < 16:
+        state = simulation.advance(state)
+    expected = simulation.frame(state).points["bar"]
+    np.testing.assert_allclose(session.replica.get("bar", "vertices"), expected, atol=1e-6)
+    assert np.linalg.norm(expected - session.document.surface("bar").vertices, axis=1).max() > 0.05
+    session.apply(m.Key(object="bar", remove=True))
+    session.apply(m.Scrub(frame=31))
+    session.apply(m.Key(object="bar", remove=True))
+    assert all(len(h["keys"]) <= 1 for h in session.document.objects["bar"]["handles"].values())
+
+
+def test_handles_are_mirrored_paired_and_chained(session):
+    opened(session)
+    session.apply(m.AddHandle(object="bar", position=(0.9, 0.2, 0.0), mirror="x"))
+    session.apply(m.AddHandle(object="bar", position=(0.0, 0.2, 0.0), mirror="x"))  # on the plane: no twin
+    session.apply(m.AddHandle(object="bar", position=(0.0, -0.2, 0.0)))
+    assert len(session.document.objects["bar"]["handles"]) == 4
+    session.apply(
+        m.DragHandle(object="bar", handle="handle 1", position=(0.9, 0.5, 0.1), mirror="x", done=True)
+    )
+    now = session.replica.get("bar", "handles")
+    np.testing.assert_allclose(now[:2], [[0.9, 0.5, 0.1], [-0.9, 0.5, 0.1]], atol=1e-6)
+    session.apply(m.Link(object="bar", handles=["handle 3", "handle 4"], how="group"))
+    session.apply(m.DragHandle(object="bar", handle="handle 3", position=(0.0, 0.7, 0.0), done=True))
+    np.testing.assert_allclose(session.replica.get("bar", "handles")[3], [0, 0.3, 0], atol=1e-6)
+    session.apply(m.Link(object="bar", handles=["handle 2", "handle 3"], how="chain"))
+    session.apply(m.Save(path="rig.toml"))
+    rigs = load_document(session.path).rigs
+    assert rigs["bar"].chains == (("handle 2", "handle 3"),)
+    assert rigs["bar"].groups == (("handle 3", "handle 4"),)
+    with pytest.raises(InputError, match="at least two handles"):
+        session.apply(m.Link(object="bar", handles=["handle 1"], how="chain"))
+    session.apply(m.RemoveHandle(object="bar", handle="handle 3"))
+    assert session.document.rigs["bar"].chains == session.document.rigs["bar"].groups == ()
+
+
+def test_everything_can_be_undone_and_redone(session):
+    commands = [
+        m.Open(path="bar.ply"),
+        m.AddHandle(object="bar", position=(0.9, 0.2, 0)),
+        m.DragHandle(object="bar", handle="handle 1", position=(1, 1, 0), done=True),
+        m.Key(object="bar"),
+        m.SetKind(object="bar", kind="flesh"),
+        m.Select(object="bar", what="points", indices=[0, 1, 2]),
+        m.Pin(object="bar"),
+        m.Set(path=["objects", "bar", "material", "young"], value=2e5),
+        m.Rename(object="bar", name="beam"),
+        m.AddShape(shape="box"),
+        m.SetKind(object="box", kind="rigid"),
+        m.Select(object="box", what="points", indices=[0, 1, 2, 3]),
+        m.Attach(object="box", to="beam", kind="spring"),
+        m.AttachKey(number=0, what="release"),
+        m.Detach(number=0),
+        m.SetKind(object="beam", kind="handles"),
+        m.Spray(object="beam", centres=[(0, 0.2, 0), (0.3, 0.2, 0)], radius=0.3, spacing=0.15),
+        m.Connect(object="beam", centres=[(0, 0.2, 0)], radius=1.0, longest=0.3),
+        m.Paint(object="beam", centres=[(0, 0.2, 0)], radius=0.2, field="stiffness", value=0.9, strength=0.5),
+        m.Paint(object="beam", centres=[(0, 0.2, 0)], radius=0.2, field="torsion", value=0.5),
+        m.Fit(object="beam"),
+        m.Skin(object="beam"),
+        m.Select(object="beam", what="particles", indices=[0, 1]),
+        m.Group(object="beam"),
+        m.ConnectPair(object="beam", pair=(0, 1), cut=True),
+        m.Cut(object="beam", centres=[(0.3, 0.2, 0)], radius=0.1),
+        m.Erase(object="beam", centres=[(0.3, 0.2, 0)], radius=0.1),
+        m.Place(object="beam", position=(0.9, 0, 0), radius=0.1),
+        m.Ground(on=True),
+        m.Remove(object="box"),
+        m.New(),
+    ]
+    documents = [session.document]
+    for command in commands:
+        session.apply(command)
+        assert session.document is not documents[-1], command
+        documents.append(session.document)
+    for document in documents[-2::-1]:
+        session.apply(m.Undo())
+        assert session.document is document
+    with pytest.raises(InputError, match="nothing to undo"):
+        session.apply(m.Undo())
+    for document in documents[1:]:
+        session.apply(m.Redo())
+        assert session.document is document
+    with pytest.raises(InputError, match="nothing to redo"):
+        session.apply(m.Redo())
+
+
+def test_a_stroke_is_undone_as_one(session):
+    before = opened(session)
+    for x in (-0.5, 0.0, 0.5):
+        session.apply(m.Spray(object="bar", centres=[(x, 0.2, 0)], radius=0.2, spacing=0.15, stroke=7))
+    many = len(session.document.bodies["bar"])
+    session.apply(m.Erase(object="bar", centres=[(0.5, 0.2, 0)], radius=0.2, stroke=8))
+    assert len(session.document.bodies["bar"]) < many
+    session.apply(m.Undo())
+    assert len(session.document.bodies["bar"]) == many
+    session.apply(m.Undo())
+    assert session.document is before
+
+
+def test_erasing_all_leaves_the_mesh(session):
+    with_body(session)
+    session.apply(m.Erase(object="bar", centres=[(0, 0, 0)], radius=9))
+    assert session.document.objects["bar"]["kind"] == "handles"
+    assert session.replica.get("bar", "particles") is None
+
+
+def test_what_is_made_for_me_is_from_mesh(session):
+    document = with_body(session)
+    expected = OrientedBody.from_mesh(document.surface("bar"), spacing=0.2, stiffness=0.3)
+    np.testing.assert_array_equal(document.bodies["bar"].positions, expected.positions)
+    np.testing.assert_array_equal(session.replica.get("bar", "links"), expected.visual.links)
+    assert session.replica.get("bar", "gap").min() > 0.1
+
+
+def test_scenes_come_back_as_they_were(session, tmp_path):
+    document = with_body(session)
+    session.apply(m.Open(path="bar.ply"))
+    session.apply(m.Ground(on=True))
+    session.apply(m.Save(path="deep/down/scene"))
+    again = load_document(tmp_path / "deep" / "down" / "scene.toml")
+    assert again.objects["bar 2"]["mesh"]["file"] == str(tmp_path / "bar.ply")
+    assert again.objects["bar 2"]["handles"] == {}
+    for name in ("positions", "orientations", "stiffness", "edges"):
+        np.testing.assert_array_equal(
+            getattr(again.bodies["bar"], name), getattr(document.bodies["bar"], name)
+        )
+    session.apply(m.Open(path="deep/down/scene.toml"))
+    assert session._state().saved
+    assert session._state().path == "deep/down/scene.toml"
+
+
+def test_bodies_of_other_files_are_put_in_their_place(tmp_path):
+    body = block((0.4, 0.4, 0.4), (2, 2, 2))
+    save_body(tmp_path / "block.npz", body)
+    scene = {
+        "objects": {"b": {"kind": "particles", "body": "block.npz", "transform": {"translate": [0, 2, 0]}}}
+    }
+    (tmp_path / "a.toml").write_text(toml_text(scene))
+    document = load_document(tmp_path / "a.toml")
+    np.testing.assert_allclose(document.bodies["b"].positions, body.positions + [0, 2, 0])
+    save_document(document, tmp_path / "b.toml")
+    np.testing.assert_array_equal(
+        load_document(tmp_path / "b.toml").bodies["b"].positions, document.bodies["b"].positions
+    )
+
+
+def test_the_preview_is_the_scene(session):
+    with_body(session)
+    session.apply(m.Ground(on=True))
+    for _ in range(5):
+        session.apply(m.Step())
+    session.apply(m.Save(path="fall.toml"))
+    simulation = build(load_scene(session.path))
+    state = simulation.start()
+    for _ in range(5):
+        state = simulation.advance(state)
+    assert session.replica.clock.frame == state.number == 6
+    # Four steps of 1/120 s are what the solver makes of one of 1/30 s.
+    shown = simulation.frame(state).points["bar"]
+    np.testing.assert_allclose(session.replica.get("bar", "vertices"), shown, atol=1e-5)
+
+
+def test_edits_go_on_with_the_simulation(session):
+    with_body(session)
+    for _ in range(6):
+        session.apply(m.Step())
+    height = session.replica.get("bar", "particles_now")[:, 1].mean()
+    session.apply(m.Set(path=["world", "gravity"], value=[0, 0, 0]))
+    assert session.replica.clock.frame == 7
+    assert session.replica.get("bar", "particles_now")[:, 1].mean() == height
+    session.apply(m.Spray(object="bar", centres=[(0, 0.2, 0)], radius=0.3, spacing=0.1))
+    assert session.replica.clock.status == "paused"
+    assert session._preview.frame == 1  # other particles: from the start
+
+
+@pytest.mark.parametrize("kind", ["particles", "flesh", "rigid"])
+def test_the_hand_pulls_without_shaking(session, kind):
+    if kind == "particles":
+        with_body(session)
+    else:
+        opened(session)
+        session.apply(m.SetKind(object="bar", kind=kind))
+    session.apply(m.Step())
+    session.apply(m.Grab(object="bar", position=(0.0, 0.2, 0.0)))
+    session.apply(m.Pull(position=(0.0, 0.6, 0.0)))
+    for _ in range(45 if kind != "flesh" else 25):
+        session.apply(m.Step())
+    at, target = session.replica.get("", "hand")
+    np.testing.assert_allclose(at, target, atol=0.1)  # it swings a little yet
+    session.apply(m.LetGo())
+    session.apply(m.Step())
+    assert session.replica.get("", "hand") is None
+    with pytest.raises(InputError, match="not simulated"):
+        session.apply(m.Grab(object="ground", position=(0, 0, 0)))
+
+
+def test_glue_is_that_of_the_scene(session):
+    opened(session)
+    session.apply(m.SetKind(object="bar", kind="flesh"))
+    session.apply(m.AddShape(shape="box"))
+    session.apply(m.SetKind(object="box", kind="rigid"))
+    with pytest.raises(InputError, match="select points of 'box'"):
+        session.apply(m.Attach(object="box", to="bar", kind="glue"))
+    session.apply(m.Select(object="box", what="points", indices=[0, 5, 9]))
+    session.apply(m.Attach(object="box", to="bar", kind="glue"))
+    session.apply(m.Attach(object="box", to="bar", kind="hinge"))
+    glue, hinge = session._state().attach
+    assert (glue.points, glue.health, hinge.points) == (3, "fair", 2) or glue.health == "good"
+    assert len(session.replica.get("", "tie 0")) == 2 * 3 * 8
+    session.apply(m.Detach(number=1))
+    assert session.replica.get("", "tie 1") is None
+    simulation = build(load_scene(session.document.runnable({})))
+    bond = next(iter(simulation.engines)).solver
+    assert bond is not None
+    session.apply(m.Step())
+    assert len(session.replica.get("", "gaps")) == 1
+    with pytest.raises(InputError, match="only springs can attach later"):
+        session.apply(m.AttachKey(number=0, what="attach"))
+
+
+def test_a_finished_run_is_played(session, tmp_path):
+    with FrameStore.create(tmp_path / "run", looks(), rate=24) as store:
+        from small_runs import frame
+
+        for number in (1, 2, 3):
+            store.add(frame(number))
+    session.apply(m.Open(path="run"))
+    state = session._state()
+    assert (state.run.first, state.run.last) == (1, 3)
+    session.apply(m.Scrub(frame=3))
+    expected = store.positions(store.read(3))
+    np.testing.assert_allclose(session.replica.get("run: cloth", "vertices"), expected["cloth"], atol=1e-6)
+    np.testing.assert_allclose(session.replica.get("run: dust", "particles_now"), expected["dust"], atol=1e-6)
+    session.apply(m.Play())
+    while session._playing:
+        session.tick()
+    assert session.replica.clock.frame == 3
+    session.apply(m.CloseRun())
+    assert session._state().run is None
+    assert session.replica.get("run: cloth", "rest") is None
+
+
+def test_poses_and_animations_are_exported(session, tmp_path):
+    with_handles(session)
+    session.apply(m.DragHandle(object="bar", handle="handle 3", position=(0.7, 0.6, 0.0), done=True))
+    session.apply(m.Export(object="bar", path="posed.obj"))
+    np.testing.assert_allclose(
+        read_mesh(tmp_path / "posed.obj").vertices, session.replica.get("bar", "vertices"), atol=1e-6
+    )
+    session.apply(m.Set(path=["frames", "count"], value=3))
+    session.apply(m.Export(object="bar", path="all.npy", animation=True))
+    assert np.load(tmp_path / "all.npy").shape == (3, len(session.document.surface("bar").vertices), 3)
+    with pytest.raises(InputError, match="is used by the scene"):
+        session.apply(m.Export(object="bar", path="bar.ply"))
+
+
+def test_killing_it_loses_nothing_that_was_kept(tmp_path):
+    write_box(tmp_path)
+    session = Session(tmp_path)
+    with_body(session)
+    session._kept_at = -math.inf
+    session.tick()  # which keeps it
+    session.recovery.close()  # as the end of the process does; nothing else is done
+    after = Session(tmp_path)
+    assert after._state().found.startswith(FOLDER)
+    after.apply(m.Restore(keep=True))
+    np.testing.assert_array_equal(
+        after.document.bodies["bar"].positions, session.document.bodies["bar"].positions
+    )
+    assert after._state().found == ""
+    after.apply(m.Save(path="saved.toml"))
+    after.close()
+    last = Session(tmp_path)
+    assert last._state().found == ""
+    with pytest.raises(InputError, match="another studio"):
+        Session(tmp_path)
+    last.close()
+
+
+def test_files_stay_in_the_working_directory(session, tmp_path):
+    outside = tmp_path.parent / f"{tmp_path.name}_outside.ply"
+    write_box(outside.parent, outside.name)
+    (tmp_path / "link.ply").symlink_to(outside)
+    for command in (
+        m.Open(path=f"../{outside.name}"),
+        m.Open(path=str(outside)),
+        m.Open(path="link.ply"),
+        m.ListFiles(folder=".."),
+        m.Save(path="../a.toml"),
+        m.Export(object="bar", path="/tmp/x.ply"),
+        m.Set(path=["objects", "bar", "mesh", "file"], value=str(outside)),
+    ):
+        if not session.document.objects:
+            opened(session)
+        before = session.document
+        with pytest.raises(InputError, match="outside of the working directory"):
+            session.apply(command)
+        assert session.document is before
+    scene = {"objects": {"a": {"kind": "collider", "mesh": {"file": f"../{outside.name}"}}}}
+    (tmp_path / "scene.toml").write_text(toml_text(scene))
+    with pytest.raises(InputError, match="outside"):
+        session.apply(m.Open(path="scene.toml"))
+    # Whoever starts the studio may name any file.
+    session.recovery.close()
+    other = Session(tmp_path, tmp_path / "scene.toml")
+    assert list(other.document.objects) == ["a"]
+    other.close()
+
+
+def test_the_list_of_files(session, tmp_path):
+    write_octopus(tmp_path)
+    (tmp_path / "deep").mkdir()
+    (tmp_path / "notes.txt").write_text("nothing to open")
+    (files,) = session.apply(m.ListFiles())
+    assert [(entry.name, entry.kind) for entry in files.entries] == [
+        ("bar.ply", "mesh"),
+        ("deep", "folder"),
+        ("octopus.ply", "mesh"),
+    ]
+
+
+names = st.text(min_size=1, max_size=8)
+values = st.recursive(
+    st.booleans() | st.integers(-(2**60), 2**60) | st.floats(allow_nan=False) | names,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(names, inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@settings(max_examples=40)
+@given(st.dictionaries(names, values, max_size=5))
+def test_toml_reads_back(tables):
+    assert (
+        json.dumps(tomllib.loads(toml_text(tables))) == json.dumps(tables)
+        or tomllib.loads(toml_text(tables)) == tables
+    )
+
+
+def test_documents_are_checked_by_the_rules_of_scenes():
+    with pytest.raises(SceneError, match=r"objects\.a\.falloff must be"):
+        Document(
+            {
+                "objects": {
+                    "a": {"kind": "handles", "mesh": {"shape": "octopus"}, "handles": {}, "falloff": -1}
+                }
+            }
+        )
+    with pytest.raises(PointglueError, match="is not known here"):
+        Document({"objects": {}, "world": {"gravitty": 1}})
