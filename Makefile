@@ -2,13 +2,18 @@
 PYTHON ?= $(firstword $(shell command -v python3.11 python3.12 python3.13 python3))
 BIN := .venv/bin
 
-.PHONY: demo test check docs bench clean
+.PHONY: demo test chromium check docs bench clean
 
 demo: .venv/demo
-	$(BIN)/pointglue demo tree --set frames.count=60
+	$(BIN)/pointglue demo tree --set frames.count=48
 
-test: .venv/test
+test: .venv/test chromium
 	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile
+
+# The studio's tests use a browser; without one they are skipped.
+chromium:
+	@command -v chromium >/dev/null || { [ "$$(id -u)" = 0 ] && apt-get install -y -qq chromium; } \
+		|| echo "No Chromium: the tests of the studio's page are skipped. As root: apt-get install chromium"
 
 check: .venv/test
 	$(BIN)/ruff check .

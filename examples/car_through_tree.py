@@ -90,7 +90,8 @@ def build(truck, noise=0.0):
         bonds.append(Bond(branch.name, branch.ring[::2], parent, **limits))
     # A stick does not reach itself, and its tip is thinner than the distance.
     alone = [(branch.name, branch.name) for branch in wood]
-    contact = Contact(distance=0.01, friction=0.5, ignore=alone)
+    # A truck is stopped by some square decimetres: what contact finds by itself is for far softer blows.
+    contact = Contact(distance=0.01, friction=0.5, stiffness=2e6, ignore=alone)
     return ImplicitSolver(bodies, glue=bonds, contact=contact, tolerance=5e-2)
 
 

@@ -17,7 +17,11 @@ from studio_server import TOKEN, parse_update, running, wait_until, write_box
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect
 
+from pointglue.errors import InputError
+from pointglue.studio.server import serve
 from pointglue.studio.typescript import typescript
+
+ROOT = Path(__file__).parents[2]
 
 
 class Tab:
@@ -319,10 +323,30 @@ def test_rapid_commands(tab, studio):
 
 
 def test_messages_of_the_client_are_up_to_date():
-    source = Path(__file__).parents[2] / "studio-client" / "src" / "messages.ts"
+    source = ROOT / "studio-client" / "src" / "messages.ts"
     assert source.read_text() == typescript(), (
         "python -m pointglue.studio.typescript > studio-client/src/messages.ts"
     )
+
+
+def test_packages_of_the_client_come_from_the_public_registry():
+    lock = (ROOT / "studio-client" / "package-lock.json").read_text()
+    assert {*re.findall(r'"resolved": "(https://[^/]+)', lock)} <= {"https://registry.npmjs.org"}
+    assert '"integrity": "sha512-' in lock
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::"])
+def test_an_address_for_everybody_is_refused(host, monkeypatch, tmp_path):
+    (tmp_path / "index.html").touch()
+    monkeypatch.setattr("pointglue.studio.server.STATIC", tmp_path)
+    with pytest.raises(InputError, match="the address that others reach"):
+        serve(host=host)
+
+
+def test_a_page_that_was_not_built_is_told(monkeypatch, tmp_path):
+    monkeypatch.setattr("pointglue.studio.server.STATIC", tmp_path)
+    with pytest.raises(InputError, match="has not been built"):
+        serve()
 
 
 def test_the_command_prints_where_it_is_and_survives_being_killed(tmp_path):

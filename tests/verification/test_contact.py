@@ -208,7 +208,9 @@ def test_a_bullet_does_not_go_through_a_sheet(place):
     bullet = RigidBody.solid(
         mesh.vertices + [a, 0.5, b], mesh.faces, 8000.0, velocity=(0, -100, 0), name="bullet"
     )
-    solver = ImplicitSolver([cloth, bullet], contact=Contact(distance=5e-3), tolerance=0.1)
+    # Stiffness found from the masses is for things that fall, not for this.
+    contact = Contact(distance=1e-3, stiffness=1e7)
+    solver = ImplicitSolver([cloth, bullet], contact=contact, tolerance=1e-2)
     for state in states_of(solver, 3, 1 / 24):
         x, centre = state.body("cloth"), state.origins[0]
         nearest = np.linalg.norm((x - centre)[:, [0, 2]], axis=1).argmin()

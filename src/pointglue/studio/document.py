@@ -125,9 +125,9 @@ class Document:
         if getattr(table.mesh, "shape", "") == "plane":
             return None
         return _surface(
-            _dumped(table.mesh),
-            _dumped(table.transform),
-            _age(table.mesh),
+            dumped(table.mesh),
+            dumped(table.transform),
+            file_age(table.mesh),
             Hidden((table.mesh, table.transform)),
         )
 
@@ -233,11 +233,11 @@ def _changed(here: Any, path: tuple[str | int, ...], done: tuple[str | int, ...]
     return {**here, key: _changed(here.get(key, {}), rest, (*done, key), value)}
 
 
-def _dumped(table: Any) -> str:
+def dumped(table: Any) -> str:
     return f"{type(table).__name__}{table.model_dump_json()}"
 
 
-def _age(mesh: Any) -> float:
+def file_age(mesh: Any) -> float:
     """When a mesh file was written, so that a new one is read."""
     file = getattr(mesh, "file", None)
     try:

@@ -15,7 +15,7 @@ from ..glue import Glue, bind_glue, bind_joint
 from ..scene.bodies import made
 from ..scene.geometry import select
 from . import messages
-from .document import Document, Hidden, _age, _dumped
+from .document import Document, Hidden, dumped, file_age
 from .posing import frame_time
 
 __all__ = ["TIED", "Tie", "attach", "attach_key", "detach", "health", "hold", "points", "tie"]
@@ -71,8 +71,8 @@ def points(document: Document, name: str) -> Array:
         raise InputError(
             f"{name!r} is of kind {table.kind}: flesh, cloth, jelly and rigid objects can be tied"
         )
-    age = _age(table.mesh)
-    return _points(_dumped(table), age, Hidden((table, Path(), document.scene.frames)))
+    age = file_age(table.mesh)
+    return _points(dumped(table), age, Hidden((table, Path(), document.scene.frames)))
 
 
 def attach(document: Document, command: messages.Attach) -> Document:

@@ -147,6 +147,8 @@ def serve(
             "the page of the studio has not been built: install pointglue from a wheel, "
             "or in a checkout run npm ci and npm run build in studio-client"
         )
+    if host in ("0.0.0.0", "::"):
+        raise InputError(f"host must be the address that others reach this machine by, got {host!r}")
     if start is not None and not start.exists():
         raise InputError(f"{start}: no such file")
     root = Path.cwd()
