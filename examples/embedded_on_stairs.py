@@ -23,7 +23,6 @@ from pointglue.elastic import Bond, Contact, ElasticBody, FleshEnergy, ImplicitS
 from pointglue.geometry import models, simplices
 from pointglue.geometry.cages import surface_cage
 from pointglue.geometry.inside import Inside
-from pointglue.geometry.models_cage import Cage, ring
 
 STEP = 1 / 60  # s
 SHOWN = (0.0, 0.25, 0.5)  # s
@@ -34,60 +33,10 @@ STEPS, RISE, RUN, WIDTH = 4, 0.18, 0.3, 0.9  # of the stairs, m
 PLACE, TURNS, SPEED = (0.3, 0.46, 0.0), (0, 25, -12), (1.3, 0.0, 0.0)  # above the stairs; degrees; m/s
 
 
-def donkey():
-    """A young donkey that looks along x: vertices and faces."""
-    x, y, z = np.eye(3)
-    # From muzzle to rump: place, half height and half width.
-    spine = np.array(
-        [
-            (0.400, 0.485, 0.030, 0.030),
-            (0.375, 0.500, 0.046, 0.043),
-            (0.330, 0.530, 0.050, 0.045),
-            (0.285, 0.560, 0.062, 0.056),
-            (0.235, 0.562, 0.066, 0.054),
-            (0.200, 0.510, 0.062, 0.046),
-            (0.175, 0.450, 0.078, 0.054),
-            (0.130, 0.395, 0.100, 0.078),
-            (0.060, 0.365, 0.105, 0.092),
-            (-0.020, 0.355, 0.100, 0.094),
-            (-0.100, 0.360, 0.100, 0.092),
-            (-0.170, 0.365, 0.100, 0.086),
-            (-0.220, 0.375, 0.075, 0.065),
-            (-0.245, 0.380, 0.040, 0.035),
-        ]
-    )
-    along = np.gradient(spine[:, :2], axis=0)
-    along /= np.linalg.norm(along, axis=1, keepdims=True)
-    up = along[:, 1:] * x - along[:, :1] * y
-    cage = Cage([ring((a, b, 0), h * u, -w * z, 8) for (a, b, h, w), u in zip(spine, up, strict=True)])
-    for row, foot in ((7, 0.12), (10, -0.16)):
-        for face, side in ((2, -1), (4, 1)):
-            leg = cage.sides[row, face]
-            hip, top, _ = cage.pose(leg)[0]
-            height = np.array([0.24, 0.185, 0.12, 0.065, 0.04, 0.0])
-            share = 1 - height / top
-            path = np.stack([hip + (foot - hip) * share, height, side * (0.062 + 0.014 * share)], axis=1)
-            thick = [0.046, 0.038, 0.031, 0.03, 0.038, 0.04]
-            cage.grow(leg, path, thick, thick)
-    for face, side in ((0, -1), (6, 1)):
-        ear = cage.sides[3, face]
-        path = cage.pose(ear)[0] + np.outer([0.012, 0.045, 0.08], [-0.35, 1.0, 0.55 * side])
-        cage.grow(ear, path, [0.016, 0.026, 0.01], [0.012, 0.016, 0.008])
-    tail, thick = cage.end[0], [0.014, 0.014, 0.02, 0.012]
-    path = cage.pose(tail)[0] + [
-        [-0.02, 0.005, 0],
-        [-0.045, -0.02, 0],
-        [-0.06, -0.075, 0],
-        [-0.062, -0.13, 0],
-    ]
-    cage.grow(tail, path, thick, thick)
-    return cage.smooth(1)
-
-
 def animal(mesh):
     """Vertices, of the size wanted and about the origin, and faces; of a file that looks along z, turned."""
     if mesh is None:
-        vertices, faces = donkey()
+        vertices, faces = models.donkey()
     else:
         loaded = trimesh.load(mesh, process=False, force="mesh")
         loaded.merge_vertices(merge_tex=True, merge_norm=True)

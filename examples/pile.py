@@ -163,7 +163,7 @@ def main(picture, movie=None):
     count = sum(len(body.positions) for body in bodies)
     print(f"{len(bodies)} bodies of {count:,} points")
     states, spent = [solver.start()], {"all": 0.0}
-    for _ in range(round((3.5 if movie else SHOWN[-1]) / STEP)):
+    for _ in range(round((3.0 if movie else SHOWN[-1]) / STEP)):
         begin = time.perf_counter()
         states.append(solver.step(states[-1], STEP))
         spent["all"] += time.perf_counter() - begin
@@ -200,7 +200,7 @@ def main(picture, movie=None):
         return scene
 
     camera = view.Camera(direction=(0.25, 0.6, 1.0), fov=14)
-    scene = view.Scene(size=(1600, 640), ground=0.0, camera=camera)
+    scene = view.Scene(size=(1280, 512), ground=0.0, camera=camera)
     for k, moment in enumerate(SHOWN):
         draw(scene, states[round(moment / STEP)], (k - 1) * 1.05 * camera.axes[0])
     picture.parent.mkdir(parents=True, exist_ok=True)

@@ -17,22 +17,26 @@ import os, random, signal, sys, time
 from pointglue.scene import run_scene
 
 scene, out, kills = sys.argv[1], sys.argv[2], int(sys.argv[3])
-begin = time.perf_counter()
 list(run_scene(scene, out + "-whole"))
+run = run_scene(scene, out + "-again")
+begin = time.perf_counter()
+list(run)
 lasts = time.perf_counter() - begin
 rng, interrupted = random.Random(7), 0
-begin = time.perf_counter()
-with run_scene(scene, out + "-again") as run:
-    next(run)
-start = time.perf_counter() - begin
-for _ in range(kills):
+for kill in range(kills):
+    listening, telling = os.pipe()
     child = os.fork()
     if child == 0:
-        list(run_scene(scene, out, resume=True))
+        run = run_scene(scene, out, resume=True)
+        os.write(telling, b"!")
+        list(run)
         os._exit(0)
-    time.sleep(start * rng.uniform(0.5, 1) + rng.uniform(0, 0.15) * lasts)
+    if kill % 5:  # else while it is still being built, or opens the folder
+        os.read(listening, 1)
+    time.sleep(rng.uniform(0, 0.3) * lasts)
     os.kill(child, signal.SIGKILL)
     interrupted += os.WIFSIGNALED(os.waitpid(child, 0)[1])
+    os.close(listening), os.close(telling)
 print(interrupted)
 """
 FINE = {"objects.bar.mesh.cells": [40, 8, 8], "frames.count": 60}  # frames of 40 kB

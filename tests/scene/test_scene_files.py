@@ -138,7 +138,8 @@ class TestProblems:
             "13: objects.c.keys[0].time must be seconds, '1.5 s' or 'frame 36', got 'frame x'",
             "13: objects.c.keys[0].rotate must not be zero: a quaternion wxyz is needed, got [0, 0, 0, 0]",
             "18: objects.e.mesh.file is not a file: 'horze.ply'; did you mean 'horse.ply'?",
-            "19: objects.e.pin must have one of the keys box, ball, nearest, indices, name, all, got none",
+            "19: objects.e.pin must have one of the keys box, ball, nearest, indices, name, all, any, "
+            "got none",
             "20: objects.e.material.densty is not known here; did you mean 'density'?",
             "21: objects.e.material.density must be a number in kg/m2, or a text such as '2 kg/m2', "
             "got '2 kg/m3'",
@@ -190,7 +191,9 @@ class TestProblems:
 
     def test_an_object_cannot_be_tied_to_itself(self):
         attach = {"kind": "glue", "from": "a", "to": "a", "points": {"all": True}}
-        assert problems({"objects": {"a": BOX}, "attach": [attach]}) == ["attach[0] ties 'a' to itself"]
+        assert problems({"objects": {"a": BOX}, "attach": [attach]}) == [
+            "attach[0] ties 'a' to itself: say among which of its points"
+        ]
 
 
 class TestOverrides:

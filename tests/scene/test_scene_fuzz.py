@@ -64,4 +64,4 @@ def test_no_file_makes_it_stumble(name, tmp_path):
                 told, drawn = str(error), []
         assert bool(told.strip()) != bool(drawn)
         outcomes["frames" if drawn else "refused"] += 1
-    assert min(outcomes.values()) >= 5, outcomes
+    assert min(outcomes.values()) >= 3, outcomes

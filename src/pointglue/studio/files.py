@@ -5,7 +5,7 @@ from pathlib import Path
 
 from ..errors import InputError
 from .document import Document
-from .messages import FileEntry, Files
+from .replies import FileEntry, Files
 
 __all__ = ["WorkingDirectory"]
 

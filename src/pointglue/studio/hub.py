@@ -13,7 +13,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from ..errors import PointglueError
-from . import messages
+from . import messages, replies
 from .session import Session
 from .wire import pack
 
@@ -63,7 +63,7 @@ class Hub:
         try:
             command = messages.parse_command(text)
         except ValidationError as error:
-            page.tell(messages.Note(level="error", text=_told(error)))
+            page.tell(replies.Note(level="error", text=_told(error)))
             return
         if isinstance(command, messages.Hello):
             page.quantise, page.seen, page.shown = command.quantise, 0, 0
@@ -75,7 +75,7 @@ class Hub:
             try:
                 self._commands.put_nowait((page, command))
             except queue.Full:
-                page.tell(messages.Note(level="error", text="Too much at once: some clicks were not heard."))
+                page.tell(replies.Note(level="error", text="Too much at once: some clicks were not heard."))
 
     def update(self, page: Page) -> bytes | None:
         """What the page has to be sent; nothing while it is busy with the last update."""
@@ -121,12 +121,12 @@ class Hub:
         try:
             return work()
         except PointglueError as error:
-            note = messages.Note(level="error", text=str(error))
+            note = replies.Note(level="error", text=str(error))
         except MemoryError:
-            note = messages.Note(level="error", text="That needs more memory than there is.")
+            note = replies.Note(level="error", text="That needs more memory than there is.")
         except Exception as error:
             traceback.print_exc()
-            note = messages.Note(level="error", text=f"Something unforeseen went wrong: {error!r}")
+            note = replies.Note(level="error", text=f"Something unforeseen went wrong: {error!r}")
         for each in list(self.pages) if page is None else [page]:
             each.tell(note)
         return None

@@ -7,7 +7,7 @@ import numpy as np
 from ..checks import Array
 from ..errors import InputError
 from ..io import FrameStore, Look
-from .messages import HandleState, ObjectState, RunState
+from .replies import HandleState, ObjectState, RunState
 
 __all__ = ["Playback"]
 

@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError, PointglueError, PointglueWarning
-from . import authoring, gluing, messages, objects, posing
+from . import authoring, gluing, messages, objects, posing, replies
 from .document import EMPTY, Document, load_document, save_document
 from .files import WorkingDirectory
-from .messages import AttachState, Clock, SelectionState, State
 from .playback import Playback
 from .preview import Preview
 from .recovery import Recovery
+from .replies import AttachState, Clock, SelectionState, State
 from .showing import object_state, show_object
 from .wire import Replica
 
@@ -64,7 +64,7 @@ class Session:
         self.document = Document(EMPTY)
         self.path: Path | None = None
         self.frame = 1
-        self.notes: list[messages.Note] = []
+        self.notes: list[replies.Note] = []
         """To be told to all pages."""
         self._past: list[Document] = []
         self._future: list[Document] = []
@@ -103,7 +103,7 @@ class Session:
                 answer = self._apply(command)
             finally:
                 self.refresh()
-        self.notes += [messages.Note(level="info", text=str(warning.message)) for warning in told]
+        self.notes += [replies.Note(level="info", text=str(warning.message)) for warning in told]
         return answer
 
     def _apply(self, command: Any) -> list[Any]:
@@ -215,7 +215,7 @@ class Session:
                 self._playing = False
         except PointglueError as error:
             self._reset()
-            self.notes.append(messages.Note(level="info", text=f"The simulation was reset: {error}"))
+            self.notes.append(replies.Note(level="info", text=f"The simulation was reset: {error}"))
 
     def _open(self, path: Path, trusted: bool = False) -> None:
         """A mesh, a scene or a run."""
@@ -244,7 +244,7 @@ class Session:
         self._kept = self.document
         name = self.files.shown(path)
         self.notes.append(
-            messages.Note(
+            replies.Note(
                 level="info", text=f"Saved {name}. Run it with: pointglue run {name} -o {path.stem}_run"
             )
         )
@@ -272,7 +272,7 @@ class Session:
         shown = self.replica.get(command.object, "vertices")
         names = posing.export(self.document, command, self._poses, shown, path)
         text = names.replace(str(self.files.root) + os.sep, "")
-        self.notes.append(messages.Note(level="info", text=f"Wrote {text}"))
+        self.notes.append(replies.Note(level="info", text=f"Wrote {text}"))
 
     def _begin(self) -> None:
         """Build the simulation if there is none."""
@@ -311,7 +311,7 @@ class Session:
                 self._advance()
             except PointglueError as error:
                 self._playing = False
-                self.notes.append(messages.Note(level="error", text=str(error)))
+                self.notes.append(replies.Note(level="error", text=str(error)))
             rate = self.document.scene.frames.rate if self._run is None else self._run.store.rate
             # What comes late does not hurry after.
             self._due = max(self._due + 1 / rate, monotonic())
@@ -326,7 +326,7 @@ class Session:
             self.recovery.save(self.document)
             self._kept = self.document
         except PointglueError as error:
-            self.notes.append(messages.Note(level="error", text=f"Autosave failed: {error}"))
+            self.notes.append(replies.Note(level="error", text=f"Autosave failed: {error}"))
 
     def _clock(self, status: Any = None) -> None:
         if status is None:

@@ -6,7 +6,7 @@ import numpy as np
 
 from . import authoring, gluing, objects, posing
 from .document import Document, Rig
-from .messages import HandleState, ObjectState
+from .replies import HandleState, ObjectState
 from .wire import Replica
 
 __all__ = ["object_state", "show_object"]

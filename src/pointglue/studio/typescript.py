@@ -3,7 +3,8 @@
 import types
 from typing import Any, Literal, Union, get_args, get_origin
 
-from .messages import COMMANDS, REPLIES, Message
+from .messages import COMMANDS, Message
+from .replies import REPLIES
 
 __all__ = ["typescript"]
 

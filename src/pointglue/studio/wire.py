@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..checks import Array
-from .messages import Clock, State
+from .replies import Clock, State
 
 __all__ = ["Replica", "pack"]
 
