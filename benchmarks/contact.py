@@ -20,7 +20,7 @@ import pointglue as pg
 
 SHIRT = Path(__file__).parents[1] / "examples" / "shirt.py"
 STEP, FRAME = 1 / 60, 2  # s, and steps a frame
-SETTLING, MEASURED = 9, 6  # steps
+SETTLING, MEASURED = 6, 4  # steps
 PARTS = {
     "contact": ("contact",),
     "elasticity": ("energies",),

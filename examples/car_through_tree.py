@@ -29,8 +29,8 @@ STUMP = 0.4  # m, of which 0.12 are in the ground
 CELLS = (10, 7, 5)  # along the trunk, a limb, a twig
 YOUNG, DENSITY = 5e7, 500.0  # Pa, kg/m^3: green wood
 STRENGTH = (3e4, 4e3, 1.5e3)  # N, a point of glue of the trunk, of a limb, of a twig
-RELEASE = {"limb 2": 0.1, "limb 4": 0.2}  # s: keyed, and these do not tear
-SHOWN = (0.0, 0.1, 0.25)  # s
+RELEASE = {"limb 2": 0.1, "limb 4": 0.15}  # s: keyed, and these do not tear
+SHOWN = (0.0, 0.09, 0.2)  # s
 # Of a truck from the side: its roof and its belly, x and y, and half a wheel about its middle.
 ROOF = [(-2.2, 1.5), (-2.05, 1.58), (-1.11, 1.6), (-1.05, 2.22), (0.35, 2.22), (0.78, 1.72), (2.0, 1.56),
         (2.2, 1.35)]  # fmt: skip
@@ -149,13 +149,14 @@ def main(picture, movie=None):
     keyed = {name: moment for name, moment in given.items() if name in RELEASE}
     print("let go: " + ", ".join(f"{name} at {moment:.2f} s" for name, moment in keyed.items()))
     print(f"glue takes {spent['glue'] / spent['all']:.1%} of the time")
-    assert {"limb", "twig"} & {name.split()[0] for name in torn}
+    assert "trunk" in torn
+    assert any(name.startswith("limb") for name in torn)
     for name, moment in RELEASE.items():
         assert abs(keyed[name] - moment) < 1.01 * STEP
     heights = [np.mean([states[k].body(body.name)[:, 1].mean() for body in wood]) for k in (0, -1)]
     print("wood is {:.2f} m above the ground at first, {:.2f} m in the end; ".format(*heights), end="")
     print(f"the truck goes {states[-1].origin_velocities[0, 0]:.1f} m/s")
-    assert states[-1].origins[0, 0] > states[0].origins[0, 0] + 2.0
+    assert states[-1].origins[0, 0] > states[0].origins[0, 0] + 1.5
     if movie:
         assert heights[1] < 0.5 * heights[0]
 
@@ -169,7 +170,7 @@ def main(picture, movie=None):
         return scene
 
     camera = view.Camera(direction=(-0.25, 0.22, 1.0), fov=12)
-    scene = view.Scene(size=(1600, 480), ground=0.0, camera=camera)
+    scene = view.Scene(size=(1440, 432), ground=0.0, camera=camera)
     for k, moment in enumerate(SHOWN):
         draw(scene, states[round(moment / STEP)], (0, 5.6, 11.0)[k] * camera.axes[0])
     picture.parent.mkdir(parents=True, exist_ok=True)

@@ -28,7 +28,7 @@ from pointglue.procrustes import Groups
 
 STEP = 1 / 60  # s
 SHOWN = (0.0, 1.25, 2.75)  # s
-VIEW, ASIDE = (1.0, 0.1, -0.42), 1.42  # from where it is seen, and how far apart in the picture (m)
+VIEW, ASIDE = (1.0, 0.1, -0.42), 1.41  # from where it is seen, and how far apart in the picture (m)
 CONTACT = Contact(distance=2e-3, thickness=5e-4, friction=0.3)
 COTTON = {"poisson": 0.3, "limit": 1.1}
 STRETCH, BEND = (900.0, 2500.0), (4e-5, 3e-4)  # N/m and N m: of cloth, and lined
@@ -330,8 +330,8 @@ def tell(outfit, states, taken):
 def draw(look, states, picture):
     """Three of the states side by side."""
     way = view.Camera(direction=VIEW).axes[0]
-    middle = np.array([0.0, 1.25, 0.0]) + (ASIDE + 0.05) * way
-    camera = view.Camera(direction=VIEW, target=tuple(map(float, middle)), distance=6.2, fov=12)
+    middle = np.array([0.0, 1.31, 0.0]) + (ASIDE + 0.1) * way
+    camera = view.Camera(direction=VIEW, target=tuple(map(float, middle)), distance=6.35, fov=12)
     scene = view.Scene(size=(1500, 460), ground=False, camera=camera)
     for k, state in enumerate(states):
         look.draw(scene, state, k * ASIDE)
