@@ -180,7 +180,7 @@ def main(picture, movie=None):
 
         def shot(state):
             """Beside the truck, a little slower."""
-            target = (0.85 * state.origins[0, 0] + 2.0, 1.5, 0.0)
+            target = (0.95 * state.origins[0, 0] + 2.2, 1.5, 0.0)
             camera = view.Camera(direction=(-0.25, 0.22, 1.0), fov=20, target=target, distance=22)
             return draw(view.Scene(size=(960, 540), ground=0.0, camera=camera), state)
 
