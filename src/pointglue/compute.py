@@ -36,8 +36,15 @@ def kernel(function: F) -> F:
     ``error_model="numpy"``: a division may give inf or nan instead of raising, and without that
     check LLVM vectorises the loop. ``contract`` allows fused multiply-add and nothing else: sums
     are never reordered.
+
+    ``forceinline``: kernels become part of those that call them. Otherwise each caller carries a
+    weak copy of its own, optimised with it and so rounded differently; which copy runs is a matter
+    of which was loaded first, and a run from the disk cache would differ in the last bits from the
+    run that filled it.
     """
-    compiled: F = numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})(function)
+    compiled: F = numba.njit(
+        cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True
+    )(function)
     return compiled
 
 
