@@ -1,0 +1,34 @@
+"""How kernels are compiled."""
+
+import importlib.util
+import re
+
+from pointglue.compute import kernel
+
+LONG = "\n".join(f"    x = x * {1 + 1 / n} + math.sin({n} * x)" for n in range(1, 200))
+SOURCE = f"""\
+import math
+
+def called(x):
+{LONG}
+    return x
+
+def calling(x, y):
+    return called(x) * called(y)
+"""
+
+
+def test_kernels_carry_no_copy_of_those_they_call(tmp_path):
+    """Else which of several copies runs, each rounded in its way, would depend on what was loaded before."""
+    path = tmp_path / "long_kernels.py"  # new at every test: what comes from the disk cache has no LLVM to read
+    path.write_text(SOURCE)
+    spec = importlib.util.spec_from_file_location("long_kernels", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    module.called = kernel(module.called)
+    calling = kernel(module.calling)
+    assert calling(0.5, 0.25) == calling(0.25, 0.5)
+    (text,) = calling.inspect_llvm().values()
+    defined = re.findall(r"^define .*@(\S+)\(", text, re.MULTILINE)
+    assert any("calling" in name for name in defined)
+    assert not [name for name in defined if "called" in name]
