@@ -213,6 +213,36 @@ class TestBuilding:
         assert glued.sum() == 5
         assert np.allclose(last.points["flag"][glued], x, atol=1e-9)
 
+    @pytest.mark.parametrize(
+        "tie",
+        [{"kind": "glue", "points": {"all": True}}, {"kind": "joint", "type": "weld", "at": [0.3, 0, 0]}],
+        ids=["glue", "joint"],
+    )
+    def test_what_attaches_later_holds_things_where_they_are_then(self, tie):
+        keys = [{"time": 0}, {"time": "0.2 s", "translate": [0, 1, 0], "rotate": [0, 0, 90]}]
+        flag = {"kind": "cloth", "mesh": {"shape": "sheet", "size": [0.4, 0.4], "cells": [4, 4]}}
+        if tie["kind"] == "joint":
+            flag = rigid()
+        flag["transform"] = {"translate": [0.3, 0, 0]}
+        scene = {
+            "world": {"gravity": [0, 0, 0]},
+            "frames": {"start": 0},
+            "objects": {"a": rigid(keys=keys), "flag": flag},
+            "attach": [{"from": "flag", "to": "a", "attach": "frame 3", **tie}],
+        }
+        shown = frames(simulation(scene), 7)
+        moved = [
+            frame.points["flag"] if tie["kind"] == "glue" else frame.transforms["flag"][:3, 3]
+            for frame in shown
+        ]
+        assert np.allclose(moved[3], moved[0], atol=1e-9)  # free until then
+        held = [
+            np.linalg.solve(frame.transforms["a"][:3, :3], (x - frame.transforms["a"][:3, 3]).T)
+            for frame, x in zip(shown, moved, strict=True)
+        ]
+        assert np.allclose(held[4:], held[3], atol=1e-9)
+        assert not np.allclose(held[3], held[0], atol=0.1)
+
     def test_bodies_from_files(self, tmp_path):
         from pointglue.io import save_body
 

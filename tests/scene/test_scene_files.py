@@ -107,7 +107,7 @@ groups.hem = { box = [[0, 0, 0], [1, 1, 1]] }
 
 [[attach]]
 kind = "glue"
-attach = 2
+atach = 2
 [[attach]]
 kind = "spring"
 from = "e"
@@ -146,7 +146,7 @@ class TestProblems:
             "24: attach[0].from is missing: name of the object that is attached",
             "24: attach[0].to is missing: name of the object that it is attached to",
             "24: attach[0].points is missing: which points of `from`",
-            "26: attach[0].attach is for springs: glue and joints hold from the start",
+            "26: attach[0].atach is not known here; did you mean 'attach'?",
             "27: attach[1].stiffness is missing: of each spring",
             "30: attach[1].to names no object: 'trnk'; did you mean 'trunk'?",
             "31: attach[1].points.name names no group of 'e': 'hemm'; did you mean 'hem'?",

@@ -148,9 +148,8 @@ class _Builder:
             wind = self.tables.world.wind
             spans.append((("world", "wind", "stop"), wind.start, wind.stop, "start"))
         for k, attach in enumerate(self.tables.attach):
-            begin = getattr(attach, "attach", None)
-            if begin is not None:
-                spans.append((("attach", k, "release"), begin, attach.release, "attach"))
+            if attach.attach is not None:
+                spans.append((("attach", k, "release"), attach.attach, attach.release, "attach"))
         for where, start, stop, name in spans:
             if stop is not None and not self.frames.seconds(start) < self.frames.seconds(stop):
                 self.problems.append((where, f"must come after {name}, which is {start}, got {stop}"))
@@ -330,8 +329,11 @@ class _Builder:
         glue, joints = [], []
         for k, table in enumerate(self.tables.attach):
             one, other = self.made[table.source], self.made[table.to]
-            release = inf if table.release is None else self.frames.seconds(table.release)
-            limits: dict[str, Any] = {"release": release, "break_force": table.break_force or inf}
+            limits: dict[str, Any] = {
+                "attach": -inf if table.attach is None else self.frames.seconds(table.attach),
+                "release": inf if table.release is None else self.frames.seconds(table.release),
+                "break_force": table.break_force or inf,
+            }
             with self.about("attach", k):
                 among = None if table.among is None else self._chosen("among", table.among, other, one)
                 if isinstance(table, schema.JointAttach):
@@ -354,8 +356,7 @@ class _Builder:
                     continue
                 binding = bind_glue(other.points, one.points[rows], parents=table.parents, among=among)
                 if isinstance(table, schema.SpringAttach):
-                    begin = -inf if table.attach is None else self.frames.seconds(table.attach)
-                    spring = Spring(table.stiffness, damping=table.damping, attach=begin, **limits)
+                    spring = Spring(table.stiffness, damping=table.damping, **limits)
                     glue.append(Bond(table.source, rows, table.to, binding, spring=spring))
                 else:
                     glue.append(Bond(table.source, rows, table.to, binding, **limits))

@@ -296,8 +296,6 @@ def _message(item: Any, where: Where, table: type[Table] | None) -> Problem:
     kind, value, context = item["type"], item["input"], item.get("ctx", {})
     if kind == "extra_forbidden":
         keys = [info.alias or name for name, info in table.model_fields.items()] if table else []
-        if where[-1] == "attach" and where[0] == "attach":
-            return where, "is for springs: glue and joints hold from the start"
         near = nearest(where[-1], keys) or (f"; there are {', '.join(keys)}" if keys else "")
         return where, f"is not known here{near}"
     if kind == "missing":

@@ -314,6 +314,8 @@ class _Attach(Table):
     """How many points of `to` each attached point follows."""
     among: Points | None = None
     """Which points of `to` those may be; all if left out."""
+    attach: Moment | None = None
+    """When it begins to hold: glue and joints hold things where they are then. Left out, from the start."""
     release: Moment | None = None
     """When it lets go; never if left out."""
     break_force: _Force | None = None
@@ -321,7 +323,7 @@ class _Attach(Table):
 
 
 class GlueAttach(_Attach):
-    """Points that are where glue says, to rounding, from the start."""
+    """Points that are where glue says, to rounding."""
 
     kind: Literal["glue"]
     points: Points
@@ -340,12 +342,10 @@ class SpringAttach(_Attach):
     """Of each spring."""
     damping: Annotated[float, Quantity("N s/m", least=0)] = 0.0
     """Of each spring."""
-    attach: Moment | None = None
-    """When it begins to hold; left out, from the start."""
 
 
 class JointAttach(_Attach):
-    """A joint between the frames of two objects, from the start."""
+    """A joint between the frames of two objects."""
 
     kind: Literal["joint"]
     type: Literal["ball", "hinge", "weld"]

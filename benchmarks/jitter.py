@@ -1,0 +1,82 @@
+"""Run examples of the implicit solver again and again, each time from a start that is off by a micrometre.
+
+Every run has to converge and to hold all that the example asserts.
+
+    python benchmarks/jitter.py [EXAMPLE ...] [--runs 10]
+"""
+
+import argparse
+import contextlib
+import io
+import runpy
+import tempfile
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from pointglue.elastic import ImplicitSolver
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+SCENES = ("tree", "implicit_jelly", "soft_chain", "glue_in_solver", "cloth_with_buttons")
+NOISE = 1e-6  # m and m/s
+
+
+class Shaken:
+    """Starts of all solvers with noise on all that is free to move."""
+
+    def __init__(self, seed):
+        self.rng, self.exact, self.solvers = np.random.default_rng(seed), ImplicitSolver.start, 0
+
+    def __call__(self, solver):
+        state = self.exact(solver)
+        self.solvers += 1
+
+        def noisy(values, free):
+            return values + NOISE * free[:, None] * self.rng.standard_normal(values.shape)
+
+        points, bodies = ~solver.scene.pinned, ~solver.scene.fixed
+        return replace(
+            state,
+            positions=noisy(state.positions, points),
+            velocities=noisy(state.velocities, points),
+            origins=noisy(state.origins, bodies),
+            origin_velocities=noisy(state.origin_velocities, bodies),
+        )
+
+
+def shaken_run(name, seed):
+    """Run an example and return what it printed."""
+    said, shaken = io.StringIO(), Shaken(seed)
+    ImplicitSolver.start = lambda solver: shaken(solver)
+    try:
+        with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(said):
+            script = runpy.run_path(str(EXAMPLES / f"{name}.py"))
+            script["main"](Path(folder) / "picture.png", None)
+    finally:
+        ImplicitSolver.start = shaken.exact
+    assert shaken.solvers, f"{name} starts no implicit solver"
+    return said.getvalue()
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("examples", nargs="*", default=SCENES, help=f"default: {', '.join(SCENES)}")
+    parser.add_argument("--runs", type=int, default=10)
+    asked = parser.parse_args()
+    failed = 0
+    for name in asked.examples:
+        begin = time.perf_counter()
+        for seed in range(asked.runs):
+            try:
+                shaken_run(name, seed)
+            except Exception as error:
+                failed += 1
+                print(f"{name}, seed {seed}: {type(error).__name__}: {error}", flush=True)
+        print(f"{name}: {asked.runs} runs, {time.perf_counter() - begin:.0f} s", flush=True)
+    raise SystemExit(f"{failed} runs failed" if failed else 0)
+
+
+if __name__ == "__main__":
+    main()
