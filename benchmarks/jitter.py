@@ -11,12 +11,14 @@ import io
 import runpy
 import tempfile
 import time
+import traceback
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from pointglue.elastic import ImplicitSolver
+from pointglue.glue import Frames
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 SCENES = ("tree", "implicit_jelly", "soft_chain", "glue_in_solver", "cloth_with_buttons")
@@ -30,19 +32,24 @@ class Shaken:
         self.rng, self.exact, self.solvers = np.random.default_rng(seed), ImplicitSolver.start, 0
 
     def __call__(self, solver):
-        state = self.exact(solver)
+        state, scene = self.exact(solver), solver.scene
         self.solvers += 1
 
         def noisy(values, free):
             return values + NOISE * free[:, None] * self.rng.standard_normal(values.shape)
 
-        points, bodies = ~solver.scene.pinned, ~solver.scene.fixed
+        points, bodies = ~scene.pinned, ~scene.fixed
+        origins, linear = (noisy(each, bodies) for each in (state.origins, state.origin_velocities))
+        # What is glued goes with what it is glued to; joints are open, and close in the first step.
+        pose = scene.assembly(state.waiting, scene.rest).at(
+            noisy(state.positions, points), Frames(origins, state.rotations)
+        )
         return replace(
             state,
-            positions=noisy(state.positions, points),
-            velocities=noisy(state.velocities, points),
-            origins=noisy(state.origins, bodies),
-            origin_velocities=noisy(state.origin_velocities, bodies),
+            positions=pose.positions,
+            velocities=pose.velocities(noisy(state.velocities, points), np.hstack([linear, state.spins])),
+            origins=origins,
+            origin_velocities=linear,
         )
 
 
@@ -73,7 +80,8 @@ def main():
                 shaken_run(name, seed)
             except Exception as error:
                 failed += 1
-                print(f"{name}, seed {seed}: {type(error).__name__}: {error}", flush=True)
+                line = traceback.extract_tb(error.__traceback__)[-1].line
+                print(f"{name}, seed {seed}: {type(error).__name__}: {error} ({line})", flush=True)
         print(f"{name}: {asked.runs} runs, {time.perf_counter() - begin:.0f} s", flush=True)
     raise SystemExit(f"{failed} runs failed" if failed else 0)
 
