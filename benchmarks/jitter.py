@@ -56,7 +56,11 @@ class Shaken:
 def shaken_run(name, seed):
     """Run an example and return what it printed."""
     said, shaken = io.StringIO(), Shaken(seed)
-    ImplicitSolver.start = lambda solver: shaken(solver)
+
+    def start(solver):  # a function, which becomes a method, as an object that can be called does not
+        return shaken(solver)
+
+    ImplicitSolver.start = start
     try:
         with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(said):
             script = runpy.run_path(str(EXAMPLES / f"{name}.py"))

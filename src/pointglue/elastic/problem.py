@@ -309,17 +309,16 @@ class Problem:
         assert contact is not None
         with self.clock("contact"):
             rows, columns, blocks = contact.blocks(now.x, project=project)
-            layout = system.layout
+            layout, room = system.layout, (rows, columns)
+            moving = isinstance(layout, Extended)
             fits = isinstance(layout, Extended) and layout.covers(rows, columns)
-            nearby = None if fits else contact.pairs_nearby(now.x)
+            if moving and not fits:
+                # What moves meets others soon: there is to be room for them too. What rests does not.
+                nearby = contact.pairs_nearby(now.x)
+                room = np.concatenate([rows, nearby[0]]), np.concatenate([columns, nearby[1]])
         with self.clock("sum"):
-            if nearby is not None:
-                system.widen(
-                    np.concatenate([rows, nearby[0]]),
-                    np.concatenate([columns, nearby[1]]),
-                    now.x,
-                    now.place.origins,
-                )
+            if not fits:
+                system.widen(*room, now.x, now.place.origins)
             assert isinstance(system.layout, Extended)
             return system.layout.apply(data, now.blocks, rows, columns, blocks)
 
