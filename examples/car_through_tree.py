@@ -179,9 +179,9 @@ def main(picture, movie=None):
     if movie:
 
         def shot(state):
-            """Beside the truck, a little slower."""
-            target = (0.95 * state.origins[0, 0] + 2.2, 1.5, 0.0)
-            camera = view.Camera(direction=(-0.25, 0.22, 1.0), fov=20, target=target, distance=22)
+            """Beside the truck."""
+            target = (state.origins[0, 0] + 2.6, 1.5, 0.0)
+            camera = view.Camera(direction=(-0.25, 0.22, 1.0), fov=20, target=target, distance=25)
             return draw(view.Scene(size=(960, 540), ground=0.0, camera=camera), state)
 
         view.save_movie((shot(state) for state in states[::4]), movie, fps=30)

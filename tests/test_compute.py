@@ -20,7 +20,7 @@ def calling(x, y):
 
 def test_kernels_carry_no_copy_of_those_they_call(tmp_path):
     """Else which of several copies runs, each rounded in its way, would depend on what was loaded before."""
-    path = tmp_path / "long_kernels.py"  # new at every test: what comes from the disk cache has no LLVM to read
+    path = tmp_path / "long_kernels.py"  # new every time: what comes from the disk cache has no LLVM to read
     path.write_text(SOURCE)
     spec = importlib.util.spec_from_file_location("long_kernels", path)
     module = importlib.util.module_from_spec(spec)

@@ -265,10 +265,12 @@ def test_a_full_disk_leaves_what_is_there(tmp_path, monkeypatch):
     write_run(tmp_path)
     before = {path: path.read_bytes() for path in tmp_path.rglob("*.npz")}
 
-    def full(*_, **__):
+    def full(draft, content):
+        with draft.open("wb") as file:
+            file.write(content[:100])
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(np.lib.format, "write_array", full)
+    monkeypatch.setattr(Path, "write_bytes", full)
     with FrameStore.open(tmp_path, write=True) as store:
         for number in (2, 4):
             with pytest.raises(
@@ -317,6 +319,7 @@ for _ in range(rounds):
             while True:
                 store.add(Frame(number=number, time=0.0, points={"a": rest + number}))
                 number += 1
+    os.close(go)  # or an error of the child would be waited for
     os.read(ready, 1)
     time.sleep(0.03 * random.random())
     os.kill(child, signal.SIGKILL)

@@ -1,5 +1,6 @@
 """Arrays by name in one .npz file that is whole or not there, with the same bytes for the same arrays."""
 
+import io
 import os
 import zipfile
 from collections.abc import Iterator, Mapping
@@ -36,19 +37,29 @@ def write_archive(
     An earlier file is kept under the name `keep`.
     """
     with writing(target):
+        content = _packed(arrays)
         with drafted(target) as draft:
-            with zipfile.ZipFile(draft, "w") as archive:
-                for name, array in arrays.items():
-                    entry = zipfile.ZipInfo(f"{name}.npy", DAY)
-                    entry.create_system = 3  # else it is that of this machine
-                    with archive.open(entry, "w", force_zip64=True) as file:
-                        np.lib.format.write_array(file, array, allow_pickle=False)
+            draft.write_bytes(content)
             if durable:
                 sync(draft)
             if keep is not None and target.exists():
                 target.replace(keep)
         if durable:
             sync(target.parent)
+
+
+def _packed(arrays: Mapping[str, Array]) -> memoryview:
+    """The archive as bytes. On a disk, going back to the head of every entry would take most of the time."""
+    whole = io.BytesIO()
+    with zipfile.ZipFile(whole, "w") as archive:
+        for name, array in arrays.items():
+            entry = zipfile.ZipInfo(f"{name}.npy", DAY)
+            entry.create_system = 3  # else it is that of this machine
+            with archive.open(entry, "w", force_zip64=True) as file:
+                values = np.asarray(array, order="C")
+                np.lib.format.write_array_header_1_0(file, np.lib.format.header_data_from_array_1_0(values))
+                file.write(values.data)
+    return whole.getbuffer()
 
 
 def sync(*paths: Path) -> None:
