@@ -13,7 +13,7 @@ from ..checks import Array
 from ..errors import InputError, PointglueError
 from ..files import drafted
 
-__all__ = ["read_archive", "sync", "write_archive", "writing"]
+__all__ = ["packed", "read_archive", "sync", "write_archive", "write_content", "writing"]
 
 # Every entry of the archive is from this day, or its bytes would tell when it was written.
 DAY = (1980, 1, 1, 0, 0, 0)
@@ -31,24 +31,11 @@ def writing(target: Path) -> Iterator[None]:
 def write_archive(
     target: Path, arrays: Mapping[str, Array], *, durable: bool = False, keep: Path | None = None
 ) -> None:
-    """Write arrays to `target`, which appears when it is complete.
-
-    If `durable`, it is on the disk when this returns, and there is never less than one whole file on it.
-    An earlier file is kept under the name `keep`.
-    """
-    with writing(target):
-        content = _packed(arrays)
-        with drafted(target) as draft:
-            draft.write_bytes(content)
-            if durable:
-                sync(draft)
-            if keep is not None and target.exists():
-                target.replace(keep)
-        if durable:
-            sync(target.parent)
+    """Write arrays to `target`, see `write_content`."""
+    write_content(target, packed(arrays), durable=durable, keep=keep)
 
 
-def _packed(arrays: Mapping[str, Array]) -> memoryview:
+def packed(arrays: Mapping[str, Array]) -> memoryview:
     """The archive as bytes. On a disk, going back to the head of every entry would take most of the time."""
     whole = io.BytesIO()
     with zipfile.ZipFile(whole, "w") as archive:
@@ -60,6 +47,25 @@ def _packed(arrays: Mapping[str, Array]) -> memoryview:
                 np.lib.format.write_array_header_1_0(file, np.lib.format.header_data_from_array_1_0(values))
                 file.write(values.data)
     return whole.getbuffer()
+
+
+def write_content(
+    target: Path, content: memoryview, *, durable: bool = False, keep: Path | None = None
+) -> None:
+    """Write a file that appears when it is complete.
+
+    If `durable`, it is on the disk when this returns, and there is never less than one whole file on it.
+    An earlier file is kept under the name `keep`.
+    """
+    with writing(target):
+        with drafted(target) as draft:
+            draft.write_bytes(content)
+            if durable:
+                sync(draft)
+            if keep is not None and target.exists():
+                target.replace(keep)
+        if durable:
+            sync(target.parent)
 
 
 def sync(*paths: Path) -> None:

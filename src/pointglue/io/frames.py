@@ -15,7 +15,7 @@ import numpy as np
 from ..checks import Array, as_array, as_reals, require_finite
 from ..errors import InputError, PointglueError
 from ..files import drafted
-from .archives import read_archive, sync, write_archive, writing
+from .archives import packed, read_archive, sync, write_archive, write_content, writing
 from .checkpoints import previous
 
 __all__ = ["Frame", "FrameStore", "Look"]
@@ -99,11 +99,20 @@ class Frame:
     """Numbers about the work, by name."""
 
 
+@dataclass(frozen=True, eq=False)
+class PackedFrame:
+    """The file of a frame, before it is one."""
+
+    about: dict[str, Any]
+    content: memoryview
+
+
 class FrameStore:
     """A folder with the frames of a run: ``scene.npz``, ``frames/frame_0001.npz`` and on, ``stats.jsonl``.
 
     A frame is there whole or not at all, whatever happens to the process, and the same frame gives the same
-    bytes. One process at a time can write; it holds the folder until the store is closed, or it ends:
+    bytes; points are kept in 32 bits. One process at a time can write; it holds the folder until the store
+    is closed, or it ends:
 
         with FrameStore.create("out", looks, rate=24) as store:
             store.add(frame)
@@ -191,17 +200,26 @@ class FrameStore:
 
     def add(self, frame: Frame) -> Path:
         """Write a frame, in place of an earlier one of its number. Where the folder is full, it says so."""
-        if self._lock is None:
-            raise InputError(f"{self.directory}: the store is open to read, not to write")
+        return self.write(self.pack(frame))
+
+    def pack(self, frame: Frame) -> "PackedFrame":
+        """What `write` writes: a frame may change or go while another thread does."""
         points, transforms = self._checked(frame)
         about = {"number": frame.number, "time": float(frame.time), "stats": _numbers(frame.stats)}
         arrays = {"frame": np.array(json.dumps(about))}
         arrays |= {f"points/{name}": array for name, array in points.items()}
         arrays |= {f"transforms/{name}": array for name, array in transforms.items()}
-        path = self.path(frame.number)
-        write_archive(path, arrays)
+        return PackedFrame(about, packed(arrays))
+
+    def write(self, frame: "PackedFrame") -> Path:
+        """Write what `pack` has made of a frame."""
+        if self._lock is None:
+            raise InputError(f"{self.directory}: the store is open to read, not to write")
+        number = frame.about["number"]
+        path = self.path(number)
+        write_content(path, frame.content)
         self._unsynced.append(path)
-        self._told[frame.number] = about
+        self._told[number] = frame.about
         return path
 
     def sync(self) -> None:
@@ -349,6 +367,9 @@ class FrameStore:
                 arrays[name] = as_reals(f"{kind} of {name!r}", given[name])
                 if arrays[name].shape != shape:
                     raise InputError(f"{kind} of {name!r} must have shape {shape}, got {arrays[name].shape}")
+                if kind == "points":  # as all who draw them have them; half the time and room of 64 bits
+                    with np.errstate(over="ignore"):  # told as what is not finite
+                        arrays[name] = arrays[name].astype(np.float32, copy=False)
                 require_finite(f"{kind} of {name!r} in frame {number}", arrays[name])
             found.append(arrays)
         return found[0], found[1]

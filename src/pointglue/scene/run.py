@@ -15,7 +15,7 @@ import numpy as np
 from .. import __version__
 from ..errors import InputError, PointglueError, PointglueWarning, SceneError
 from ..io.checkpoints import load_checkpoint, save_checkpoint
-from ..io.frames import Frame, FrameStore
+from ..io.frames import Frame, FrameStore, PackedFrame
 from ..io.sequences import write_sequence
 from ..io.usd import write_usd
 from .animated import sequence
@@ -183,7 +183,7 @@ class _Writer:
 
     def __init__(self, store: FrameStore, simulation: Simulation, scene_hash: str) -> None:
         self._store, self._simulation, self._hash = store, simulation, scene_hash
-        self._queue: queue.Queue[tuple[Frame, SimulationState] | None] = queue.Queue(1)
+        self._queue: queue.Queue[tuple[PackedFrame, SimulationState] | None] = queue.Queue(1)
         self._error: BaseException | None = None
         self._thread = threading.Thread(target=self._work, name="pointglue writer", daemon=True)
         self._thread.start()
@@ -191,7 +191,8 @@ class _Writer:
     def put(self, frame: Frame, state: SimulationState) -> None:
         """Hand over a frame; what went wrong with those before is raised here."""
         self._raise()
-        self._queue.put((frame, state))
+        # Packed here, where its arrays still are in the caches, and nobody has changed them yet.
+        self._queue.put((self._store.pack(frame), state))
 
     def close(self) -> None:
         """Return when all is on the disk."""
@@ -215,7 +216,7 @@ class _Writer:
             if self._error is not None:
                 continue  # the queue is emptied, so that nobody waits for ever
             try:
-                self._store.add(item[0])
+                self._store.write(item[0])
                 waiting, begin = item[1], perf_counter()
                 if begin >= due:
                     self._checkpoint(waiting)
