@@ -64,13 +64,13 @@ def bench(
     name: Annotated[
         str,
         typer.Argument(
-            help="Which benchmark: core, glue, deform, particles, creatures, elastic, contact, scenes."
+            help="Which: core, glue, deform, particles, creatures, elastic, contact, jitter, scenes, studio."
         ),
     ],
     markdown: Annotated[bool, typer.Option(help="Print the table as in the README.")] = False,
     quick: Annotated[bool, typer.Option(help="A tenth of the size, for a first look.")] = False,
 ) -> None:
-    """Measure pointglue against its peers, side by side in one run."""
+    """Measure pointglue, against its peers where there are any, side by side in one run."""
     folder = _benchmarks()
     names = sorted(path.stem for path in folder.glob("[a-z]*.py"))
     if name not in names:

@@ -60,13 +60,6 @@ def test_blocks_are_the_jacobian(chain):
     assert_allclose(J, pose.jacobian().toarray()[:, columns(freedom)], atol=1e-13)
 
 
-def test_particles_move_with_the_nodes(chain, rng):
-    freedom, pose = chain
-    blocks, step = freedom.blocks(pose), rng.standard_normal((len(freedom), 3))
-    expected = dense(freedom, blocks) @ step.ravel()
-    assert_allclose(freedom.spread(blocks, step).ravel(), expected, atol=1e-12)
-
-
 def test_projection(chain, rng):
     freedom, pose = chain
     pairs = rng.integers(0, COUNT, (400, 2))

@@ -189,6 +189,14 @@ class TestProblems:
         (told,) = problems({"objects": {"a": {"kind": "cloth", "mesh": mesh}}})
         assert told == "objects.a.mesh cells must make at most 2,000,000 points, got 10,000,200,001"
 
+    def test_rows_of_handles_name_handles(self):
+        table = {"kind": "handles", "mesh": {"shape": "figure"}, "handles": {"knee": {"at": [0, 0.3, 0]}}}
+        assert problems({"objects": {"a": table | {"chains": [["knee"]]}}}) == []
+        assert problems({"objects": {"a": table | {"chains": [["kne"]], "together": [["knee", "hip"]]}}}) == [
+            "objects.a.chains[0][0] names no handle of 'a': 'kne'; did you mean 'knee'?",
+            "objects.a.together[0][1] names no handle of 'a': 'hip'; there are 'knee'",
+        ]
+
     def test_an_object_cannot_be_tied_to_itself(self):
         attach = {"kind": "glue", "from": "a", "to": "a", "points": {"all": True}}
         assert problems({"objects": {"a": BOX}, "attach": [attach]}) == [

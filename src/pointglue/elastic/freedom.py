@@ -112,13 +112,6 @@ class Freedom:
             run(kernels.compose, number, 512, *links, layer.first, bound.blocks, blocks)
         return blocks
 
-    def spread(self, blocks: Array, step: Array) -> Array:
-        """J step (N, 3): how all particles move, to first order, when the nodes do (nodes, 3)."""
-        out = np.zeros((len(self.assembly), 3))
-        out[self.particles] = step[: len(self.particles)]
-        np.add.at(out, self.block_particles, np.einsum("kij,kj->ki", blocks, step[self.block_nodes]))
-        return out
-
 
 class Projection:
     """J^T H J: from blocks of 3 x 3 between particles to a csr matrix over the nodes, sparsity built once.

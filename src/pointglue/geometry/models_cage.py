@@ -5,7 +5,7 @@ from numpy.typing import ArrayLike
 
 from ..checks import Array
 
-__all__ = ["Cage", "ring", "turned"]
+__all__ = ["Cage", "ring", "subdivided", "turned"]
 
 
 def ring(centre: ArrayLike, u: ArrayLike, v: ArrayLike, count: int) -> Array:
@@ -87,11 +87,11 @@ class Cage:
         """The cage after so many rounds of Catmull-Clark subdivision: vertices (n, 3) and faces (m, 3)."""
         vertices, quads = np.array(self.points), np.array(self.quads)
         for _ in range(levels):
-            vertices, quads = _subdivided(vertices, quads)
+            vertices, quads = subdivided(vertices, quads)
         return vertices, _triangles(vertices, quads)
 
 
-def _subdivided(vertices: Array, quads: Array) -> tuple[Array, Array]:
+def subdivided(vertices: Array, quads: Array) -> tuple[Array, Array]:
     """One round of Catmull and Clark's scheme on a closed mesh: four quads for each."""
     n, m = len(vertices), len(quads)
     sides = np.stack([quads, np.roll(quads, -1, axis=1)], axis=-1)

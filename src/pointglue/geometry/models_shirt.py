@@ -12,7 +12,7 @@ from scipy.spatial import cKDTree
 
 from ..checks import Array
 from ..errors import InputError
-from .models_cage import Cage, _subdivided
+from .models_cage import Cage, subdivided
 
 __all__ = ["SHIRT_PARTS", "Shirt", "Torso", "shirt", "torso"]
 
@@ -323,7 +323,7 @@ def _grids(points: Array, quads: Ints) -> Array:
     used, quads = np.unique(quads, return_inverse=True)
     points, quads = points[used], quads.reshape(-1, 4)
     for _ in range(LEVELS):
-        points, quads = _subdivided(points, quads)
+        points, quads = subdivided(points, quads)
         middles = (corners + np.roll(corners, -1, axis=1)) // 2
         centre = np.broadcast_to(corners[:, :1] + corners[:, 2:3], corners.shape) // 2
         corners = np.stack([corners, middles, centre, np.roll(middles, 1, axis=1)], axis=2).reshape(-1, 4, 2)

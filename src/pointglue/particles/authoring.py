@@ -27,7 +27,7 @@ from ..geometry.simplices import check_cells
 from .body import WATER, OrientedBody
 from .rotations import quaternions_of
 
-__all__ = ["Authored", "Placement", "body_from_mesh"]
+__all__ = ["Authored", "Placement", "body_from_mesh", "fitted_ellipsoids"]
 
 Placement = Literal["surface", "volume", "skeleton"]
 Indices = NDArray[np.int64]
@@ -118,7 +118,7 @@ def body_from_mesh(
     points = _placed(inside, step, placement, samples, rng)
     links = inside.nearest(points, LINKS)
     edges = _edges(inside, points, links, reach * step)
-    axes, radii = _ellipsoids(inside, points, links, step, aspect)
+    axes, radii = fitted_ellipsoids(inside, points, links, step, aspect)
     fields = {
         "radii": radii * extent,
         "orientations": quaternions_of(axes),
@@ -258,7 +258,7 @@ def _pieces(edges: Indices, count: int) -> Indices:
     return np.asarray(connected_components(graph, directed=False)[1], np.int64)
 
 
-def _ellipsoids(
+def fitted_ellipsoids(
     inside: Inside, points: Array, links: tuple[NDArray[np.int32], Array], step: float, aspect: float
 ) -> tuple[Array, Array]:
     """Axes (n, 3, 3), as columns, and radii (n, 3) that reach the surface around each particle.

@@ -198,6 +198,19 @@ def _wrong_names(raw: dict[str, Any], source: Source) -> list[Problem]:
             near = nearest(group, groups) or f"; it has {', '.join(map(repr, groups)) or 'none'}"
             problems.append(((*where, "name"), f"names no group of {name!r}: {group!r}{near}"))
 
+    def check_handles(name: str, item: dict[str, Any]) -> None:
+        known = item.get("handles")
+        if not isinstance(known, dict):
+            return
+        for key in ("chains", "together"):
+            rows = item.get(key)
+            for k, row in enumerate(rows if isinstance(rows, list) else []):
+                for j, handle in enumerate(row if isinstance(row, list) else []):
+                    if isinstance(handle, str) and handle not in known:
+                        near = nearest(handle, known) or f"; there are {', '.join(map(repr, known))}"
+                        where = ("objects", name, key, k, j)
+                        problems.append((where, f"names no handle of {name!r}: {handle!r}{near}"))
+
     for k, attach in enumerate(_tables(raw.get("attach"))):
         for side in ("from", "to"):
             check(("attach", k, side), attach.get(side))
@@ -216,6 +229,7 @@ def _wrong_names(raw: dict[str, Any], source: Source) -> list[Problem]:
     for name, item in objects.items():
         if isinstance(item, dict):
             check_group(("objects", name, "pin"), item.get("pin"), name)
+            check_handles(name, item)
             if item.get("kind") == "follower":
                 check(("objects", name, "on"), item.get("on"))
             mesh = item.get("mesh")

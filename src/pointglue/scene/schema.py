@@ -182,6 +182,10 @@ class HandlesObject(_Object):
     """What it looks like."""
     handles: Annotated[dict[Name, Handle], Field(min_length=1)]
     """By name."""
+    chains: tuple[tuple[Name, ...], ...] = ()
+    """Rows of handles, such as the joints of a limb, for tools that drag them: a run goes by keys alone."""
+    together: tuple[tuple[Name, ...], ...] = ()
+    """Sets of handles that such tools move as one."""
     falloff: Annotated[float, Quantity("", above=0, most=100)] = 1.0
     """Larger: handles act more locally."""
     stretch: Share = 0.0

@@ -7,7 +7,7 @@ from ..checks import Array
 from ..errors import InputError
 from ..glue.parents import rest_gap
 from ..particles import OrientedBody, Skin, editing
-from ..particles.authoring import LINKS, RADIUS, _ellipsoids
+from ..particles.authoring import LINKS, RADIUS, fitted_ellipsoids
 from ..particles.editing import Brush
 from ..particles.rotations import quaternions_of
 from ..procrustes import Groups
@@ -154,7 +154,7 @@ def fit(document: Document, command: messages.Fit) -> Document:
     inside = body.visual.inside
     # The spacing is about that of the particles now.
     step = float(np.median(body.radii.max(1))) / RADIUS
-    axes, radii = _ellipsoids(
+    axes, radii = fitted_ellipsoids(
         inside, body.positions, inside.nearest(body.positions, LINKS), step, command.aspect
     )
     mass = body.mass * radii.prod(1) / body.radii.prod(1)

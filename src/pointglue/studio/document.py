@@ -29,8 +29,6 @@ __all__ = ["EMPTY", "Document", "Rig", "Selection", "body_file", "load_document"
 GROUND = "ground"
 # A mesh without handles is a mesh with one that does nothing; in files it has this name.
 REST = "rest"
-# Scene files have no place for how handles hold together: it follows in a comment.
-_COMMENT = "#: studio "
 _STAND_IN = {"shape": "sphere", "radius": 1.0}
 
 
@@ -272,7 +270,7 @@ def load_document(path: Path) -> Document:
     loaded = load_scene(path)
     folder = path.resolve().parent
     tables: dict[str, Any] = json.loads(json.dumps(loaded.raw))
-    bodies = {}
+    bodies, rigs = {}, {}
     for name, table in tables.get("objects", {}).items():
         if isinstance(table.get("mesh"), dict) and "file" in table["mesh"]:
             table["mesh"]["file"] = str((folder / table["mesh"]["file"]).resolve())
@@ -285,24 +283,10 @@ def load_document(path: Path) -> Document:
             bodies[name] = body
         if table["kind"] == "handles" and list(table["handles"]) == [REST]:
             table["handles"] = {}
-    return Document(tables, bodies, _rigs(path.read_text(encoding="utf-8"), tables))
-
-
-def _rigs(text: str, tables: Mapping[str, Any]) -> dict[str, Rig]:
-    """What the comment says, of handles that are there; it is nothing that a scene could fail for."""
-    lines = [line for line in text.splitlines() if line.startswith(_COMMENT)]
-    rigs = {}
-    try:
-        for name, links in json.loads(lines[-1].removeprefix(_COMMENT)).items():
-            known = set(tables["objects"][name]["handles"])
-            kept = [
-                tuple(tuple(map(str, handles)) for handles in links[kind] if known.issuperset(handles))
-                for kind in ("chains", "groups")
-            ]
-            rigs[name] = Rig(*kept)
-    except (IndexError, KeyError, TypeError, ValueError, AttributeError):
-        return rigs
-    return rigs
+        chains, together = (tuple(map(tuple, table.pop(key, ()))) for key in ("chains", "together"))
+        if chains or together:
+            rigs[name] = Rig(chains, together)
+    return Document(tables, bodies, rigs)
 
 
 def body_file(path: Path, name: str) -> str:
@@ -327,9 +311,9 @@ def save_document(document: Document, path: Path, known: Mapping[str, OrientedBo
     for table in tables["objects"].values():
         if isinstance(table.get("mesh"), dict) and "file" in table["mesh"]:
             table["mesh"]["file"] = Path(os.path.relpath(table["mesh"]["file"], folder)).as_posix()
-    text = toml_text(tables)
-    if document.rigs:
-        links = {name: {"chains": rig.chains, "groups": rig.groups} for name, rig in document.rigs.items()}
-        text += f"\n{_COMMENT}{json.dumps(links)}\n"
+    for name, rig in document.rigs.items():
+        for key, rows in (("chains", rig.chains), ("together", rig.groups)):
+            if rows:
+                tables["objects"][name][key] = [list(row) for row in rows]
     with writing(path), drafted(path) as draft:
-        draft.write_text(text, encoding="utf-8")
+        draft.write_text(toml_text(tables), encoding="utf-8")
