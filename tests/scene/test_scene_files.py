@@ -191,7 +191,7 @@ class TestProblems:
 
     def test_rows_of_handles_name_handles(self):
         table = {"kind": "handles", "mesh": {"shape": "figure"}, "handles": {"knee": {"at": [0, 0.3, 0]}}}
-        assert problems({"objects": {"a": table | {"chains": [["knee"]]}}}) == []
+        load_scene({"objects": {"a": table | {"chains": [["knee"]]}}})
         assert problems({"objects": {"a": table | {"chains": [["kne"]], "together": [["knee", "hip"]]}}}) == [
             "objects.a.chains[0][0] names no handle of 'a': 'kne'; did you mean 'knee'?",
             "objects.a.together[0][1] names no handle of 'a': 'hip'; there are 'knee'",
