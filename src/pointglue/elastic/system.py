@@ -65,13 +65,12 @@ class System:
         total = len(pattern.indices)
         self.curved: list[tuple[int, int, int]] = []
         """Layers with a second derivative: which, and from where to where in the data."""
-        rest = self.assembly.rest
         for k, (_, binding) in enumerate(self.assembly.layers):
-            H = binding.at(rest[: binding.point_count]).hessian(np.zeros((len(binding), 3)))
-            if H.nnz:
-                number = len(H.indices)
-                row = np.repeat(np.arange(len(H.indptr) - 1), np.diff(H.indptr))
-                parts.append((row, H.indices, total + 9 * np.arange(number), np.full(number, 3)))
+            indptr, columns = binding.curvature_pattern
+            if len(columns):
+                number = len(columns)
+                row = np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))
+                parts.append((row, columns, total + 9 * np.arange(number), np.full(number, 3)))
                 self.curved.append((k, total, total + 9 * number))
                 total += 9 * number
         self.data_size = total

@@ -50,6 +50,14 @@ class Binding(ABC):
         x[rows] = pose.positions
         return pose
 
+    @property
+    def curvature_pattern(self) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Row pointers (N + 1,) and columns of the blocks of second derivatives: none where it is linear.
+
+        For solvers, which take an embedding part by part.
+        """
+        return np.zeros(self.point_count + 1, np.int64), np.empty(0, np.int64)
+
     @abstractmethod
     def take(self, rows: ArrayLike) -> "Binding":
         """The binding of some of the targets alone, by their numbers."""

@@ -162,6 +162,11 @@ class Glue(Binding):
             f"Bind with on_degenerate='clamp' to hold the free spin and have them flagged."
         )
 
+    @property
+    def curvature_pattern(self) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Row pointers (N + 1,) and columns of the blocks that `GluePose.write_hessian` fills."""
+        return self._hessian_pattern.indptr, self._hessian_pattern.columns
+
     @cached_property
     def _hessian_pattern(self) -> "_HessianPattern":
         """How every two parents of one target are summed up in rows and columns."""
