@@ -47,8 +47,9 @@ def as_array(name: str, value: ArrayLike) -> Array:
 
 def require_finite(name: str, array: Array) -> None:
     """Raise unless every number in `array` is finite."""
-    bad = ~np.isfinite(array)
-    if bad.any():
+    finite = np.isfinite(array)
+    if not finite.all():
+        bad = ~finite
         where = tuple(int(i) for i in np.argwhere(bad)[0])
         raise InputError(
             f"{name} must be finite, got {array[where]} at index {list(where)}"

@@ -26,7 +26,7 @@ from .simulation import Simulation, SimulationState
 
 __all__ = ["Run", "run_scene", "scene_hash"]
 
-SHARE = 0.02  # of the time that checkpoints take at most
+SHARE = 0.01  # of the time that checkpoints take at most
 
 
 def run_scene(
