@@ -59,7 +59,7 @@ def measured(name, frames):
 def main(markdown=False, quick=False):
     rows = []
     for name in SCENES:
-        (solving, skinning, own, whole), size = measured(name, 24 if quick else 96)
+        (solving, skinning, own, whole), size = measured(name, 24 if quick else 240)
         shares = [f"{spent / (solving + skinning) - 1:.1%}" for spent in (own, whole)]
         rows.append([name, f"{solving:.1f} ms", f"{skinning:.2f} ms", f"{size:.2f} MB", *shares])
     head = ["scene, a frame", "solver", "skinning", "written", "overhead in its thread", "with the writer"]

@@ -20,5 +20,6 @@ def drafted(target: Path) -> Iterator[Path]:
     try:
         yield draft
         draft.replace(target)
-    finally:
+    except BaseException:
         draft.unlink(missing_ok=True)
+        raise

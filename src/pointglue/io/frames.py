@@ -104,7 +104,7 @@ class PackedFrame:
     """The file of a frame, before it is one."""
 
     about: dict[str, Any]
-    content: memoryview
+    content: bytes
 
 
 class FrameStore:

@@ -1,0 +1,54 @@
+"""Archives of arrays: what others read in them, and what has no place there."""
+
+import io
+import zipfile
+
+import numpy as np
+import pytest
+
+from pointglue.errors import InputError
+from pointglue.io import archives
+from pointglue.io.archives import packed
+
+ARRAYS = {
+    "text": np.array("größer"),
+    "texts": np.array(["a", "bcd"]),
+    "number": np.array(0.1),
+    "points/größe": np.arange(12.0).reshape(4, 3),
+    "single": np.linspace(0, 1, 7, dtype=np.float32),
+    "columns": np.asfortranarray(np.arange(6.0).reshape(2, 3)),
+    "strided": np.arange(20)[::3],
+    "swapped": np.arange(3.0).astype(">f8"),
+    "true": np.array([True, False]),
+    "none": np.empty((0, 3)),
+}
+
+
+def test_numpy_and_zipfile_read_them():
+    content = packed(ARRAYS)
+    with np.load(io.BytesIO(content)) as found:
+        assert list(found) == list(ARRAYS)
+        for name, array in ARRAYS.items():
+            assert found[name].dtype == array.dtype
+            assert found[name].shape == array.shape
+            np.testing.assert_array_equal(found[name], array)
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        assert archive.testzip() is None
+        assert all(entry.date_time == (1980, 1, 1, 0, 0, 0) for entry in archive.infolist())
+        assert all(entry.compress_type == zipfile.ZIP_STORED for entry in archive.infolist())
+    assert packed(ARRAYS) == content
+
+
+def test_no_arrays():
+    with np.load(io.BytesIO(packed({}))) as found:
+        assert not list(found)
+
+
+def test_what_has_no_place(monkeypatch):
+    with pytest.raises(InputError, match="a must hold numbers or texts, got dtype object"):
+        packed({"a": np.array([None, {}])})
+    monkeypatch.setattr(archives, "LARGEST", 1000)
+    with pytest.raises(
+        InputError, match=r"arrays must take less than 1e\+03 bytes in all, got more with 'b'"
+    ):
+        packed({"a": np.zeros(50), "b": np.zeros(50)})
