@@ -19,6 +19,7 @@ ARRAYS = {
     "columns": np.asfortranarray(np.arange(6.0).reshape(2, 3)),
     "strided": np.arange(20)[::3],
     "swapped": np.arange(3.0).astype(">f8"),
+    "complex": np.arange(3) * 1j,
     "true": np.array([True, False]),
     "none": np.empty((0, 3)),
 }

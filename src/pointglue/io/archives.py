@@ -21,7 +21,7 @@ __all__ = ["packed", "read_archive", "sync", "write_archive", "write_content", "
 # Every entry of an archive is from the first of January 1980, or its bytes would tell when it was written.
 DAY = 1 << 5 | 1
 UTF8 = 1 << 11  # names of entries are
-KINDS = "biufU"  # booleans, whole numbers, reals, texts
+KINDS = "biufcU"  # booleans, whole, real and complex numbers, texts
 LARGEST = 2**32 - 2**20  # of archives without the extension for larger ones
 
 
@@ -77,8 +77,8 @@ def _head(kind: str, shape: tuple[int, ...]) -> bytes:
 
 
 def _content(values: Array) -> bytes | memoryview:
-    """The bytes of an array, not copied if they are numbers."""
-    plain = values.size and values.ndim and values.dtype.isnative and values.dtype.kind != "U"
+    """The bytes of an array, not copied if they are ordinary numbers."""
+    plain = values.size and values.ndim and values.dtype.isnative and values.dtype.kind in "biuf"
     return values.data.cast("B") if plain else values.tobytes()
 
 
