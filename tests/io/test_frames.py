@@ -313,7 +313,7 @@ import numpy as np
 from pointglue.io import Frame, FrameStore, Look
 
 folder, rounds = sys.argv[1], int(sys.argv[2])
-rest = np.zeros((20_000, 3))
+rest = np.zeros((200_000, 3))  # large, so that writing takes a while
 FrameStore.create(folder, [Look(name="a", rest=rest)], rate=24).close()
 random.seed(1)
 drafts = 0

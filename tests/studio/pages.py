@@ -28,6 +28,11 @@ class Person:
     def click(self, name):
         self.page.click(f'[data-id="{name}"]:visible')
 
+    def pick(self, name):
+        """Choose an object in the list, and look up when the panel is about it."""
+        self.click(f"object {name}")
+        self.page.wait_for_selector(f'li.active[data-id="object {name}"]')
+
     def mode(self, name):
         self.click(f"mode {name}")
 

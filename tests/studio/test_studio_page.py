@@ -159,7 +159,7 @@ def test_glue_save_reload_and_run(person, studio):
     person.mode("Glue")
     person.choose("It is", "rigid")
     person.until("studio.app.object.kind === 'rigid'")
-    person.click("object bar")
+    person.pick("bar")
     person.choose("It is", "flesh")
     person.until("studio.app.object.kind === 'flesh' && studio.app.store.get('bar', 'points')")
     # Hold the left end of the bar, hang the cube below its right end.
@@ -168,7 +168,7 @@ def test_glue_save_reload_and_run(person, studio):
     person.until("studio.app.store.get('bar', 'selected_points')")
     person.click("Hold")
     person.until("studio.app.object.table.pin")
-    person.click("object cube")
+    person.pick("cube")
     top = person.on_screen([[0.6, -0.5, 0]])[0]
     person.drag([top + [-110, -45], top + [110, 45]])
     person.until("studio.app.store.get('cube', 'selected_points')")
