@@ -1,8 +1,13 @@
+import signal
 import subprocess
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
+
+# What a shell starts in the background ignores Ctrl-C, and so would the commands that tests interrupt.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # The first example of a property may compile kernels, so that a deadline would measure the compiler.
 settings.register_profile("pointglue", deadline=None, suppress_health_check=[HealthCheck.too_slow])
