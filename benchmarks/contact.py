@@ -113,7 +113,7 @@ def main(markdown: bool = False, quick: bool = False) -> None:
     ]
     notes = [
         f"A frame is {FRAME} steps of 1/{1 / STEP:.0f} s",
-        "Fits and derivatives are what the paper's figure, below 0.1 %, is of; glue is all that it adds",
+        "Fits are the arithmetic of fits and derivatives, timed in bulk; glue is all that it adds",
         f"The time of an iteration grows as the number of vertices to the {exponent(rows, 'vertices'):.2f}, "
         f"that of its contact to the {exponent(rows, 'vertices', 'contact'):.2f}",
         f"A blanket on another: {', '.join(map(told, covers))}: as their number to the "

@@ -320,7 +320,7 @@ def tell(outfit, states, taken):
     spent = {part: sum(report.seconds[part] for report in reports) for part in reports[0].seconds}
     print(", ".join(f"{part} {value / clock:.1%}" for part, value in spent.items()))
     fits = procrustes_time(outfit, states[-1]) * sum(report.iterations for report in reports) / processor
-    print(f"of glue, fits and their derivatives take {fits:.2%} of the time (the paper: < 0.1 %)")
+    print(f"of glue, the arithmetic of fits and derivatives takes {fits:.2%} (the paper's fits: < 0.1 %)")
     gap = min(report.gap for report in reports)
     print(f"nothing intersects; surfaces come as near as {1e3 * (gap + CONTACT.thickness):.2f} mm")
     glued, linear = layers(outfit, states)
