@@ -2,8 +2,12 @@
 
 import importlib.util
 import re
+import time
 
-from pointglue.compute import kernel
+import numpy as np
+
+import pointglue as pg
+from pointglue.compute import kernel, measured
 
 LONG = "\n".join(f"    x = x * {1 + 1 / n} + math.sin({n} * x)" for n in range(1, 200))
 SOURCE = f"""\
@@ -32,3 +36,22 @@ def test_kernels_carry_no_copy_of_those_they_call(tmp_path):
     defined = re.findall(r"^define .*@(\S+)\(", text, re.MULTILINE)
     assert any("calling" in name for name in defined)
     assert not [name for name in defined if "called" in name]
+
+
+def test_seconds_of_kernels_are_measured_within_the_block_alone():
+    x = np.random.default_rng(0).standard_normal((20_000, 4, 3))
+    pg.fit_rigid(x[0], x)
+    begin = time.perf_counter()
+    with measured() as spent:
+        pg.fit_rigid(x[0], x)
+        once = dict(spent)
+        with measured() as inner:
+            pg.fit_rigid(x[0], x)
+        assert spent == once  # the inner block has its own
+        pg.fit_rigid(x[0], x)
+    taken = time.perf_counter() - begin
+    assert 0 < once["procrustes.kernels.fit"] < spent["procrustes.kernels.fit"] < taken
+    assert inner["procrustes.kernels.fit"] > 0
+    last = dict(spent)
+    pg.fit_rigid(x[0], x)
+    assert spent == last

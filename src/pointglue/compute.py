@@ -12,6 +12,7 @@ import contextvars
 import operator
 import os
 import sys
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache
@@ -23,11 +24,12 @@ from numba.core import event
 
 from .errors import InputError
 
-__all__ = ["kernel", "run", "thread_count", "threads"]
+__all__ = ["kernel", "measured", "run", "thread_count", "threads"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 _requested_threads: contextvars.ContextVar[int | None] = contextvars.ContextVar("threads", default=None)
+_seconds: contextvars.ContextVar[dict[str, float] | None] = contextvars.ContextVar("seconds", default=None)
 
 
 def kernel(function: F) -> F:
@@ -97,6 +99,12 @@ def thread_count() -> int:
     return int(text)
 
 
+@cache
+def _check_environment() -> None:
+    """Name a wrong number of threads even where one thread does: once, as looking takes 2 us."""
+    thread_count()
+
+
 @contextlib.contextmanager
 def threads(count: int) -> Iterator[None]:
     """Use `count` threads within the ``with`` block. Results do not depend on it."""
@@ -115,15 +123,42 @@ def _pool(workers: int, _process: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(workers, thread_name_prefix="pointglue")
 
 
+@contextlib.contextmanager
+def measured() -> Iterator[dict[str, float]]:
+    """Gives a dictionary of the seconds by the clock that each kernel takes within the ``with`` block.
+
+    By name, "glue.kernels.carry"; with all that calling them costs, and compiling them the first time.
+    """
+    spent: dict[str, float] = {}
+    token = _seconds.set(spent)
+    try:
+        yield spent
+    finally:
+        _seconds.reset(token)
+
+
 def run(function: Callable[..., Any], count: int, grain: int, *arguments: Any) -> None:
     """Call ``function(start, stop, *arguments)`` over ``range(count)``, split between threads.
 
     `grain` is the least number of items worth a thread of its own. The caller's thread takes the
     first part itself, so a small job never pays for a hand-over.
     """
+    spent = _seconds.get()
+    if spent is None:
+        _split(function, count, grain, *arguments)
+        return
+    begin = time.perf_counter()
+    _split(function, count, grain, *arguments)
+    name = f"{function.__module__.removeprefix('pointglue.')}.{function.__name__}"
+    spent[name] = spent.get(name, 0.0) + time.perf_counter() - begin
+
+
+def _split(function: Callable[..., Any], count: int, grain: int, *arguments: Any) -> None:
     parts = count // max(grain, 1)
-    if parts > 1 or "POINTGLUE_NUM_THREADS" in os.environ:  # a wrong number there is named in any case
+    if parts > 1:
         parts = min(thread_count(), parts)
+    else:
+        _check_environment()
     if parts <= 1:
         function(0, count, *arguments)
         return

@@ -351,3 +351,15 @@ def test_jacobian_into_a_buffer(d, single, rng):
             pg.errors.InputError, match="out must be a contiguous, writeable array of float64 of"
         ):
             fit.jacobian(p, out=bad)
+
+
+def test_joined_shapes_fit_as_they_did_apart(rng):
+    groups = [pg.Groups.from_lists([[0, 1, 2, 3], [4, 1, 7]]), pg.Groups.from_lists([[9, 8, 5, 2, 3]])]
+    shapes = [pg.RestShape(rng.standard_normal((10, 3)), groups=group) for group in groups]
+    x = rng.standard_normal((10, 3))
+    joined = pg.RestShape.joined(shapes).fit(x)
+    for part, rows in zip((shape.fit(x) for shape in shapes), (slice(0, 2), slice(2, 3)), strict=True):
+        assert np.array_equal(joined.rotation[rows], part.rotation)
+        assert np.array_equal(joined.translation[rows], part.translation)
+    blocks = np.concatenate([shape.fit(x).jacobian([0.1, 0.2, 0.3]) for shape in shapes])
+    assert np.array_equal(joined.jacobian([0.1, 0.2, 0.3]), blocks)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import pointglue as pg
+from pointglue import compute
 from pointglue.errors import InputError, PointglueError
 
 GOOD = np.random.default_rng(3).standard_normal((4, 3))
@@ -221,10 +222,11 @@ def test_threads_must_be_a_count(monkeypatch):
         pg.fit_rigid(GOOD, GOOD)
     with pytest.raises(InputError, match="count must be a whole number of at least 1, got 0"), pg.threads(0):
         pass
+    wrong = "POINTGLUE_NUM_THREADS must be a whole number of at least 1, got 'two'"
+    compute._check_environment.cache_clear()  # as in a new process
     monkeypatch.setenv("POINTGLUE_NUM_THREADS", "two")
-    with pytest.raises(
-        InputError, match="POINTGLUE_NUM_THREADS must be a whole number of at least 1, got 'two'"
-    ):
-        pg.fit_rigid(GOOD, GOOD)
+    for _ in range(2):
+        with pytest.raises(InputError, match=wrong):
+            pg.fit_rigid(GOOD, GOOD)
     monkeypatch.setenv("POINTGLUE_NUM_THREADS", "1")
     pg.fit_rigid(GOOD, GOOD)

@@ -23,7 +23,7 @@ from ..glue import (
     bind_glue,
 )
 from ..glue.linear import LinearBinding
-from ..procrustes import Groups
+from ..procrustes import Groups, RestShape
 from .bodies import Bond, ElasticBody, JointBond
 from .rigid import RigidBody, RigidInertia
 
@@ -401,22 +401,17 @@ def _merged(layers: list[tuple[NDArray[np.int64], Binding]]) -> list[tuple[NDArr
     out: list[tuple[NDArray[np.int64], Binding]] = []
     for rows, binding in layers:
         if isinstance(binding, Glue) and binding.anchor is None:
-            same = (binding.on_degenerate, binding.min_gap, binding.shape.rest.tobytes())
+            same = (binding.on_degenerate, binding.min_gap, binding.shape.dtype, binding.point_count)
             kinds.setdefault(same, []).append((rows, binding))
         else:
             out.append((rows, binding))
     for members in kinds.values():
         first = members[0][1]
-        sizes = np.concatenate([glue.parents.sizes for _, glue in members])
-        glue = bind_glue(
-            first.shape.rest,
+        glue = Glue(
+            RestShape.joined([glue.shape for _, glue in members]),
             np.concatenate([glue.targets for _, glue in members]),
-            indices=Groups(
-                np.cumsum([0, *sizes]), np.concatenate([glue.parents.indices for _, glue in members])
-            ),
-            weights=np.concatenate([glue.weights for _, glue in members]),
-            on_degenerate=first.on_degenerate,
-            min_gap=first.min_gap,
+            first.on_degenerate,
+            first.min_gap,
         )
         out.append((np.concatenate([rows for rows, _ in members]), glue))
     return out

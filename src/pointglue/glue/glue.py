@@ -76,15 +76,15 @@ class Glue(Binding):
     def carry(self, x: Array, rows: NDArray[np.int64], *, previous: BoundPose | None = None) -> BoundPose:
         """The frames of all targets with the parents at x, where the targets are written to `rows`."""
         count = len(rows)
-        R, t, A = np.empty((count, 9)), np.empty((count, 3)), np.empty((count, 9))
-        status = np.empty(count, np.uint8)
-        run(kernels.carry, count, GRAIN, for_kernel(x[None]), *self._carried, rows, R, t, A, status, x)
+        R, A, G = np.empty((3, count, 9))
+        t, status = np.empty((count, 3)), np.empty(count, np.uint8)
+        run(kernels.carry, count, GRAIN, for_kernel(x[None]), *self._carried, rows, R, t, A, G, status, x)
         if status.any():  # something is to be settled, or refused
             return super().carry(x, rows, previous=previous)
         if self._shift is not None:
             x[rows] += self._shift @ x[: self.point_count]
         shape, determined = self.shape, np.zeros(count, np.bool_)
-        fit = RigidFit(shape, shape.batch_shape, x.dtype, self._least_gap, determined, R, t, A)
+        fit = RigidFit(shape, shape.batch_shape, x.dtype, self._least_gap, determined, R, t, A, G)
         return self._kept(x[: self.point_count], fit)
 
     @cached_property
@@ -344,7 +344,7 @@ class GluePose(BoundPose):
         terms = np.empty((len(binding.weights), kernels.TERMS))
         run(
             kernels.bends, len(fit._R), 256, binding.parents.offsets, binding.shape._q, binding._arms,
-            fit._R, fit._stretch, fit._compliance, self._flat(f), terms,
+            fit._R, fit._A, fit._compliance, self._flat(f), terms,
         )  # fmt: skip
         run(
             kernels.sum_bends, len(pattern.places), 2048, pattern.starts, pattern.first, pattern.second,

@@ -1,12 +1,14 @@
 """Compiled loops over bound points. Matrices are flat, row by row; layout as in `procrustes.kernels`."""
 
+import math
+
 import numpy as np
 
 from ..compute import kernel
 from ..procrustes.algebra import product, turn
 from ..procrustes.curvature import world_frame
 from ..procrustes.kernels import fit, spread
-from ..procrustes.rotation import REGULAR
+from ..procrustes.rotation import REGULAR, UNSETTLED, compliances, stretch
 
 __all__ = ["bends", "carry", "pulls", "ride", "spread_to", "sum_bends"]
 
@@ -27,10 +29,16 @@ def ride(start, stop, rows, body, rest_arms, origins, rotations, arms, x):
 
 
 @kernel
-def carry(start, stop, points, offsets, indices, heads, q, least_d, arms, rows, R, t, A, status, x):
-    """Fits of one pose in space, see `procrustes.kernels.fit`; regular ones carry their arms to x[rows]."""
+def carry(start, stop, points, offsets, indices, heads, q, least_d, arms, rows, R, t, A, G, status, x):
+    """Fits of one pose in space, see `procrustes.kernels.fit`; regular ones carry their arms to x[rows].
+
+    G is as in `rotation.compliances`.
+    """
     fit(start, stop, points, offsets, indices, heads, q, False, least_d, R, t, A, status)
+    compliances(start, stop, R, A, least_d, G)
     for k in range(start, stop):
+        if not math.isfinite(G[k, 0]):
+            status[k] = UNSETTLED
         i, a0, a1, a2 = rows[k], arms[k, 0], arms[k, 1], arms[k, 2]
         if status[k] == REGULAR:
             for row in range(3):
@@ -62,18 +70,19 @@ def spread_to(start, stop, starts, groups_of, q, groups, B, shares, points, out)
 
 
 @kernel
-def bends(start, stop, offsets, q, arms, R, S, G, f, terms):
+def bends(start, stop, offsets, q, arms, R, A, G, f, terms):
     """What the second derivative of f . position takes of each entry, see `sum_bends`.
 
     In the letters of `procrustes.curvature`: u_i, e_i = G y x u_i, G u_i, y and M_i = y (G u_i)^T - [u_i]x N.
     """
     Gw, K, Q, N = np.empty(9), np.empty(9), np.empty(9), np.empty(9)
-    gR, work, y, Gy = np.empty(9), np.empty(9), np.empty(3), np.empty(3)
+    S, gR, work, y, Gy = np.empty(9), np.empty(9), np.empty(9), np.empty(3), np.empty(3)
     for k in range(start, stop):
         for row in range(3):
             for column in range(3):
                 gR[3 * row + column] = f[k, row] * arms[k, column]
-        world_frame(R[k], S[k], G[k], gR, Gw, K, Q, y, work)
+        stretch(R[k], A[k], S)
+        world_frame(R[k], S, G[k], gR, Gw, K, Q, y, work)
         product(Gw, Q, work)
         product(work, Gw, N)
         for row in range(3):

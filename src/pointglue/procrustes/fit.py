@@ -40,6 +40,7 @@ class RigidFit:
     _R: Array = field(repr=False)
     _t: Array = field(repr=False)
     _A: Array = field(repr=False)
+    _G: Array | None = field(repr=False, default=None)
 
     def _public(self, values: Array, *tail: int) -> Array:
         """Flat results in the shape, dimension and dtype that the caller gave."""
@@ -96,7 +97,7 @@ class RigidFit:
 
     @cached_property
     def _compliance(self) -> Array:
-        return matrices.spin_compliances(self._R, self._A, self.min_gap)
+        return self._G if self._G is not None else matrices.spin_compliances(self._R, self._A, self.min_gap)
 
     def _rotated_rest_centroid(self, R: Array) -> Array:
         """R, or a derivative of it (flat), times the rest centroid of its group."""
@@ -240,6 +241,7 @@ class RigidFit:
             _R=self._R[rows],
             _t=self._t[rows],
             _A=self._A[rows],
+            _G=None if self._G is None else self._G[rows],
         )
 
     def hessian(self, p: ArrayLike, g: ArrayLike) -> Array:

@@ -1,6 +1,7 @@
 """Rest shapes: what a fit needs to know before any pose arrives, worked out once."""
 
 import math
+from collections.abc import Sequence
 from functools import cached_property
 
 import numpy as np
@@ -129,6 +130,25 @@ class RestShape:
         fewer.point_count, fewer.rest = self.point_count, self.rest
         fewer._q, fewer._heads, fewer._centroid = self._q[entries], self._heads[rows], self._centroid[rows]
         return fewer
+
+    @classmethod
+    def joined(cls, shapes: "Sequence[RestShape]") -> "RestShape":
+        """The groups of several shapes over the same points as one, each at rest as it was.
+
+        `rest` is that of the first: points may rest elsewhere in the groups of another.
+        """
+        first, whole = shapes[0], object.__new__(cls)
+        sizes = np.concatenate([shape.groups.sizes for shape in shapes])
+        indices = np.concatenate([shape.groups.indices for shape in shapes])
+        whole.dtype, whole.dimension, whole.ragged = first.dtype, first.dimension, True
+        whole.groups = Groups(np.concatenate([[0], np.cumsum(sizes)]), indices)
+        whole.batch_shape = (len(whole.groups),)
+        whole.point_count, whole.rest = first.point_count, first.rest
+        whole._q, whole._heads, whole._centroid = (
+            np.concatenate([getattr(shape, name) for shape in shapes])
+            for name in ("_q", "_heads", "_centroid")
+        )
+        return whole
 
     @cached_property
     def entries_of_points(self) -> tuple[NDArray[np.int64], NDArray[np.int64], Array]:
