@@ -137,6 +137,11 @@ class ContactSurfaces:
                 allowed = allowed & (apart | both_in_one | both_in_other)
         return allowed
 
+    @property
+    def adaptive(self) -> bool:
+        """Whether the stiffness is found here, and not given."""
+        return self.contact.stiffness is None
+
     def stiffness(self, gravity: Array, h: float) -> float:
         """The pressure at about half the distance to begin with (Pa), for steps of h seconds."""
         if self.contact.stiffness is not None:
@@ -346,7 +351,7 @@ class ContactStage:
         `now` is that before this step, `first` what it begins with, and never less.
         """
         contact, gap = self.surfaces.contact, self.gap(x)
-        if contact.stiffness is not None:
+        if not self.surfaces.adaptive:
             return now
         if gap < NEAR * contact.distance:
             return min(2 * now, FIRMEST * first)

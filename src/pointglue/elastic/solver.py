@@ -31,6 +31,7 @@ RAMP = (1 / 16, 1 / 16, 1 / 8, 1 / 4, 1 / 2)
 # A step that is this much longer than the one before is a first one again: beyond 1 + sqrt(2) the method
 # is not stable.
 LONGER = 2.4
+FIRMER = 64.0  # times the stiffness of contact, where a step found no end with that
 SHORTEST, LONGEST = 1e-12, 1e6  # time steps (s) that numbers allow
 MISSED = 1e-6  # of the scene's size: how far from its key a thing may stay
 WIDEST = 1.2  # rad: the farthest that keys may turn a body in one go where it may meet something
@@ -148,25 +149,30 @@ class ImplicitSolver:
         if self.surfaces is not None and not state.stiffness:
             now = replace(state, stiffness=self.surfaces.stiffness(self.gravity, dt))
         if state.past is not None and dt > LONGER * (state.time - state.past.time):
-            now = replace(state, past=None)
+            now = replace(now, past=None)
         shares = RAMP if self.method == "bdf2" and now.past is None else (1.0,)
-        todo = [(share * float(dt), 0) for share in shares[::-1]]
+        clock = Clock()
+        todo = [(share * float(dt), 0, 1.0) for share in shares[::-1]]
         while todo:
-            duration, depth = todo.pop()
+            duration, depth, firmness = todo.pop()
             try:
-                now = self._substep(now, duration, float(dt))
+                now = self._substep(now, duration, float(dt), firmness, clock)
             except StalledError as error:
+                if firmness == 1.0 and self.surfaces is not None and self.surfaces.adaptive:
+                    # A blow that contact is too soft for: pairs are pressed so near that nothing moves.
+                    todo.append((duration, depth, FIRMER))
+                    continue
                 if depth == self.halvings:
                     raise StepError(
                         f"the step from {now.time:.6g} s did not converge, nor its part of {duration:.3g} s: "
                         f"{error}",
                         now,
                     ) from error
-                todo += [(duration / 2, depth + 1)] * 2
+                todo += [(duration / 2, depth + 1, firmness)] * 2
             else:
                 assert now.report is not None
                 reports.append(now.report)
-        return replace(now, report=StepReport.merged(reports))
+        return replace(now, report=replace(StepReport.merged(reports), seconds=clock.seconds))
 
     def momenta(self, state: SolverState) -> tuple[Array, Array]:
         """Linear (kg m/s) and angular momentum about the world's origin (kg m^2/s), each (3,)."""
@@ -191,8 +197,8 @@ class ImplicitSolver:
         """What a state of this solver looks like."""
         return self.scene.rows, _shapes(self.start())
 
-    def _substep(self, state: SolverState, h: float, dt: float) -> SolverState:
-        scene, clock, end = self.scene, Clock(), state.time + h
+    def _substep(self, state: SolverState, h: float, dt: float, firmness: float, clock: Clock) -> SolverState:
+        scene, end = self.scene, state.time + h
         moment = state.time + 1e-6 * h  # times of keys are met in spite of the rounding of sums of steps
         loose = state.loose | (scene.release <= moment)
         opened = state.opened | (scene.joint_release <= moment)
@@ -215,7 +221,7 @@ class ImplicitSolver:
             before = system.assembly.carry(state.positions.copy(), Frames(state.origins, state.rotations))
             directions = scene.directions(before)
         contact = self._stage(
-            state, scheme, h, clock, [tie.holds(moment, loose, opened) for tie in scene.ties]
+            state, scheme, h, firmness, clock, [tie.holds(moment, loose, opened) for tie in scene.ties]
         )
         problem = Problem(
             system, scheme, terms, forces, directions, before, clock,
@@ -260,13 +266,19 @@ class ImplicitSolver:
         return replace(state, targets=targets, waiting=waiting, waiting_joints=waiting_joints)
 
     def _stage(
-        self, state: SolverState, scheme: Scheme, h: float, clock: Clock, holding: list[bool]
+        self,
+        state: SolverState,
+        scheme: Scheme,
+        h: float,
+        firmness: float,
+        clock: Clock,
+        holding: list[bool],
     ) -> ContactStage | None:
         """Contact during the step."""
         if self.surfaces is None:
             return None
         # A part of a step that had to be halved is a blow: what stops it is firm for as long.
-        stiffness = max(state.stiffness, self.surfaces.stiffness(self.gravity, h))
+        stiffness = firmness * max(state.stiffness, self.surfaces.stiffness(self.gravity, h))
         with clock("contact"):
             self.surfaces.hold(tuple(holding), state.positions)
             return ContactStage(
@@ -423,7 +435,7 @@ class ImplicitSolver:
                 factorisations=outcome.factorisations,
                 violation=float(np.abs(end.violation).max(initial=0.0)),
                 redundant=outcome.redundant,
-                seconds=dict(problem.clock.seconds),
+                seconds={},  # known when all substeps are through
                 contacts=problem.contact.count(x) if problem.contact else 0,
                 gap=problem.contact.gap(x) if problem.contact else np.inf,
             ),

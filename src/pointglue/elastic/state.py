@@ -42,7 +42,10 @@ class StepReport:
     redundant: int
     """Equations of joints that follow from others."""
     seconds: dict[str, float]
-    """By part: energies, contact, sum, glue, factor, solve; the rest is bookkeeping."""
+    """By part: energies, contact, sum, glue, factor, solve; the rest is bookkeeping.
+
+    With what attempts took that did not converge.
+    """
     contacts: int = 0
     """Pairs of surfaces in contact at the end."""
     gap: float = inf
