@@ -8,7 +8,7 @@ import pytest
 
 from pointglue.errors import InputError
 from pointglue.io import archives
-from pointglue.io.archives import packed
+from pointglue.io.archives import ends_whole, packed
 
 ARRAYS = {
     "text": np.array("größer"),
@@ -53,3 +53,18 @@ def test_what_has_no_place(monkeypatch):
         InputError, match=r"arrays must take less than 1e\+03 bytes in all, got more with 'b'"
     ):
         packed({"a": np.zeros(50), "b": np.zeros(50)})
+
+
+def test_what_is_cut_short_is_told_by_its_end(tmp_path):
+    content, path = packed(ARRAYS), tmp_path / "cut.npz"
+    assert not ends_whole(path)
+    for length in range(len(content)):
+        path.write_bytes(content[:length])
+        assert not ends_whole(path)
+    path.write_bytes(bytes(len(content)))
+    assert not ends_whole(path)
+    path.write_bytes(content)
+    assert ends_whole(path)
+    with zipfile.ZipFile(path, "w") as archive:  # as earlier versions wrote them
+        archive.writestr("a.npy", b"1")
+    assert ends_whole(path)

@@ -168,11 +168,16 @@ class TestFaults:
         assert len(list(run)) == 5
         assert files(out) == before
 
-    def test_a_frame_that_is_missing_is_made_again(self, tmp_path):
+    @pytest.mark.parametrize("left", [None, 0, 100])
+    def test_a_frame_that_is_missing_is_made_again(self, tmp_path, left):
         out = tmp_path / "run"
         list(run_scene(tables(HANDLES), out))
         before = files(out)
-        (out / "frames" / "frame_1003.npz").unlink()
+        path = out / "frames" / "frame_1003.npz"
+        if left is None:
+            path.unlink()
+        else:  # a power cut
+            path.write_bytes(path.read_bytes()[:left])
         with pytest.warns(PointglueWarning, match=r"frame_1003\.npz: is missing"):
             run = run_scene(tables(HANDLES), out, resume=True)
         list(run)

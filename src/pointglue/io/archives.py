@@ -16,12 +16,13 @@ from ..checks import Array
 from ..errors import InputError, PointglueError
 from ..files import drafted
 
-__all__ = ["packed", "read_archive", "sync", "write_archive", "write_content", "writing"]
+__all__ = ["ends_whole", "packed", "read_archive", "sync", "write_archive", "write_content", "writing"]
 
 # Every entry of an archive is from the first of January 1980, or its bytes would tell when it was written.
 DAY = 1 << 5 | 1
 UTF8 = 1 << 11  # names of entries are
 KINDS = "biufcU"  # booleans, whole, real and complex numbers, texts
+END = struct.Struct("<4sHHHHIIH")  # what an archive ends with
 LARGEST = 2**32 - 2**20  # of archives without the extension for larger ones
 
 
@@ -65,7 +66,7 @@ def packed(arrays: Mapping[str, Array]) -> bytes:
         at += len(parts[-3]) + size
     ends = b"".join(directory)
     count = len(directory)
-    return b"".join([*parts, ends, b"PK\5\6" + struct.pack("<HHHHIIH", 0, 0, count, count, len(ends), at, 0)])
+    return b"".join([*parts, ends, END.pack(b"PK\5\6", 0, 0, count, count, len(ends), at, 0)])
 
 
 @lru_cache(1024)
@@ -109,6 +110,21 @@ def sync(*paths: Path) -> None:
             os.fsync(handle)
         finally:
             os.close(handle)
+
+
+def ends_whole(file: Path) -> bool:
+    """Whether a file that `packed` made is as long as it says at its end: a quick look, for power cuts."""
+    try:
+        with file.open("rb") as archive:
+            size = archive.seek(0, os.SEEK_END)
+            archive.seek(max(size - END.size, 0))
+            end = archive.read()
+    except OSError:
+        return False
+    if len(end) < END.size:
+        return False
+    sign, *_, directory, at, _ = END.unpack(end)
+    return bool(sign == b"PK\5\6" and at + directory + END.size == size)
 
 
 def read_archive(file: Path, kind: str, *, only: str | None = None) -> dict[str, Array]:

@@ -5,7 +5,7 @@ import math
 import os
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, Literal, Self, get_args
@@ -15,7 +15,7 @@ import numpy as np
 from ..checks import Array, as_array, as_reals, require_finite
 from ..errors import InputError, PointglueError
 from ..files import drafted
-from .archives import packed, read_archive, sync, write_archive, write_content, writing
+from .archives import ends_whole, packed, read_archive, sync, write_archive, write_content, writing
 from .checkpoints import previous
 
 __all__ = ["Frame", "FrameStore", "Look"]
@@ -222,8 +222,13 @@ class FrameStore:
         self._told[number] = frame.about
         return path
 
+    @property
+    def unsynced(self) -> int:
+        """How many frames this store has written that a power cut may take."""
+        return len(self._unsynced)
+
     def sync(self) -> None:
-        """Return when all frames added are on the disk. Do this before a checkpoint that builds on them."""
+        """Return when all frames added are on the disk, whatever happens to the machine."""
         with writing(self.directory):
             sync(*self._unsynced, self.directory / "frames")
         self._unsynced.clear()
@@ -260,6 +265,10 @@ class FrameStore:
     def __iter__(self) -> Iterator[Frame]:
         """All frames in order, one in memory at a time."""
         return (self.read(number) for number in self.numbers())
+
+    def lost(self, numbers: Iterable[int]) -> list[int]:
+        """Those of the numbers whose frame is not there, or cut short."""
+        return [number for number in numbers if not ends_whole(self.path(number))]
 
     def damaged(self) -> list[int]:
         """The numbers of frames that are there but cannot be read: a fault of the disk, or a strange file."""

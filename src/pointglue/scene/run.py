@@ -27,6 +27,7 @@ from .simulation import Simulation, SimulationState
 __all__ = ["Run", "run_scene", "scene_hash"]
 
 SHARE = 0.01  # of the time that checkpoints take at most
+SLOW = 0.1  # s a frame, from which on it is worth the time to have it on the disk, come what may
 
 
 def run_scene(
@@ -126,10 +127,11 @@ class Run(Iterator[Frame]):
         if arrays is None:
             return None
         state = self.simulation.unpack(arrays)
-        lost = sorted(set(range(self.simulation.frames.start, state.number + 1)) - set(store.numbers()))
+        lost = store.lost(range(self.simulation.frames.start, state.number + 1))
         if lost:
             warnings.warn(
-                f"{store.path(lost[0])}: is missing, though later frames are there; running from the first",
+                f"{store.path(lost[0])}: is missing or cut short, though later frames are there; "
+                "running from the first",
                 PointglueWarning,
                 stacklevel=4,
             )
@@ -178,13 +180,16 @@ class _Writer:
     """Writes frames and checkpoints while the next frame is computed, in the order in which they come.
 
     A checkpoint follows its frame, but checkpoints take no more than a small share of the time: where frames
-    come quickly there is one now and then, and a run that is killed does the last moment's work again.
+    come quickly there is one now and then, and a run that is killed does the last moment's work again. Such
+    frames are left to the system to bring to the disk: a power cut, unlike a kill, may take the last ones,
+    and a run that is resumed then finds them missing.
     """
 
     def __init__(self, store: FrameStore, simulation: Simulation, scene_hash: str) -> None:
         self._store, self._simulation, self._hash = store, simulation, scene_hash
         self._queue: queue.Queue[tuple[PackedFrame, SimulationState] | None] = queue.Queue(1)
         self._error: BaseException | None = None
+        self._synced = perf_counter()
         self._thread = threading.Thread(target=self._work, name="pointglue writer", daemon=True)
         self._thread.start()
 
@@ -231,7 +236,10 @@ class _Writer:
             self._error = error
 
     def _checkpoint(self, state: SimulationState) -> None:
-        self._store.sync()
+        now = perf_counter()
+        if now - self._synced > SLOW * self._store.unsynced:
+            self._store.sync()
+            self._synced = now
         save_checkpoint(self._store.checkpoint, self._simulation.pack(state), scene_hash=self._hash)
 
 
