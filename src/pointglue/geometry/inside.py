@@ -16,7 +16,7 @@ from ..compute import run
 from ..errors import InputError, PointglueWarning
 from . import inside_kernels as kernels
 from .simplices import check_cells
-from .trees import TriangleTree, _bounds
+from .trees import TriangleTree
 
 __all__ = ["Cover", "Eyes", "Inside", "edge_lengths", "once", "size_of", "welded", "winding"]
 
@@ -88,6 +88,16 @@ class Inside:
     def contains(self, points: ArrayLike) -> NDArray[np.bool_]:
         """Whether the surface goes around each point (k, 3) more than half."""
         return np.asarray(np.abs(self._winding(_checked(points))) > 0.5)
+
+    def meeting(self, low: ArrayLike, high: ArrayLike) -> NDArray[np.int64]:
+        """The triangles, rows of `faces`, whose boxes meet the box with such corners (3,)."""
+        lows, highs = self._face_boxes
+        return np.flatnonzero(((lows <= high) & (highs >= low)).all(1))
+
+    @cached_property
+    def _face_boxes(self) -> tuple[Array, Array]:
+        corners = self.vertices[self.faces]
+        return corners.min(1), corners.max(1)
 
     def owners(self, points: ArrayLike) -> NDArray[np.int64]:
         """The component that each point (k, 3) belongs to: that of the nearest triangle."""
@@ -170,8 +180,9 @@ class Inside:
         outside[deep] = ~self.contains(given[deep])
         places = given.copy()
         at = np.flatnonzero(able & outside)
-        sides, around = self._sides(face[at], (1 - ASIDE) * weights[at] + ASIDE / 3)
-        places[at] = sides[around.argmax(0), np.arange(len(at))]
+        above, below = self._sides(face[at], (1 - ASIDE) * weights[at] + ASIDE / 3)
+        # Below a triangle the surface goes around once more than above it, so one side tells of both.
+        places[at] = np.where((self._winding(above) >= -0.5)[:, None], below, above)
         return Eyes(given, places, able, owner, face, np.einsum("kc,kcd->kd", weights, corners))
 
     def clear(self, one: Eyes, i: NDArray[np.int64], other: Eyes, j: NDArray[np.int64]) -> NDArray[np.bool_]:
@@ -207,16 +218,15 @@ class Inside:
         count = len(eyes.points)
         run(kernels.enter, count, count, first, corners, way, numbers, distances)
 
-    def _sides(self, face: NDArray[np.int64], weights: Array) -> tuple[Array, Array]:
-        """Places (2, k, 3) just off both sides of triangles, and the sizes (2, k) of the winding numbers."""
+    def _sides(self, face: NDArray[np.int64], weights: Array) -> Array:
+        """Places (2, k, 3) just off triangles: above, where their normals point, and below."""
         corners = self._welded[self.tree.faces[face]]
         normal = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
         longest = np.linalg.norm(corners - np.roll(corners, 1, axis=1), axis=2).max(1)
         # The normal is as long as twice the area: over the longest edge squared, it has the height's share.
         step = STEP_IN * normal / np.where(longest > 0, longest, 1.0)[:, None]
         foot = np.einsum("kc,kcd->kd", weights, corners)
-        sides = np.stack([foot + step, foot - step])
-        return sides, np.abs(self._winding(sides.reshape(-1, 3))).reshape(2, -1)
+        return np.stack([foot + step, foot - step])
 
     def _merge_cavities(self) -> None:
         """Find out which components have an inside, and make cavities part of what they are cavities of."""
@@ -233,7 +243,8 @@ class Inside:
         probes = [_spread(parts[k], area[parts[k]]) for k in known]
         if probes:
             face = np.concatenate(probes)
-            _, around = self._sides(face, np.full((len(face), 3), 1 / 3))
+            sides = self._sides(face, np.full((len(face), 3), 1 / 3))
+            around = np.abs(self._winding(sides.reshape(-1, 3))).reshape(2, -1)
             parting = (np.abs(around[0] - around[1]) > STEP).reshape(-1, PROBES).mean(1)
             # Outwards is where normals point if the component's own volume is positive.
             above, below = around.reshape(2, -1, PROBES).mean(2)
@@ -280,7 +291,7 @@ class Inside:
 
     def _boxes(self) -> tuple[Any, ...]:
         """The tree as the kernels take it."""
-        return self._faces, _leaves(self.tree), *self.tree.boxes[1:]
+        return self._faces, self.tree.leaves, *self.tree.boxes[1:]
 
 
 class Cover:
@@ -333,7 +344,7 @@ def winding(tree: TriangleTree, points: Array) -> Array:
 
 def _wound(tree: TriangleTree, dipoles: tuple[Array, Array, Array], points: Array) -> Array:
     result = np.empty(len(points))
-    arguments = (_leaves(tree), tree.boxes[1], *dipoles, result)
+    arguments = (tree.leaves, tree.boxes[1], *dipoles, result)
     run(kernels.wind, len(points), 256, np.ascontiguousarray(points), *arguments)
     return result
 
@@ -345,7 +356,7 @@ def _dipoles(tree: TriangleTree) -> tuple[Array, Array, Array]:
     area = 0.5 * np.cross(b - a, c - a)
     size = np.linalg.norm(area, axis=1)[:, None]
     sums = np.concatenate([area, size, size * (a + b + c) / 3], axis=1)
-    levels = [np.add.reduceat(sums, _leaves(tree)[:-1], axis=0)]
+    levels = [np.add.reduceat(sums, tree.leaves[:-1], axis=0)]
     while len(levels[-1]) > 1:
         levels.append(levels[-1][::2] + levels[-1][1::2])
     nodes = np.concatenate(levels[::-1])
@@ -415,11 +426,6 @@ def _components(count: int, faces: NDArray[np.int64]) -> NDArray[np.int64]:
     result = np.full(count, -1)
     result[used] = np.unique(label[used], return_inverse=True)[1].reshape(-1)
     return result
-
-
-def _leaves(tree: TriangleTree) -> NDArray[np.int64]:
-    order, _, low, _ = tree.boxes
-    return _bounds(len(order), (len(low) + 1).bit_length() - 2)
 
 
 def _query(points: Array, places: Array, count: int) -> tuple[Array, NDArray[np.int64]]:

@@ -56,6 +56,12 @@ class TriangleTree:
         flat = np.ascontiguousarray(corners[order].reshape(-1, 9))
         return order, flat, np.concatenate(lows[::-1]), np.concatenate(highs[::-1])
 
+    @cached_property
+    def leaves(self) -> NDArray[np.int64]:
+        """Where the triangles of each leaf begin and end in the order of `boxes`."""
+        order, _, low, _ = self.boxes
+        return _bounds(len(order), (len(low) + 1).bit_length() - 2)
+
     def closest(self, points: ArrayLike) -> tuple[NDArray[np.int64], Array, Array]:
         """The closest triangle to each point (k,), weights of its corners (k, 3) and the distance (k,)."""
         given = as_reals("points", points).astype(np.float64)
@@ -67,9 +73,19 @@ class TriangleTree:
         order, corners, low, high = self.boxes
         face, weights = np.empty(len(wanted), np.int64), np.empty((len(wanted), 3))
         distance = np.empty(len(wanted))
-        depth = (len(low) + 1).bit_length() - 2
-        bounds = _bounds(len(order), depth)
-        run(kernels.closest, len(wanted), 256, wanted, bounds, corners, low, high, face, weights, distance)
+        run(
+            kernels.closest,
+            len(wanted),
+            256,
+            wanted,
+            self.leaves,
+            corners,
+            low,
+            high,
+            face,
+            weights,
+            distance,
+        )
         return order[face], weights, distance
 
     def within(
@@ -115,7 +131,6 @@ class TriangleTree:
         require_finite("origin", eye)
         order, corners, low, high = self.boxes
         hidden = np.empty(len(vertices), np.bool_)
-        bounds = _bounds(len(order), (len(low) + 1).bit_length() - 2)
         run(
             kernels.blocked,
             len(vertices),
@@ -124,7 +139,7 @@ class TriangleTree:
             self.vertices,
             vertices,
             self.faces[order],
-            bounds,
+            self.leaves,
             corners,
             low,
             high,

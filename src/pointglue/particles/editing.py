@@ -350,10 +350,9 @@ def _scattered(skin: Skin, brush: Brush, spacing: float, rng: np.random.Generato
     A triangle's plane meets the ball in a disc: points are drawn in the smaller of the two, and those kept
     that lie in both.
     """
-    corners = skin.vertices[skin.faces]
     centre = np.asarray(brush.centre)
-    near = (corners.min(1) <= centre + brush.radius) & (corners.max(1) >= centre - brush.radius)
-    a, b, c = np.moveaxis(corners[near.all(1)], 1, 0)
+    near = skin.inside.meeting(centre - brush.radius, centre + brush.radius)
+    a, b, c = np.moveaxis(skin.vertices[skin.faces[near]], 1, 0)
     normal = np.cross(b - a, c - a)
     double = np.linalg.norm(normal, axis=1)
     solid = double > 0
@@ -407,10 +406,9 @@ def _inside(skin: Skin, points: Array, pairs: NDArray[np.int64], longest: float)
     if not len(rest):
         return pairs
     # No way that short leaves the box around the points by more than half of it.
-    corners, some = skin.vertices[skin.faces], points[rest]
-    low, high = some.min(0) - longest / 2, some.max(0) + longest / 2
-    near = ((corners.min(1) <= high) & (corners.max(1) >= low)).all(1)
-    if not near.any():
+    some = points[rest]
+    near = skin.inside.meeting(some.min(0) - longest / 2, some.max(0) + longest / 2)
+    if not len(near):
         return pairs[seen]
     used, faces = np.unique(skin.faces[near], return_inverse=True)
     faces = faces.reshape(-1, 3)
