@@ -8,7 +8,7 @@ import pytest
 
 from pointglue.errors import InputError
 from pointglue.io import archives
-from pointglue.io.archives import ends_whole, packed
+from pointglue.io.archives import ends_whole
 
 ARRAYS = {
     "text": np.array("größer"),
@@ -23,6 +23,10 @@ ARRAYS = {
     "true": np.array([True, False]),
     "none": np.empty((0, 3)),
 }
+
+
+def packed(arrays):
+    return b"".join(archives.packed(arrays))
 
 
 def test_numpy_and_zipfile_read_them():

@@ -317,7 +317,9 @@ rest = np.zeros((200_000, 3))  # large, so that writing takes a while
 FrameStore.create(folder, [Look(name="a", rest=rest)], rate=24).close()
 random.seed(1)
 drafts = 0
-for _ in range(rounds):
+def writing():
+    return any(name.startswith(".") for name in os.listdir(folder + "/frames"))
+for k in range(rounds):
     ready, go = os.pipe()
     child = os.fork()
     if child == 0:
@@ -331,10 +333,12 @@ for _ in range(rounds):
     os.close(go)  # or an error of the child would be waited for
     os.read(ready, 1)
     time.sleep(0.03 * random.random())
+    while k % 2 and not writing():
+        pass
     os.kill(child, signal.SIGKILL)
     _, status = os.waitpid(child, 0)
     assert os.WTERMSIG(status) == signal.SIGKILL  # and not an error before
-    drafts += any(name.startswith(".") for name in os.listdir(folder + "/frames"))
+    drafts += writing()
 print(drafts)
 """
 

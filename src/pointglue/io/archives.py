@@ -5,7 +5,7 @@ import os
 import struct
 import zipfile
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
@@ -17,6 +17,8 @@ from ..errors import InputError, PointglueError
 from ..files import drafted
 
 __all__ = ["ends_whole", "packed", "read_archive", "sync", "write_archive", "write_content", "writing"]
+
+Part = bytes | memoryview
 
 # Every entry of an archive is from the first of January 1980, or its bytes would tell when it was written.
 DAY = 1 << 5 | 1
@@ -42,12 +44,13 @@ def write_archive(
     write_content(target, packed(arrays), durable=durable, keep=keep)
 
 
-def packed(arrays: Mapping[str, Array]) -> bytes:
-    """An archive as bytes: entries that are not compressed, and their directory.
+def packed(arrays: Mapping[str, Array]) -> list[Part]:
+    """An archive in parts, one after the other: entries that are not compressed, and their directory.
 
-    Written here, because `zipfile` takes three times as long for the few small arrays of a frame.
+    The arrays themselves are among them, and not to be changed. Written here, because `zipfile` takes three
+    times as long for the few small arrays of a frame.
     """
-    parts: list[bytes | memoryview] = []
+    parts: list[Part] = []
     directory: list[bytes] = []
     at = 0
     for name, array in arrays.items():
@@ -66,7 +69,7 @@ def packed(arrays: Mapping[str, Array]) -> bytes:
         at += len(parts[-3]) + size
     ends = b"".join(directory)
     count = len(directory)
-    return b"".join([*parts, ends, END.pack(b"PK\5\6", 0, 0, count, count, len(ends), at, 0)])
+    return [*parts, ends, END.pack(b"PK\5\6", 0, 0, count, count, len(ends), at, 0)]
 
 
 @lru_cache(1024)
@@ -77,13 +80,15 @@ def _head(kind: str, shape: tuple[int, ...]) -> bytes:
     return head.getvalue()
 
 
-def _content(values: Array) -> bytes | memoryview:
+def _content(values: Array) -> Part:
     """The bytes of an array, not copied if they are ordinary numbers."""
     plain = values.size and values.ndim and values.dtype.isnative and values.dtype.kind in "biuf"
     return values.data.cast("B") if plain else values.tobytes()
 
 
-def write_content(target: Path, content: bytes, *, durable: bool = False, keep: Path | None = None) -> None:
+def write_content(
+    target: Path, content: Iterable[Part], *, durable: bool = False, keep: Path | None = None
+) -> None:
     """Write a file that appears when it is complete.
 
     If `durable`, it is on the disk when this returns, and there is never less than one whole file on it.
@@ -91,7 +96,7 @@ def write_content(target: Path, content: bytes, *, durable: bool = False, keep: 
     """
     with writing(target):
         with drafted(target) as draft:
-            draft.write_bytes(content)
+            draft.write_bytes(b"".join(content))  # in one go: quicker than part by part
             if durable:
                 sync(draft)
             if keep is not None and target.exists():

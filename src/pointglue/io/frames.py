@@ -15,7 +15,7 @@ import numpy as np
 from ..checks import Array, as_array, as_reals, require_finite
 from ..errors import InputError, PointglueError
 from ..files import drafted
-from .archives import ends_whole, packed, read_archive, sync, write_archive, write_content, writing
+from .archives import Part, ends_whole, packed, read_archive, sync, write_archive, write_content, writing
 from .checkpoints import previous
 
 __all__ = ["Frame", "FrameStore", "Look"]
@@ -104,7 +104,7 @@ class PackedFrame:
     """The file of a frame, before it is one."""
 
     about: dict[str, Any]
-    content: bytes
+    content: list[Part]
 
 
 class FrameStore:
@@ -376,9 +376,11 @@ class FrameStore:
                 arrays[name] = as_reals(f"{kind} of {name!r}", given[name])
                 if arrays[name].shape != shape:
                     raise InputError(f"{kind} of {name!r} must have shape {shape}, got {arrays[name].shape}")
-                if kind == "points":  # as all who draw them have them; half the time and room of 64 bits
-                    with np.errstate(over="ignore"):  # told as what is not finite
-                        arrays[name] = arrays[name].astype(np.float32, copy=False)
+                # Points as all who draw them have them: half the time and room of 64 bits. Always a copy:
+                # it is written while others may change what they were given.
+                precision = np.float32 if kind == "points" else np.float64
+                with np.errstate(over="ignore"):  # told as what is not finite
+                    arrays[name] = arrays[name].astype(precision, order="C")
                 require_finite(f"{kind} of {name!r} in frame {number}", arrays[name])
             found.append(arrays)
         return found[0], found[1]
