@@ -1,7 +1,8 @@
 """What running a scene and writing its frames adds to the time that the solver and skinning take.
 
 Processor time, the solver on one thread. Frames are written by a thread of their own: where a core is idle,
-only what the thread of the solver does counts.
+only what the thread of the solver does counts. Some file systems (ext4) take long to find room for a file
+where many others have been removed just before: wait some minutes before running this again.
 """
 
 import tempfile
@@ -42,26 +43,27 @@ class Timed:
             self.skinning += time.thread_time() - begin
 
 
-def measured(name, frames):
+def measured(name, frames, folder):
     """ms a frame of solver, skinning, their thread and all threads of a run to disk; and MB a frame."""
     loaded = load_scene(demo_path(name), {"frames.count": frames})
-    with tempfile.TemporaryDirectory() as folder, pg.threads(1), run_scene(loaded, folder) as run:
+    with pg.threads(1), run_scene(loaded, folder) as run:
         timed = run.simulation = Timed(run.simulation)
         next(run)
         timed.skinning, begin, own = 0.0, time.process_time(), time.thread_time()
         for _ in run:
             pass
         own, whole = time.thread_time() - own, time.process_time() - begin
-        written = sum(path.stat().st_size for path in (Path(folder) / "frames").iterdir())
+        written = sum(path.stat().st_size for path in (folder / "frames").iterdir())
     return 1e3 * np.array([timed.solving, timed.skinning, own, whole]) / (frames - 1), written / frames / 1e6
 
 
 def main(markdown=False, quick=False):
     rows = []
-    for name in SCENES:
-        (solving, skinning, own, whole), size = measured(name, 24 if quick else 240)
-        shares = [f"{spent / (solving + skinning) - 1:.1%}" for spent in (own, whole)]
-        rows.append([name, f"{solving:.1f} ms", f"{skinning:.2f} ms", f"{size:.2f} MB", *shares])
+    with tempfile.TemporaryDirectory() as folder:
+        for name in SCENES:
+            (solving, skinning, own, whole), size = measured(name, 24 if quick else 240, Path(folder) / name)
+            shares = [f"{spent / (solving + skinning) - 1:.1%}" for spent in (own, whole)]
+            rows.append([name, f"{solving:.1f} ms", f"{skinning:.2f} ms", f"{size:.2f} MB", *shares])
     head = ["scene, a frame", "solver", "skinning", "written", "overhead in its thread", "with the writer"]
     if markdown:
         for row in (head, ["---", *["---:"] * 5], *rows):
