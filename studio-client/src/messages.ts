@@ -24,10 +24,11 @@ export interface Open {
   path: string;
 }
 
-/** Write the scene. */
+/** Write the scene; over another file only to `replace` it. */
 export interface Save {
   type: "save";
   path: string;
+  replace?: boolean;
 }
 
 /** Begin with an empty scene. */
@@ -412,6 +413,7 @@ export interface ObjectState {
   groups: number;
   pinned: number;
   handles: HandleState[];
+  links: number[][];
 }
 
 /** An attachment; `gap` tells how well the least determined frame is: 2 at best, 0 for a line. */
@@ -490,6 +492,11 @@ export interface Note {
   type: "note";
   level: "error" | "info";
   text: string;
+}
+
+/** A command has been dealt with, whatever came of it. */
+export interface Done {
+  type: "done";
 }
 
 /** A file or folder. */

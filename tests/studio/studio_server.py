@@ -12,6 +12,7 @@ import uvicorn
 
 from pointglue.geometry import models, shapes
 from pointglue.studio.server import STATIC, configuration, create_app
+from pointglue.studio.session import Session
 
 __all__ = ["STATIC", "TOKEN", "Server", "parse_update", "running", "wait_until", "write_box", "write_octopus"]
 
@@ -39,7 +40,7 @@ class Server:
 
 @contextmanager
 def running(folder, start=None):
-    app = create_app(folder, start, token=TOKEN)
+    app = create_app(Session(folder, start), token=TOKEN)
     server = uvicorn.Server(configuration(app, "127.0.0.1", 0))
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()

@@ -36,7 +36,7 @@ class Tab:
             connect(url, additional_headers=headers, max_size=None, proxy=None)
         )
         self.state, self.clock, self.arrays, self.notes, self.files = None, None, {}, [], None
-        self.updates = 0
+        self.updates = self.done = 0
         if hello:
             self.send("hello")
             self.until(lambda: self.state is not None)
@@ -48,7 +48,10 @@ class Tab:
         data = self.socket.recv(timeout=seconds)
         if isinstance(data, str):
             message = json.loads(data)
-            if message["type"] == "note":
+            if message["type"] == "done":
+                self.done += 1
+                self.hear(seconds, ack)
+            elif message["type"] == "note":
                 self.notes.append(message["text"])
             else:
                 self.files = message

@@ -1,8 +1,8 @@
 """Handle deformation: drag points, and a mesh or point cloud follows as rigidly as it can."""
 
 from .deformer import HandleDeformer, HandlePose
-from .distances import inside_distances
+from .distances import InsideShape, inside_distances
 from .skeleton import Skeleton
 from .streaming import deform_cloud
 
-__all__ = ["HandleDeformer", "HandlePose", "Skeleton", "deform_cloud", "inside_distances"]
+__all__ = ["HandleDeformer", "HandlePose", "InsideShape", "Skeleton", "deform_cloud", "inside_distances"]

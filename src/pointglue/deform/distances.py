@@ -20,12 +20,33 @@ from ..geometry.inside import edge_lengths, size_of, welded, winding
 from ..geometry.simplices import check_cells
 from ..geometry.trees import TriangleTree
 
-__all__ = ["CacheFolder", "inside_distances"]
+__all__ = ["CacheFolder", "InsideShape", "inside_distances"]
 
 CacheFolder = str | os.PathLike[str] | None
 
 # In sizes of the mesh: how close to the surface a handle is on it, and how far within it then looks from.
 ON_SURFACE, STEP_IN = 1e-4, 1e-5
+
+
+class InsideShape:
+    """A surface, ready for distances from one handle after the other, measured as `inside_distances` does."""
+
+    def __init__(self, vertices: Array, faces: NDArray[np.int64]) -> None:
+        points, cells = check_cells(vertices, faces)
+        if points.shape[1] != 3 or cells.shape[1] != 3:
+            raise InputError(f"faces must be triangles (m, 3) in space, got shape {cells.shape}")
+        self._points, self._place = welded(points, size_of(points))
+        cells = self._place[cells]
+        self._tree, self._edges = TriangleTree(self._points, cells), edge_lengths(self._points, cells)
+
+    def distances(self, handle: Array, number: int = 0) -> tuple[Array, int]:
+        """Of every vertex (V,) from a handle (3,), and how many are out of reach; `number` is for errors."""
+        distance = _from_one(self._tree, self._edges, self._points, handle, number)
+        unreached = ~np.isfinite(distance)
+        if unreached.any():
+            gap, index = cKDTree(self._points[~unreached]).query(self._points[unreached])
+            distance[unreached] = distance[~unreached][index] + gap
+        return distance[self._place], int(unreached.sum())
 
 
 def inside_distances(
@@ -60,17 +81,11 @@ def inside_distances(
         else:
             result[k], lost[k] = stored[:-1], stored[-1] > 0
     if missing:
-        unique, place = welded(vertices, size_of(vertices))
-        cells = place[faces]
-        tree, edges = TriangleTree(unique, cells), edge_lengths(unique, cells)
+        shape = InsideShape(vertices, faces)
         for k in _shown(missing, progress):
-            distance = _from_one(tree, edges, unique, handles[k], k)
-            unreached = ~np.isfinite(distance)
-            if unreached.any():
-                gap, index = cKDTree(unique[~unreached]).query(unique[unreached])
-                distance[unreached] = distance[~unreached][index] + gap
-            result[k], lost[k] = distance[place], unreached.any()
-            known.write(handles[k], np.append(result[k], unreached.sum()))
+            result[k], unreached = shape.distances(handles[k], k)
+            lost[k] = unreached > 0
+            known.write(handles[k], np.append(result[k], unreached))
     if lost.any():
         warnings.warn(
             f"handles {np.flatnonzero(lost)[:8].tolist()} cannot reach all parts of the mesh: those parts "

@@ -1,10 +1,13 @@
 """Edits of bodies: from a stroke of the brush, or what is selected, to another document."""
 
+import warnings
+
 import numpy as np
 from numpy.typing import NDArray
+from scipy.spatial import cKDTree
 
 from ..checks import Array
-from ..errors import InputError
+from ..errors import InputError, PointglueWarning
 from ..glue.parents import rest_gap
 from ..particles import OrientedBody, Skin, editing
 from ..particles.authoring import LINKS, RADIUS, fitted_ellipsoids
@@ -19,6 +22,7 @@ __all__ = [
     "place", "skin", "spray",
 ]  # fmt: skip
 
+MOST_EDGES = 100_000  # at a time
 # Particles of a body that is authored by hand are of this stuff, unless painted.
 SOFT = 0.3
 
@@ -38,11 +42,11 @@ def spray(document: Document, command: messages.Spray) -> Document:
     if not centres:
         raise InputError("spray needs a place: drag over the mesh")
     for k, centre in enumerate(centres):
-        if command.object not in document.bodies:
+        if document.particles(command.object) is None:
             document = place(
                 document, messages.Place(object=command.object, position=centre, radius=0.5 * command.spacing)
             )
-        body = document.bodies[command.object]
+        body = document.body(command.object)
         # Another place, other particles; the same stroke again, the same ones.
         seed = np.random.default_rng([len(body), start + k])
         body = editing.spray(body, Brush(centre, command.radius), spacing=command.spacing, seed=seed)
@@ -52,8 +56,9 @@ def spray(document: Document, command: messages.Spray) -> Document:
 
 def place(document: Document, command: messages.Place) -> Document:
     """One particle."""
-    if command.object in document.bodies:
-        body = editing.add(document.bodies[command.object], [command.position], radii=command.radius)
+    document.table(command.object)
+    if (there := document.particles(command.object)) is not None:
+        body = editing.add(there, [command.position], radii=command.radius)
         return document.with_body(command.object, body, keep=True)
     vertices, faces = _surface(document, command.object)
     visual = Skin.of(vertices, faces, [command.position])
@@ -80,11 +85,13 @@ def connect(document: Document, command: messages.Connect) -> Document:
     longest = command.longest
     if not command.centres:
         chosen = _selected(document, command.object)
-        i, j = np.triu_indices(len(chosen), 1)
-        pairs = np.stack([chosen[i], chosen[j]], axis=1)
-        if longest is not None:
-            length = np.linalg.norm(body.positions[pairs[:, 0]] - body.positions[pairs[:, 1]], axis=1)
-            pairs = pairs[length <= longest]
+        reach = np.inf if longest is None else longest
+        near = cKDTree(body.positions[chosen]).query_pairs(reach, output_type="ndarray")
+        if len(near) > MOST_EDGES:
+            raise InputError(
+                f"{len(near):,} pairs of the selected particles are that near: take a smaller longest edge"
+            )
+        pairs = chosen[near[np.lexsort(near.T[::-1])]]
         return document.with_body(command.object, editing.connect(body, pairs), keep=True)
     for centre in command.centres:
         body = editing.connect(body, Brush(centre, command.radius), longest=longest)
@@ -205,6 +212,12 @@ def groups_of(body: OrientedBody) -> NDArray[np.int64]:
 
 def _with(document: Document, name: str, body: OrientedBody) -> Document:
     """The object made of particles; it keeps what it looks like."""
+    if document.table(name).get("handles"):
+        warnings.warn(
+            f"{name!r} is made of particles now: its handles and their keys are gone. Undo brings them back",
+            PointglueWarning,
+            stacklevel=2,
+        )
     table = {key: value for key, value in document.table(name).items() if key in ("color", "visible", "mesh")}
     return document.with_object(name, {**table, "kind": "particles"}, body)
 

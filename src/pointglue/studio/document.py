@@ -3,9 +3,10 @@
 import json
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -19,16 +20,26 @@ from ..io import load_body, save_body
 from ..io.archives import writing
 from ..particles import OrientedBody
 from ..scene import LoadedScene, Scene, load_scene
+from ..scene.bodies import MadeParticles, made
 from ..scene.geometry import Surface, middle, rotation, surface_of
 from ..scene.tables import Transform
 from .messages import What
 from .toml import toml_text
 
-__all__ = ["EMPTY", "Document", "Rig", "Selection", "body_file", "load_document", "save_document"]
+__all__ = [
+    "TIED", "Document", "Rig", "Selection", "body_file", "empty_document", "load_document", "save_document",
+]  # fmt: skip
 
 GROUND = "ground"
 # A mesh without handles is a mesh with one that does nothing; in files it has this name.
 REST = "rest"
+# What can be tied together, and meets others only where the scene has contact.
+TIED = ("flesh", "cloth", "jelly", "rigid", "animated")
+# Contact that a scene needs and does not have: from where on things push each other away, in sizes of the
+# smallest of them and in lengths of its edges.
+NEAR, NEAR_EDGE = 0.01, 0.3
+# What a body of particles has been made by, and no longer is once it has been edited.
+_RECIPE = ("material", "spacing", "placement", "reach", "aspect", "thickness", "transform")
 _STAND_IN = {"shape": "sphere", "radius": 1.0}
 
 
@@ -70,6 +81,8 @@ class Document:
     bodies: Mapping[str, OrientedBody] = field(default_factory=dict)
     rigs: Mapping[str, Rig] = field(default_factory=dict)
     selection: Selection | None = None
+    origin: int = 0
+    """Which scene it is a state of: edits keep it, opening another scene or a new one does not."""
 
     def __post_init__(self) -> None:
         """Raise SceneError for anything that a scene file may not say."""
@@ -107,17 +120,44 @@ class Document:
         return {**self.tables, "objects": objects or {"nothing": {"kind": "collider", "mesh": _STAND_IN}}}
 
     def runnable(self, bodies: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-        """The same; handles that only keep a mesh where it is are in its middle."""
+        """The same; handles that only keep a mesh where it is are in its middle.
+
+        Where something is to be met that particles alone would meet, there is contact.
+        """
         tables = self.told(bodies)
+        kinds = [table["kind"] for table in self.objects.values()]
+        if "contact" not in tables and "collider" in kinds and (set(kinds) & set(TIED)):
+            tables["contact"] = {"distance": self._contact_distance()}
         for name, table in tables["objects"].items():
             if list(table.get("handles", ())) == [REST] and (surface := self.surface(name)) is not None:
                 table["handles"] = {REST: {"at": middle(surface.vertices).tolist()}}
         return tables
 
+    def _contact_distance(self) -> float:
+        found = []
+        for name, table in self.objects.items():
+            surface = self.surface(name)
+            if table["kind"] in TIED and surface is not None and len(surface.faces):
+                x, faces = surface.vertices, surface.faces
+                edge = np.median(np.linalg.norm(x[faces] - x[np.roll(faces, 1, axis=1)], axis=2))
+                found.append(min(NEAR * float(np.ptp(x, axis=0).max()), NEAR_EDGE * float(edge)))
+        return float(f"{min(found, default=1e-3):.2g}")
+
+    def particles(self, name: str) -> OrientedBody | None:
+        """The body of an object: as edited, or as its table has it made; None if it is no body."""
+        if name in self.bodies:
+            return self.bodies[name]
+        table = self.item(name)
+        if table.kind != "particles":
+            return None
+        if table.mesh is None:
+            raise InputError(f"{name!r} has its body in a file: open the scene that names it")
+        return _made(dumped(table), file_age(table.mesh), Hidden((table, Path(), self.scene.frames)))
+
     def surface(self, name: str) -> Surface | None:
         """The mesh of an object at rest; None if it has none to see."""
-        if name in self.bodies:
-            skin = self.bodies[name].visual
+        if (body := self.particles(name)) is not None:
+            skin = body.visual
             return None if skin is None else Surface(skin.vertices, skin.faces)
         table = self.item(name)
         if getattr(table.mesh, "shape", "") == "plane":
@@ -163,7 +203,11 @@ class Document:
         chosen = self.selection
         if chosen is not None and chosen.object == name and not keep:
             chosen = replace(chosen, chosen={k: v for k, v in chosen.chosen.items() if k != "particles"})
-        return replace(self, bodies={**self.bodies, name: body}, selection=chosen)
+        changed = replace(self, bodies={**self.bodies, name: body}, selection=chosen)
+        if name in self.bodies:
+            return changed
+        table = {key: value for key, value in self.table(name).items() if key not in _RECIPE}
+        return replace(changed, tables={**self.tables, "objects": {**self.objects, name: table}})
 
     def with_rig(self, name: str, rig: Rig) -> "Document":
         """With other links of handles."""
@@ -177,9 +221,10 @@ class Document:
     def body(self, name: str) -> OrientedBody:
         """The body of an object; InputError if it has none yet."""
         self.table(name)
-        if name not in self.bodies:
+        body = self.particles(name)
+        if body is None:
             raise InputError(f"{name!r} has no particles yet: spray some, or let a body be made")
-        return self.bodies[name]
+        return body
 
     def table(self, name: str) -> dict[str, Any]:
         """The table of an object; InputError if there is none of the name."""
@@ -210,6 +255,12 @@ EMPTY = {
     "world": {"gravity": [0.0, -9.81, 0.0]},
     "objects": {},
 }
+_ORIGINS = count(1)
+
+
+def empty_document() -> Document:
+    """A new scene."""
+    return Document(EMPTY, origin=next(_ORIGINS))
 
 
 def _changed(here: Any, path: tuple[str | int, ...], done: tuple[str | int, ...], value: Any) -> Any:
@@ -265,8 +316,15 @@ def _surface(mesh: str, transform: str, age: float, tables: Hidden) -> Surface:
     return found
 
 
-def load_document(path: Path) -> Document:
-    """Read a scene file, and the bodies that it names."""
+@lru_cache(32)
+def _made(table: str, age: float, tables: Hidden) -> OrientedBody:
+    item = made(*tables.values)
+    assert isinstance(item, MadeParticles)
+    return item.body
+
+
+def load_document(path: Path, allow: Callable[[Path], None] = lambda path: None) -> Document:
+    """Read a scene file, and the bodies that it names; `allow` raises for files that may not be read."""
     loaded = load_scene(path)
     folder = path.resolve().parent
     tables: dict[str, Any] = json.loads(json.dumps(loaded.raw))
@@ -274,7 +332,9 @@ def load_document(path: Path) -> Document:
     for name, table in tables.get("objects", {}).items():
         if isinstance(table.get("mesh"), dict) and "file" in table["mesh"]:
             table["mesh"]["file"] = str((folder / table["mesh"]["file"]).resolve())
+            allow(Path(table["mesh"]["file"]))
         if "body" in table:
+            allow(folder / table["body"])
             place = loaded.tables.objects[name].transform
             table.pop("transform", None)
             body = load_body(folder / table.pop("body"))
@@ -286,7 +346,7 @@ def load_document(path: Path) -> Document:
         chains, together = (tuple(map(tuple, table.pop(key, ()))) for key in ("chains", "together"))
         if chains or together:
             rigs[name] = Rig(chains, together)
-    return Document(tables, bodies, rigs)
+    return Document(tables, bodies, rigs, origin=next(_ORIGINS))
 
 
 def body_file(path: Path, name: str) -> str:

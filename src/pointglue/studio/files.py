@@ -1,5 +1,6 @@
 """The working directory: pages open and write files in it, and nowhere else."""
 
+import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -9,6 +10,7 @@ from .replies import FileEntry, Files
 
 __all__ = ["WorkingDirectory"]
 
+LARGEST = 10_000_000  # bytes of a scene that is looked into to be listed
 MESHES = (".ply", ".obj", ".stl", ".off", ".glb", ".gltf")
 
 
@@ -33,8 +35,11 @@ class WorkingDirectory:
         whole = path.resolve()
         return whole.relative_to(self.root).as_posix() if self.root in whole.parents else str(whole)
 
-    def to_write(self, path: str, endings: Sequence[str], document: Document | None = None) -> Path:
-        """Where to write a file; with the first ending if it has none, and over none that a document uses."""
+    def to_write(self, path: str, endings: Sequence[str], *, over: Sequence[Path] | None = ()) -> Path:
+        """Where to write a file, with the first ending if it has none.
+
+        A file that is there is refused unless it is one of `over`; None stands for all.
+        """
         if not path.strip() or path.endswith("/"):
             raise InputError("give the file a name")
         target = self.inside(path if Path(path).suffix else path + endings[0])
@@ -42,17 +47,22 @@ class WorkingDirectory:
             raise InputError(f"{path}: must end in {', '.join(endings)}")
         if target.is_dir():
             raise InputError(f"{path}: is a folder")
-        if document is not None and str(target) in _files(document):
-            raise InputError(f"{path}: is used by the scene, choose another name")
+        if over is not None and target.exists() and target not in over:
+            raise InputError(f"{self.shown(target)}: is there already, choose another name")
         return target
+
+    def allow(self, path: Path, trusted: bool = False) -> None:
+        """Raise unless a file that a scene names is in the folder, or trusted."""
+        file = str(path.resolve())
+        if trusted:
+            self._trusted.add(file)
+        elif file not in self._trusted:
+            self.inside(file)
 
     def checked(self, document: Document, trusted: bool = False) -> Document:
         """The document, if all its files are in the folder, or trusted."""
         for file in _files(document):
-            if trusted:
-                self._trusted.add(file)
-            elif file not in self._trusted:
-                self.inside(file)
+            self.allow(Path(file), trusted)
         return document
 
     def listed(self, folder: str) -> Files:
@@ -70,12 +80,22 @@ class WorkingDirectory:
                     entries.append(FileEntry(name=item.name, kind="run" if run else "folder"))
                 elif item.suffix.lower() in MESHES:
                     entries.append(FileEntry(name=item.name, kind="mesh"))
-                elif item.suffix.lower() == ".toml":
+                elif item.suffix.lower() == ".toml" and _is_scene(item):
                     entries.append(FileEntry(name=item.name, kind="scene"))
         except OSError as error:
             raise InputError(f"{folder}: cannot be read: {error.strerror}") from error
         shown = "" if path == self.root else path.relative_to(self.root).as_posix()
         return Files(folder=shown, entries=entries)
+
+
+def _is_scene(path: Path) -> bool:
+    """Whether a file has objects, or cannot be read, which opening it tells."""
+    try:
+        if path.stat().st_size > LARGEST:
+            return True
+        return "objects" in tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return True
 
 
 def _files(document: Document) -> set[str]:

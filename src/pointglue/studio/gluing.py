@@ -15,13 +15,11 @@ from ..glue import Glue, bind_glue, bind_joint
 from ..scene.bodies import made
 from ..scene.geometry import select
 from . import messages
-from .document import Document, Hidden, dumped, file_age
+from .document import TIED, Document, Hidden, dumped, file_age
 from .posing import frame_time
 
-__all__ = ["TIED", "Tie", "attach", "attach_key", "detach", "health", "hold", "points", "tie"]
+__all__ = ["Tie", "attach", "attach_key", "detach", "health", "hold", "points", "tie"]
 
-# What can be tied together.
-TIED = ("flesh", "cloth", "jelly", "rigid", "animated")
 # Below these gaps a frame is sensitive to noise, and all but undetermined.
 FAIR, POOR = 0.2, 0.02
 
@@ -42,6 +40,19 @@ class Tie:
     def points(self) -> int:
         """How many are bound."""
         return len(self.sides[0][1]) if self.sides else 0
+
+    def moved(self, places: Callable[[str], Array | None]) -> Array:
+        """The lines, with the points of objects where they are."""
+        ends = []
+        for name, glue in self.sides:
+            x = places(name)
+            if x is None:
+                return self.ends
+            bound = glue.at(x).positions if np.isfinite(x).all() else glue.targets
+            ends.append(
+                np.stack([bound[glue.parents.group_of], x[glue.parents.indices]], axis=1).reshape(-1, 3)
+            )
+        return np.concatenate(ends) if ends else self.ends
 
     def gap(self, places: Callable[[str], Array | None]) -> float | None:
         """The least of its frames, with the points of objects where they are."""
@@ -119,8 +130,13 @@ def detach(document: Document, command: messages.Detach) -> Document:
 def attach_key(document: Document, command: messages.AttachKey, frame: int) -> Document:
     """With a beginning or an end of an attachment at a frame, or without."""
     _check(document, command.number)
-    if command.what == "attach" and document.attach[command.number]["kind"] != "spring":
-        raise InputError("glue and joints hold from the start: only springs can attach later")
+    table = document.attach[command.number]
+    if (
+        command.what == "attach"
+        and table["kind"] == "glue"
+        and document.table(table["from"])["kind"] == "rigid"
+    ):
+        raise InputError("points of a rigid object attach later by a spring or a joint, not by glue")
     value = None if command.remove else frame_time(frame)
     return document.set(["attach", command.number, command.what], value)
 

@@ -51,10 +51,11 @@ class Page:
 class Hub:
     """The session, its thread and its pages."""
 
-    def __init__(self, make: Callable[[], Session]) -> None:
-        self.session = make()
+    def __init__(self, session: Session) -> None:
+        self.session = session
         self.pages: set[Page] = set()
         self._commands: queue.Queue[tuple[Page, Any] | None] = queue.Queue(MOST_WAITING)
+        self._holder: Page | None = None
         self._thread = threading.Thread(target=self._work, name="pointglue studio", daemon=True)
         self._thread.start()
 
@@ -77,6 +78,12 @@ class Hub:
             except queue.Full:
                 page.tell(replies.Note(level="error", text="Too much at once: some clicks were not heard."))
 
+    def left(self, page: Page) -> None:
+        """The page is gone; from any thread."""
+        self.pages.discard(page)
+        with suppress(queue.Full):
+            self._commands.put_nowait((page, None))
+
     def update(self, page: Page) -> bytes | None:
         """What the page has to be sent; nothing while it is busy with the last update."""
         if page.shown != page.seen or page.seen == self.session.replica.count:
@@ -98,11 +105,21 @@ class Hub:
             if batch is None:
                 return
             for page, command in _thinned(batch):
-                for reply in self._guarded(partial(self.session.apply, command), page) or ():
-                    page.tell(reply)
+                self._do(page, command)
                 self._rouse()
             wait = self._guarded(self.session.tick, None) or 0.0
             self._rouse()
+
+    def _do(self, page: Page, command: Any) -> None:
+        """One command of a page; None if it is gone, and holds nothing any more."""
+        if command is None:
+            if self._holder is page:
+                self._guarded(self.session.release, None)
+            return
+        if isinstance(command, messages.Grab | messages.DragHandle):
+            self._holder = page
+        answers = self._guarded(partial(self.session.apply, command), page) or ()
+        page.tell(*answers, replies.Done())
 
     def _waiting(self, seconds: float) -> list[tuple[Page, Any]] | None:
         """All commands that wait, for which it waits a while; None if it is over."""

@@ -57,10 +57,11 @@ class Open(Message):
 
 
 class Save(Message):
-    """Write the scene."""
+    """Write the scene; over another file only to `replace` it."""
 
     type: Literal["save"] = "save"
     path: str
+    replace: bool = False
 
 
 class New(Edit):

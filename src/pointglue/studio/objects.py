@@ -9,7 +9,7 @@ import numpy as np
 from ..errors import InputError
 from ..view import PALETTE
 from . import gluing, messages
-from .document import GROUND, Document, Selection
+from .document import GROUND, TIED, Document, Selection
 
 __all__ = ["GROUND", "add_shape", "color", "ground", "remove", "rename", "select", "set_kind"]
 
@@ -38,7 +38,11 @@ def add_shape(document: Document, command: messages.AddShape) -> Document:
     }
     if any(name != GROUND for name in document.objects):
         low, high = document.bounds()
-        size = max(float((high - low).max()), 1e-6)
+        # As large as the first object: of the whole scene, each would be larger than those before.
+        first = next(name for name in document.objects if name != GROUND)
+        surface = document.surface(first)
+        extent = high - low if surface is None else np.ptp(surface.vertices, axis=0)
+        size = max(float(extent.max()), 1e-6)
         table["transform"] = {
             "scale": 0.5 * size,
             "translate": [float(high[0]) + 0.5 * size, float(low[1]) + 0.5 * size, 0.0],
@@ -115,11 +119,11 @@ def select(document: Document, command: messages.Select) -> Document:
     document.table(command.object)
     counts = {"particles": 0, "vertices": 0, "points": 0}
     surface = document.surface(command.object)
-    if command.object in document.bodies:
-        counts["particles"] = len(document.bodies[command.object])
+    if (body := document.particles(command.object)) is not None:
+        counts["particles"] = len(body)
     if surface is not None:
         counts["vertices"] = len(surface.vertices)
-    if document.item(command.object).kind in gluing.TIED:
+    if document.item(command.object).kind in TIED:
         counts["points"] = len(gluing.points(document, command.object))
     numbers = np.unique(np.array(command.indices, np.int64))
     count = counts.get(command.what, 0)

@@ -83,6 +83,7 @@ class Playback:
                 groups=0,
                 pinned=0,
                 handles=nothing,
+                links=[],
             )
             for look in self.store.looks
         ]

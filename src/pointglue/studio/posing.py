@@ -1,6 +1,7 @@
 """Handles: where they are in a frame, how they are dragged, and the mesh that follows."""
 
 import math
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from ..checks import Array
-from ..deform import HandleDeformer, Skeleton, inside_distances
-from ..errors import InputError
+from ..deform import HandleDeformer, InsideShape, Skeleton
+from ..errors import InputError, PointglueWarning
 from ..io import Mesh, Part, open_output, read_mesh
 from ..scene.geometry import Track, middle
 from . import messages
@@ -87,6 +88,7 @@ class Solved:
 
     made_for: tuple[Any, ...]
     deformer: HandleDeformer
+    shape: InsideShape | None
     distances: Mapping[tuple[float, ...], Array]
     """Inside distances (V,) by the places of handles."""
 
@@ -140,13 +142,17 @@ class Poses:
         old = self._solved.get(name)
         if old is not None and old.made_for[0] is surface and old.made_for[1:] == made_for[1:]:
             return old.deformer
-        known = dict(old.distances) if old is not None and old.made_for[0] is surface else {}
+        same = old is not None and old.made_for[0] is surface
+        known, shape = (dict(old.distances), old.shape) if old is not None and same else ({}, None)
         distance: Any = table.distance
         if distance == "inside":
-            new = [place for place in map(tuple, rest.tolist()) if place not in known]
-            if new:
-                rows = inside_distances(surface.vertices, surface.faces, np.array(new))
-                known |= dict(zip(new, rows, strict=True))
+            for k, place in enumerate(map(tuple, rest.tolist())):
+                if place not in known:
+                    shape = shape or InsideShape(surface.vertices, surface.faces)
+                    known[place], lost = shape.distances(rest[k], k)
+                    if lost:
+                        told = f"{lost} vertices of {name!r} cannot be reached inside it from handle {k + 1}"
+                        warnings.warn(told, PointglueWarning, stacklevel=2)
             distance = np.stack([known[tuple(place)] for place in rest.tolist()])
         deformer = HandleDeformer(
             (surface.vertices, surface.faces),
@@ -156,7 +162,7 @@ class Poses:
             distance=distance,
             radii=radii if any(radii) else None,
         )
-        self._solved[name] = Solved(made_for, deformer, known)
+        self._solved[name] = Solved(made_for, deformer, shape, known)
         return deformer
 
     def drag(self, document: Document, command: messages.DragHandle, frame: float) -> None:
@@ -190,8 +196,11 @@ class Poses:
 
 
 def with_keys(document: Document, name: str, frame: int, now: Array, chosen: list[int]) -> Document:
-    """With keys of the handles `chosen`, now (H, 3), at a frame."""
-    handles = _handles(document, name)
+    """With keys of the handles `chosen`, now (H, 3), at a frame.
+
+    A first key later than the first frame comes with one there, or all frames would be posed alike.
+    """
+    handles, start = _handles(document, name), document.scene.frames.start
     for k, (handle, at) in enumerate(zip(list(handles), places(document, name), strict=True)):
         if k in chosen:
             frames = keys_of(document, name, handle)
@@ -210,6 +219,8 @@ def with_keys(document: Document, name: str, frame: int, now: Array, chosen: lis
                 "time": frame_time(frame),
                 "translate": tidy(now[k] - at, _size(document, name)),
             }
+            if not frames and frame > start:
+                keys, frames = [{"time": frame_time(start), "translate": [0.0, 0.0, 0.0]}], [start]
             place = sum(there < frame for there in frames)
             handles[handle] = {**handles[handle], "keys": [*keys[:place], fresh, *keys[place:]]}
     return document.set(["objects", name, "handles"], handles)

@@ -13,8 +13,7 @@ from ..errors import InputError, PointglueError
 from ..glue import Glue, bind_glue
 from ..scene import build, load_scene
 from ..scene.engines import ImplicitEngine, ParticleEngine
-from .document import Document
-from .gluing import TIED
+from .document import TIED, Document
 
 __all__ = ["Preview"]
 
@@ -71,6 +70,10 @@ class Preview:
             substeps = max(frames.substeps, round(PARTICLE_RATE / frames.rate))
             tables["frames"] = {**tables.get("frames", {}), "substeps": min(substeps, 1000)}
         self.document = document
+        self.steps = int(
+            tables["frames"].get("substeps", frames.substeps) if "frames" in tables else frames.substeps
+        )
+        """Steps a frame."""
         self.simulation = build(load_scene(tables))
         self.state = self.simulation.start()
         self.hand: Hand | None = None
@@ -117,7 +120,7 @@ class Preview:
             if isinstance(engine, ParticleEngine):
                 turns = part.orientations
                 for name, rows in zip(engine.names, engine.solver.parts, strict=True):
-                    if name in self.document.bodies:
+                    if self.document.particles(name) is not None:
                         found[name, "particles_now"] = part.positions[rows]
                         found[name, "turns_now"] = turns[rows]
         hand = None

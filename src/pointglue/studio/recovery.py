@@ -24,11 +24,11 @@ class Recovery:
             self.folder.mkdir(exist_ok=True)
             self._lock: IO[bytes] | None = (self.folder / "lock").open("ab")
         _hold(self._lock, root)
-        self._now, self._found = self.folder / "now", self.folder / "found"
+        self._now = self.folder / "now"
         self._known: dict[str, OrientedBody] = {}
         if self.scene.exists():
-            shutil.rmtree(self._found, ignore_errors=True)
-            self._now.replace(self._found)
+            numbers = [int(path.name.partition("-")[2]) for path in self._kept()]
+            self._now.replace(self.folder / f"found-{max(numbers, default=0) + 1}")
 
     @property
     def scene(self) -> Path:
@@ -37,9 +37,14 @@ class Recovery:
 
     @property
     def found(self) -> Path | None:
-        """The scene of a session that did not end well, if there is one."""
-        scene = self._found / "scene.toml"
-        return scene if scene.exists() else None
+        """The scene of a session that did not end well, the last of them, if there is one."""
+        kept = self._kept()
+        return kept[-1] / "scene.toml" if kept else None
+
+    def _kept(self) -> list[Path]:
+        """What such sessions have left, the last one last."""
+        whole = [path.parent for path in self.folder.glob("found-*/scene.toml")]
+        return sorted(whole, key=lambda path: int(path.name.partition("-")[2]))
 
     def save(self, document: Document) -> dict[str, dict[str, str]]:
         """Write the document; where its bodies are, as scene files say it."""
@@ -54,8 +59,9 @@ class Recovery:
         return load_document(self.found)
 
     def forget_found(self) -> None:
-        """Throw away what was found."""
-        shutil.rmtree(self._found, ignore_errors=True)
+        """Throw away what was found; what was left before that, if anything, is found next."""
+        if self.found is not None:
+            shutil.rmtree(self.found.parent, ignore_errors=True)
 
     def clear(self) -> None:
         """All is saved elsewhere."""

@@ -9,6 +9,7 @@ __all__ = [
     "ArrayPart",
     "AttachState",
     "Clock",
+    "Done",
     "FileEntry",
     "Files",
     "HandleState",
@@ -43,6 +44,8 @@ class ObjectState(Message):
     groups: int
     pinned: int
     handles: list[HandleState]
+    links: list[list[int]]
+    """Numbers of handles that hold together: chains, then groups."""
 
 
 class AttachState(Message):
@@ -131,6 +134,12 @@ class Note(Message):
     text: str
 
 
+class Done(Message):
+    """A command has been dealt with, whatever came of it."""
+
+    type: Literal["done"] = "done"
+
+
 class FileEntry(Message):
     """A file or folder."""
 
@@ -148,5 +157,5 @@ class Files(Message):
 
 REPLIES = (
     HandleState, ObjectState, AttachState, SelectionState, RunState, State, Clock, ArrayPart, Update, Note,
-    FileEntry, Files,
+    Done, FileEntry, Files,
 )  # fmt: skip

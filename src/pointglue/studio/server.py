@@ -37,15 +37,13 @@ _SAFE = {
 }
 
 
-def create_app(
-    root: Path, start: Path | None = None, *, token: str, hosts: Sequence[str] = LOCAL
-) -> Starlette:
-    """The application; `hosts` are the names under which pages may reach it, without ports."""
+def create_app(session: Session, *, token: str, hosts: Sequence[str] = LOCAL) -> Starlette:
+    """The application, which closes the session; `hosts` are the names that pages may use, without ports."""
     hub: list[Hub] = []
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
-        app.state.hub = await asyncio.to_thread(Hub, lambda: Session(root, start))
+        app.state.hub = Hub(session)
         hub.append(app.state.hub)
         try:
             yield
@@ -68,11 +66,21 @@ def create_app(
         await _talk(websocket, hub[0])
 
     routes = [Route("/", page), WebSocketRoute("/socket", socket)]
-    if STATIC.is_dir():
-        routes.append(Mount("/", StaticFiles(directory=STATIC)))
+    if (STATIC / "assets").is_dir():
+        routes.append(Mount("/assets", _Assets(directory=STATIC / "assets")))
     app = Starlette(routes=routes, lifespan=lifespan)
     app.add_middleware(_OnlyKnownHosts, hosts=hosts)
     return app
+
+
+class _Assets(StaticFiles):
+    """What the page is made of."""
+
+    def file_response(self, *arguments: Any, **options: Any) -> Response:
+        """A file, with the headers of all answers."""
+        response = super().file_response(*arguments, **options)
+        response.headers.update(_SAFE)
+        return response
 
 
 class _OnlyKnownHosts:
@@ -104,7 +112,7 @@ async def _talk(websocket: WebSocket, hub: Hub) -> None:
     except (WebSocketDisconnect, RuntimeError):
         pass
     finally:
-        hub.pages.discard(page)
+        hub.left(page)
         sender.cancel()
         await asyncio.gather(sender, return_exceptions=True)
 
@@ -156,7 +164,7 @@ def serve(
         root = start.resolve().parent
     token = token or secrets.token_urlsafe(24)
     hosts = LOCAL if host in ("127.0.0.1", "localhost", "::1") else (*LOCAL, host.lower())
-    app = create_app(root, start, token=token, hosts=hosts)
+    app = create_app(Session(root, start), token=token, hosts=hosts)
     server = _Server(
         configuration(app, host, port), f"http://{host if ':' not in host else f'[{host}]'}", token, browser
     )

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..errors import InputError, PointglueError, PointglueWarning
 from . import authoring, gluing, messages, objects, posing, replies
-from .document import EMPTY, Document, load_document, save_document
+from .document import TIED, Document, empty_document, load_document, save_document
 from .files import WorkingDirectory
 from .playback import Playback
 from .preview import Preview
@@ -50,7 +50,7 @@ _EDITS: dict[type[messages.Edit], Callable[[Document, Any], Document]] = {
     messages.Link: posing.link,
     messages.Attach: gluing.attach,
     messages.Detach: gluing.detach,
-    messages.New: lambda document, command: Document(EMPTY),
+    messages.New: lambda document, command: empty_document(),
 }
 
 
@@ -61,15 +61,17 @@ class Session:
         self.files = WorkingDirectory(root)
         self.recovery = Recovery(self.files.root)
         self.replica = Replica()
-        self.document = Document(EMPTY)
-        self.path: Path | None = None
+        self.document = empty_document()
         self.frame = 1
         self.notes: list[replies.Note] = []
         """To be told to all pages."""
         self._past: list[Document] = []
         self._future: list[Document] = []
         self._stroke = 0
-        self._saved: Document = self.document
+        # By the origin of documents, which undo may bring back: where scenes are, and what is there.
+        self._paths: dict[int, Path] = {}
+        self._saved: dict[int, Document] = {self.document.origin: self.document}
+        self._exported: set[Path] = set()
         self._kept: Document = self.document
         self._kept_at = monotonic()
         self._poses = posing.Poses()
@@ -88,10 +90,30 @@ class Session:
             raise
         self.refresh()
 
+    @property
+    def path(self) -> Path | None:
+        """Where the scene has been read from or saved to."""
+        return self._paths.get(self.document.origin)
+
+    @property
+    def saved(self) -> bool:
+        """Whether the scene is as in its file; what is selected does not count."""
+        there, here = self._saved.get(self.document.origin), self.document
+        return there is not None and all(
+            getattr(there, name) is getattr(here, name) for name in ("tables", "bodies", "rigs")
+        )
+
+    def release(self) -> None:
+        """Let go of what a page holds that is gone."""
+        if self._preview is not None:
+            self._preview.let_go()
+        self._poses.live.clear()
+        self.refresh()
+
     def close(self) -> None:
         """Keep what has not been saved, and let go of the folder."""
         self._autosave()
-        if self.document is self._saved:
+        if self.saved:
             self.recovery.clear()
         self.recovery.close()
 
@@ -115,8 +137,9 @@ class Session:
                 return [self.files.listed(folder)]
             case messages.Open(path=path):
                 self._open(self.files.inside(path))
-            case messages.Save(path=path):
-                self._save(self.files.to_write(path, (".toml",)))
+            case messages.Save(path=path, replace=replace):
+                own = [self.path] if self.path is not None else []
+                self._save(self.files.to_write(path, (".toml",), over=None if replace else own))
             case messages.Restore(keep=keep):
                 if keep:
                     self._edit(self.files.checked(self.recovery.restore(), trusted=True))
@@ -139,7 +162,11 @@ class Session:
         """What runs and stops."""
         match command:
             case messages.Play():
-                self._begin()
+                if self._run is None and not self._simulated:
+                    if self.frame >= self.document.scene.frames.end:
+                        self.frame = self.document.scene.frames.start
+                else:
+                    self._begin()
                 if self._run is not None and self._run.frame == self._run.numbers[-1]:
                     self._run.frame = self._run.numbers[0]
                 self._playing, self._due = True, monotonic()
@@ -147,7 +174,8 @@ class Session:
                 self._playing = False
             case messages.Step():
                 self._playing = False
-                self._begin()
+                if self._run is not None or self._simulated:
+                    self._begin()
                 self._advance()
             case messages.Reset():
                 self._reset()
@@ -170,7 +198,7 @@ class Session:
                 return posing.key(self.document, command, self._poses, self.frame)
             case messages.AttachKey():
                 return gluing.attach_key(self.document, command, self.frame)
-            case messages.Pin() if self.document.table(command.object)["kind"] in gluing.TIED:
+            case messages.Pin() if self.document.table(command.object)["kind"] in TIED:
                 return gluing.hold(self.document, command)
         return _EDITS[type(command)](self.document, command)
 
@@ -190,7 +218,7 @@ class Session:
         for name, table in document.objects.items():
             if table.get("handles"):
                 self._poses.deformer(document, name)
-            elif table["kind"] in gluing.TIED:
+            elif table["kind"] in TIED:
                 gluing.points(document, name)
             else:
                 document.surface(name)
@@ -224,11 +252,12 @@ class Session:
             return
         self._run = None
         if path.suffix.lower() == ".toml":
-            document = self.files.checked(load_document(path), trusted=trusted)
+            document = load_document(path, partial(self.files.allow, trusted=trusted))
             self._check(document)
             self._reset()
             self._edit(document)
-            self.path, self._saved, self.frame = path, self.document, document.scene.frames.start
+            self._paths[document.origin], self._saved[document.origin] = path, document
+            self.frame = document.scene.frames.start
             return
         name = self.document.free_name(path.stem)
         table = {"kind": "handles", "mesh": {"file": str(path.resolve())}, "handles": {}}
@@ -239,7 +268,7 @@ class Session:
         if not self.document.objects:
             raise InputError("there is nothing to save yet: open a mesh first")
         save_document(self.document, path)
-        self.path, self._saved = path, self.document
+        self._paths[self.document.origin], self._saved[self.document.origin] = path, self.document
         self.recovery.clear()
         self._kept = self.document
         name = self.files.shown(path)
@@ -268,11 +297,18 @@ class Session:
 
     def _export(self, command: messages.Export) -> None:
         self.document.table(command.object)
-        path = self.files.to_write(command.path, posing.EXPORTS, self.document)
+        path = self.files.to_write(command.path, posing.EXPORTS, over=list(self._exported))
+        self._exported.add(path)
         shown = self.replica.get(command.object, "vertices")
         names = posing.export(self.document, command, self._poses, shown, path)
         text = names.replace(str(self.files.root) + os.sep, "")
         self.notes.append(replies.Note(level="info", text=f"Wrote {text}"))
+
+    @property
+    def _simulated(self) -> bool:
+        """Whether there is anything that moves other than by handles."""
+        kinds = {table["kind"] for table in self.document.objects.values()}
+        return not kinds or bool(kinds - {"handles", "collider"})
 
     def _begin(self) -> None:
         """Build the simulation if there is none."""
@@ -295,7 +331,10 @@ class Session:
         if self._run is not None:
             self._playing &= self._run.advance()
             return
-        assert self._preview is not None
+        if self._preview is None:  # handles alone: round and round
+            frames = self.document.scene.frames
+            self.frame = self.frame + 1 if self.frame < frames.end else frames.start
+            return
         self._preview.advance()
         self.frame = self._preview.frame
 
@@ -320,7 +359,7 @@ class Session:
 
     def _autosave(self) -> None:
         self._kept_at = monotonic()
-        if self.document is self._saved or self.document is self._kept or not self.document.objects:
+        if self.saved or self.document is self._kept or not self.document.objects:
             return
         try:
             self.recovery.save(self.document)
@@ -336,7 +375,7 @@ class Session:
         clock = Clock(
             frame=self._run.frame if self._run is not None else self.frame,
             status=status,
-            milliseconds=round(preview.milliseconds, 2) if preview is not None else 0.0,
+            milliseconds=round(preview.milliseconds / preview.steps, 2) if preview is not None else 0.0,
             grabbed=preview is not None and preview.hand is not None,
         )
         self.replica.put_clock(clock)
@@ -367,7 +406,7 @@ class Session:
         self._shown = {name: seen for name, seen in self._shown.items() if name in document.objects}
         running = self._preview.arrays() if self._preview is not None else {}
         for name, table in document.objects.items():
-            surface, body = document.surface(name), document.bodies.get(name)
+            surface, body = document.surface(name), document.particles(name)
             seen = (surface, body, document.item(name))
             if not all(a is b for a, b in zip(self._shown.get(name, (0, 0, 0)), seen, strict=True)):
                 self._shown[name] = seen
@@ -388,7 +427,7 @@ class Session:
                 chosen = None if document.selection is None else document.selection.of(name, what)
                 put(name, f"selected_{what}", chosen if chosen is not None and len(chosen) else None)
         put("", "hand", running.get(("", "hand")))
-        put("", "gaps", self._gaps())
+        self._put_ties()
 
     def _state(self) -> State:
         document = self.document
@@ -399,7 +438,7 @@ class Session:
             title=document.scene.title,
             path="" if path is None else self.files.shown(path),
             folder=str(self.files.root),
-            saved=document is self._saved,
+            saved=self.saved,
             objects=self._run.objects()
             if self._run is not None
             else [object_state(document, name) for name in document.objects],
@@ -423,11 +462,11 @@ class Session:
         """The attachments at rest; they are worked out anew where objects or attachments have changed."""
         if self._tied[0] is not self.document.tables:
             ties = [gluing.tie(self.document, k) for k in range(len(self.document.attach))]
-            for k in range(max(len(ties), len(self._tied[1]))):
-                tie = ties[k] if k < len(ties) else None
-                self.replica.put("", f"tie {k}", None if tie is None else tie.ends)
-                self.replica.put("", f"share {k}", None if tie is None else tie.shares)
+            for k in range(len(ties), len(self._tied[1])):
+                for channel in ("tie", "share"):
+                    self.replica.put("", f"{channel} {k}", None)
             self._tied = (self.document.tables, ties)
+            self._put_ties()
         found = []
         for table, tie in zip(self.document.attach, self._tied[1], strict=True):
             gap = tie.gap(partial(gluing.points, self.document))
@@ -438,9 +477,11 @@ class Session:
             )
         return found
 
-    def _gaps(self) -> Any:
-        """(k,) of the attachments while the simulation runs, NaN where there is none."""
-        if self._preview is None or not self._tied[1]:
-            return None
-        gaps = [tie.gap(self._preview.points) for tie in self._tied[1]]
-        return np.array([np.nan if gap is None else gap for gap in gaps])
+    def _put_ties(self) -> None:
+        """Show attachments where they are; gaps (k,) while the simulation runs, NaN where there is none."""
+        put, preview, ties = self.replica.put, self._preview, self._tied[1]
+        for k, tie in enumerate(ties):
+            put("", f"tie {k}", tie.ends if preview is None else tie.moved(preview.points))
+            put("", f"share {k}", tie.shares)
+        gaps = [] if preview is None else [tie.gap(preview.points) for tie in ties]
+        put("", "gaps", np.array([np.nan if gap is None else gap for gap in gaps]) if gaps else None)

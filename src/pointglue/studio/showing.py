@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from . import authoring, gluing, objects, posing
-from .document import Document, Rig
+from .document import TIED, Document, Rig
 from .replies import HandleState, ObjectState
 from .wire import Replica
 
@@ -28,8 +28,8 @@ BODY = (
 
 def show_object(replica: Replica, document: Document, name: str) -> None:
     """The arrays of an object at rest."""
-    surface, body = document.surface(name), document.bodies.get(name)
-    tied = document.item(name).kind in gluing.TIED
+    surface, body = document.surface(name), document.particles(name)
+    tied = document.item(name).kind in TIED
     arrays: dict[str, Any] = dict.fromkeys(BODY)
     arrays["rest"] = None if surface is None else surface.vertices
     arrays["faces"] = None if surface is None else surface.faces.astype(np.uint32)
@@ -54,7 +54,7 @@ def show_object(replica: Replica, document: Document, name: str) -> None:
 
 def object_state(document: Document, name: str) -> ObjectState:
     """What the page knows of an object besides its arrays."""
-    table, body, surface = document.objects[name], document.bodies.get(name), document.surface(name)
+    table, body, surface = document.objects[name], document.particles(name), document.surface(name)
     rig = document.rigs.get(name, Rig())
     links = {handle: f"chain {k + 1}" for k, chain in enumerate(rig.chains) for handle in chain}
     links |= {handle: f"group {k + 1}" for k, members in enumerate(rig.groups) for handle in members}
@@ -72,5 +72,8 @@ def object_state(document: Document, name: str) -> ObjectState:
         handles=[
             HandleState(name=handle, keys=posing.keys_of(document, name, handle), link=links.get(handle, ""))
             for handle in table.get("handles", {})
+        ],
+        links=[
+            [list(table["handles"]).index(handle) for handle in link] for link in (*rig.chains, *rig.groups)
         ],
     )
