@@ -24,12 +24,13 @@ export class App {
   /** The first particle of an edge that is being made. */
   first: number | null = null;
   settings = {
-    brush: 0.08, spacing: 0.06, longest: 0.15, field: "stiffness" as "stiffness" | "torsion", value: 0.9, strength: 1,
+    brush: 0.08, spacing: 0.06, longest: 0.15, pin: true, see: false, field: "stiffness" as "stiffness" | "torsion", value: 0.9, strength: 1,
     middle: true, select: "particles" as "particles" | "vertices", mirror: "" as "" | "x" | "y" | "z",
     to: "", tie: "glue" as "glue" | "spring" | "ball" | "hinge" | "weld", colour: "plain" as ColourBy, clear: true,
     mesh: true, wire: false, particles: true, ellipsoids: false, edges: true,
   };
   private stroke = 0;
+  private status = "still";
   private known = new Set<string>();
   private listeners: (() => void)[] = [];
 
@@ -41,6 +42,10 @@ export class App {
     this.view = new View(this.store, parent, this.look());
     this.store.listen((change) => {
       if (change.state) this.adjust();
+      if (this.status !== this.store.clock.status) {
+        this.status = this.store.clock.status;
+        this.view.look = this.look();
+      }
       this.view.sync();
       if (change.state) this.tell();
     });
@@ -68,12 +73,18 @@ export class App {
   }
 
   newStroke(): number {
-    this.stroke = 1 + Math.floor(Math.random() * 2 ** 40);
-    return this.stroke;
+    return 1 + Math.floor(Math.random() * 2 ** 40);
   }
 
-  get currentStroke(): number {
-    return this.stroke;
+  /** The stroke of a slider: one from when it is taken to when it is let go of. */
+  sliding(done: boolean): number {
+    const stroke = this.stroke || this.newStroke();
+    this.stroke = done ? 0 : stroke;
+    return stroke;
+  }
+
+  say(text: string): void {
+    this.store.onNote({ type: "note", level: "info", text });
   }
 
   setMode(mode: Mode): void {
@@ -92,12 +103,20 @@ export class App {
   choose(name: string): void {
     this.active = name;
     this.handles = [];
+    this.first = null;
     this.refresh();
   }
 
   chooseHandles(handles: number[]): void {
     this.handles = handles;
     this.refresh();
+  }
+
+  /** Remove the chosen handles, as one edit. */
+  removeHandles(): void {
+    const object = this.active, stroke = this.newStroke();
+    const names = this.handles.map((handle) => this.object!.handles[handle].name);
+    for (const handle of names) this.send({ type: "remove_handle", object, handle, stroke });
   }
 
   set(changes: Partial<App["settings"]>): void {
@@ -127,18 +146,21 @@ export class App {
   }
 
   private look(): Look {
-    const { mesh, wire, particles, ellipsoids, edges, colour, clear } = this.settings;
+    const { mesh, wire, particles, ellipsoids, edges, colour, clear, see } = this.settings;
     // A finished run is looked at, whatever the mode.
     const mode = this.store.state?.run ? "Play" : this.mode;
+    // Bodies are edited at rest, but what plays is seen to play.
+    const rest = (mode === "Author" || mode === "Glue") && this.store.clock.status !== "playing";
     return {
       mesh, wire, ellipsoids, colour,
       particles: particles && mode !== "Pose",
       edges: edges && mode !== "Pose",
       handles: mode === "Pose",
-      points: mode === "Glue",
-      clear: clear && mode !== "Pose" && mode !== "Play",
-      rest: mode === "Author" || mode === "Glue",
-      selected: mode === "Author" || mode === "Glue",
+      points: mode === "Glue" && rest,
+      ties: mode === "Glue" || mode === "Play",
+      clear: mode === "Play" ? see : clear && mode !== "Pose",
+      rest,
+      selected: rest,
     };
   }
 

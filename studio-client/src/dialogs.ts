@@ -6,17 +6,22 @@ import type { Files, Note } from "./messages";
 
 export class Dialogs {
   readonly notes = h("div", { class: "notes", "aria-live": "polite" });
+  private banner = h("div", { class: "banner", role: "alert", "data-id": "offline" });
   private dialog = h("dialog", {});
   private folder = "";
   private saving = false;
 
   constructor(private app: App, parent: HTMLElement) {
-    parent.append(this.dialog, this.notes);
+    parent.append(this.dialog, this.notes, this.banner);
     app.store.onFiles = (files) => this.list(files);
-    app.store.onNote = (note) => this.note(note);
+    app.store.onNote = (note) => {
+      this.note(note);
+      if (note.level === "error") setTimeout(() => app.tell(), 0); // fields show again what is true
+    };
     app.store.onConnection = (connected) => {
       document.body.classList.toggle("offline", !connected);
-      if (!connected) this.note({ type: "note", level: "error", text: "The server does not answer. Trying again…" });
+      this.banner.textContent = "The studio has stopped, or cannot be reached; the page tries again. If it was ended, start pointglue studio " +
+        `again in ${app.store.state?.folder ?? "its folder"} and open the address that it prints: unsaved work is offered there.`;
     };
   }
 
@@ -27,7 +32,8 @@ export class Dialogs {
 
   save(): void {
     this.saving = true;
-    this.app.send({ type: "list_files", folder: this.folder });
+    const path = this.app.store.state?.path ?? "";
+    this.app.send({ type: "list_files", folder: path.startsWith("/") ? "" : path.split("/").slice(0, -1).join("/") });
   }
 
   note(note: Note): void {
@@ -51,6 +57,8 @@ export class Dialogs {
           if (entry.kind === "folder") this.app.send({ type: "list_files", folder: into(entry.name) });
           else if (this.saving) name.value = entry.name;
           else {
+            const { state } = this.app.store, lost = entry.kind === "scene" && state && !state.saved && this.app.objects.length > 0;
+            if (lost && !confirm("The scene that is open has not been saved. Open another one? (Undo brings it back.)")) return;
             this.app.send({ type: "open", path: into(entry.name) });
             close();
           }
@@ -63,7 +71,10 @@ export class Dialogs {
     const name = h("input", { type: "text", "data-id": "File name" });
     name.value = this.app.store.state?.path.split("/").at(-1) || "scene.toml";
     const write = () => {
-      this.app.send({ type: "save", path: into(name.value) });
+      const file = /\.[^./]+$/.test(name.value) ? name.value : `${name.value}.toml`, path = into(file);
+      const there = path !== this.app.store.state?.path && files.entries.some((entry) => entry.name === file);
+      if (there && !confirm(`${path} is there already. Replace it?`)) return;
+      this.app.send({ type: "save", path, replace: there });
       close();
     };
     name.addEventListener("keydown", (event) => event.key === "Enter" && write());

@@ -65,6 +65,17 @@ export function numberField(label: string, value: number, change: (value: number
   return h("label", { class: "field" }, h("span", {}, label), input, unit && h("small", {}, unit));
 }
 
+/** Three numbers in a row. */
+export function vectorField(label: string, value: number[], change: (value: [number, number, number]) => void): HTMLElement {
+  const inputs = value.map((part, k) => {
+    const input = h("input", { type: "number", step: "any", "data-id": `${label} ${"xyz"[k]}`, title: "xyz"[k] });
+    input.value = String(+part.toPrecision(5));
+    input.addEventListener("change", () => change(inputs.map((each) => +each.value) as [number, number, number]));
+    return input;
+  });
+  return h("div", { class: "vector" }, h("span", {}, label), ...inputs);
+}
+
 export function choice(
   label: string, value: string, options: [string, string][], change: (value: string) => void,
 ): HTMLLabelElement {

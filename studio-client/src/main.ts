@@ -24,14 +24,15 @@ document.querySelector("#app")!.append(timeline.element, h("div", { class: "stat
 const tools = new Tools(app, overlay);
 
 function showBar(): void {
-  const state = app.store.state;
+  const state = app.store.state, run = Boolean(state?.run);
   const name = state?.path || "new scene";
   bar.replaceChildren(
     h("strong", {}, "pointglue studio"),
+    button("New", begin, { disabled: run || !app.objects.length }),
     button("Open…", () => dialogs.open(), { id: "Open" }),
-    button("Save…", () => dialogs.save(), { id: "Save", disabled: !app.objects.length }),
-    button("Undo", () => app.send({ type: "undo" }), { disabled: !state?.undo, title: "Ctrl+Z" }),
-    button("Redo", () => app.send({ type: "redo" }), { disabled: !state?.redo, title: "Ctrl+Shift+Z" }),
+    button("Save…", () => dialogs.save(), { id: "Save", disabled: run || !app.objects.length }),
+    button("Undo", () => app.send({ type: "undo" }), { disabled: run || !state?.undo, title: "Ctrl+Z" }),
+    button("Redo", () => app.send({ type: "redo" }), { disabled: run || !state?.redo, title: "Ctrl+Shift+Z" }),
     h("span", { class: "path", "data-id": "path" }, state ? `${name}${state.saved ? "" : " (not saved)"}` : "connecting…"),
   );
   if (state?.found) {
@@ -41,9 +42,15 @@ function showBar(): void {
   }
 }
 
+function begin(): void {
+  const lost = !app.store.state!.saved;
+  if (!lost || confirm("The scene has not been saved. Begin a new one? (Undo brings it back.)")) app.send({ type: "new" });
+}
+
 function showModes(): void {
+  const run = Boolean(app.store.state?.run);
   modes.replaceChildren(...MODES.map(([mode, what]) => {
-    const item = button("", () => app.setMode(mode), { id: `mode ${mode}`, active: app.mode === mode });
+    const item = button("", () => app.setMode(mode), { id: `mode ${mode}`, active: app.mode === mode && !run, disabled: run });
     item.append(h("b", {}, mode), h("small", {}, what));
     return item;
   }));
@@ -57,6 +64,7 @@ function advice(): string {
   if (!app.objects.length) return "Begin with Open… to load a mesh or a scene, or add a shape on the right.";
   if (mode === "Glue") {
     if (app.objects.length < 2) return "Glue ties two objects: open or add another one.";
+    if (!["flesh", "cloth", "jelly", "rigid"].includes(object?.kind ?? "")) return `${app.active} cannot be tied yet: with “It is”, make it flesh, jelly, cloth or rigid.`;
     const chosen = app.store.get(app.active, "selected_points");
     if (!chosen) return `Drag around points of ${app.active} to select them. The right button turns the view.`;
     return "Choose the object to tie them to and how, and press Attach.";
@@ -116,7 +124,7 @@ app.store.listen(() => {
   const readout = document.querySelector("#readout");
   showGaps(app);
   const { milliseconds, status } = app.store.clock;
-  if (readout) readout.textContent = `${milliseconds.toFixed(1)} ms per frame, ${app.store.rate()} fps, ${status}`;
+  if (readout) readout.textContent = `${milliseconds.toFixed(1)} ms per step, ${app.store.rate()} fps, ${status}`;
 });
 side.addEventListener("change", () => (document.activeElement as HTMLElement | null)?.blur?.());
 
@@ -124,6 +132,7 @@ window.addEventListener("keydown", (event) => {
   if (event.target instanceof HTMLInputElement && event.target.type !== "range" && event.target.type !== "checkbox") return;
   if (event.target instanceof HTMLSelectElement) return;
   const control = event.ctrlKey || event.metaKey, key = event.key.toLowerCase();
+  if (app.store.state?.run && (control || key === "delete") && key !== "o") return;
   if (control && key === "z") app.send({ type: event.shiftKey ? "redo" : "undo" });
   else if (control && key === "y") app.send({ type: "redo" });
   else if (control && key === "s") dialogs.save();
@@ -131,9 +140,8 @@ window.addEventListener("keydown", (event) => {
   else if (control) return;
   else if (key === " ") timeline.toggle();
   else if (key === "f") app.view.frame();
-  else if (key === "delete" && app.mode === "Pose") {
-    for (const handle of app.handles) app.send({ type: "remove_handle", object: app.active, handle: app.object!.handles[handle].name });
-  } else if (key === "delete" && app.mode === "Author") app.send({ type: "erase", object: app.active });
+  else if (key === "delete" && app.mode === "Pose") app.removeHandles();
+  else if (key === "delete" && app.mode === "Author") app.send({ type: "erase", object: app.active });
   else return;
   event.preventDefault();
 });

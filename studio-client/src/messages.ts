@@ -414,6 +414,7 @@ export interface ObjectState {
   pinned: number;
   handles: HandleState[];
   links: number[][];
+  edited: boolean;
 }
 
 /** An attachment; `gap` tells how well the least determined frame is: 2 at best, 0 for a line. */

@@ -1,7 +1,7 @@
 /** The panel on the right: what can be done in the mode, with the object that is chosen. */
 
 import type { App, Tool } from "./app";
-import { button, check, choice, h, numberField, row, section, slider } from "./dom";
+import { button, check, choice, h, numberField, row, section, slider, vectorField } from "./dom";
 import type { AttachState, ObjectState } from "./messages";
 
 const KINDS: [string, string][] = [
@@ -26,7 +26,7 @@ export function panel(app: App): HTMLElement[] {
   const parts = [objectsPanel(app)];
   const material = app.mode === "View" || app.mode === "Glue" ? materialPanel(app) : null;
   if (material) parts.push(material);
-  if (app.mode === "View") parts.push(viewPanel(app));
+  if (app.mode === "View") parts.push(...placePanel(app), viewPanel(app));
   if (app.mode === "Author") parts.push(...authorPanel(app));
   if (app.mode === "Pose") parts.push(...posePanel(app));
   if (app.mode === "Glue") parts.push(...gluePanel(app));
@@ -94,10 +94,30 @@ function materialPanel(app: App): HTMLElement | null {
       (value) => app.send({ type: "set", path: ["objects", object.name, "material", key], value }), unit)));
 }
 
+/** Where an object is. What has handles or particles of its own is placed by those. */
+function placePanel(app: App): HTMLElement[] {
+  const { object } = app;
+  if (!object) return [];
+  const shown = object.vertices ? [exporting(app, object.name, object.kind === "handles" && object.handles.length > 0)] : [];
+  if (object.edited || object.handles.length || !object.table.mesh) return shown;
+  type Vector = [number, number, number];
+  const table = (object.table.transform ?? {}) as { translate?: Vector; rotate?: Vector; scale?: number | Vector };
+  const scale = Array.isArray(table.scale) ? table.scale[0] : table.scale ?? 1;
+  const rotate = table.rotate ?? [0, 0, 0];
+  const set = (change: object) =>
+    app.send({ type: "set", path: ["objects", object.name, "transform"], value: { ...table, ...change } });
+  return [section("Place",
+    vectorField("Position (m)", table.translate ?? [0, 0, 0], (translate) => set({ translate })),
+    vectorField("Turn (degrees)", rotate, (value) => set({ rotate: value })),
+    numberField("Size (times)", scale, (value) => set({ scale: value })),
+    row(
+      button("Stand it up (z is up)", () => set({ rotate: [rotate[0] - 90, rotate[1], rotate[2]] }), { id: "Z up", title: "Turn by -90 degrees about x" }),
+      button("Put it back", () => app.send({ type: "set", path: ["objects", object.name, "transform"], value: null }), { id: "No transform", disabled: !object.table.transform }))),
+  ...shown];
+}
+
 function viewPanel(app: App): HTMLElement {
-  const { settings } = app;
   return section("Show", ...showing(app),
-    check("See through bodies", settings.clear, (clear) => app.set({ clear })),
     button("Frame all (F)", () => app.view.frame(), { id: "Frame" }));
 }
 
@@ -110,10 +130,12 @@ function showing(app: App): HTMLElement[] {
       check("Particles", settings.particles, (particles) => app.set({ particles })),
       check("Ellipsoids", settings.ellipsoids, (ellipsoids) => app.set({ ellipsoids })),
       check("Edges", settings.edges, (edges) => app.set({ edges })),
+      app.mode === "Play" ? check("See through", settings.see, (see) => app.set({ see }))
+        : check("See through", settings.clear, (clear) => app.set({ clear })),
     ),
     choice("Colour by", settings.colour, [
       ["plain", "Object"], ["stiffness", "Stiffness"], ["torsion", "Torsion (edges)"], ["group", "Rigid group"],
-      ["gap", "Gap: how firm frames are"], ["weight", "Skin weights"],
+      ["gap", "Gap of frames"], ["weight", "Skin weights"],
     ], (colour) => app.set({ colour: colour as "gap" })),
     legend(app),
   ].filter((part): part is HTMLElement => part !== null);
@@ -124,6 +146,9 @@ function legend(app: App): HTMLElement | null {
     stiffness: ["soft", "stiff"], torsion: ["free", "stiff"], gap: ["a line", "all round"], weight: ["0", "1"],
   };
   const ends = words[app.settings.colour];
+  if (app.settings.colour === "weight" && !app.store.get(app.active, "selected_particles")) {
+    return h("p", { class: "note" }, "Each particle has a colour. Select some to see how much they carry.");
+  }
   return ends ? h("div", { class: "legend" }, ends[0], h("i", {}), ends[1]) : null;
 }
 
@@ -151,7 +176,7 @@ function authorPanel(app: App): HTMLElement[] {
       tool === "Place" ? check("In the middle, not on the surface", settings.middle, (middle) => app.set({ middle })) : null,
       tool === "Connect"
         ? slider("Longest edge", settings.longest, [0.02, 0.6, 0.01], (value, done) => done && app.set({ longest: value }), metres) : null,
-      tool === "Pin" ? choice("Pins", settings.value > 0 ? "1" : "0", [["1", "Hold"], ["0", "Let go"]], (value) => app.set({ value: +value })) : null,
+      tool === "Pin" ? choice("Pins", settings.pin ? "1" : "0", [["1", "Hold"], ["0", "Let go"]], (value) => app.set({ pin: value === "1" })) : null,
       ...(tool === "Paint" ? [
         choice("Property", settings.field, [["stiffness", "Stiffness"], ["torsion", "Torsion"]], (field) => app.set({ field: field as "torsion", colour: field as "torsion" })),
         slider("Value", settings.value, [0, 1, 0.01], (value, done) => done && app.set({ value })),
@@ -182,8 +207,7 @@ function posePanel(app: App): HTMLElement[] {
       h("p", { class: "empty" }, `${name} is not moved by handles.`),
       button("Make it a mesh with handles", () => app.send({ type: "set_kind", object: name, kind: "handles" }), { primary: true }))];
   }
-  const set = (key: string) => (value: unknown, done = true) =>
-    app.send({ type: "set", path: ["objects", name, key], value, stroke: done ? app.currentStroke : app.currentStroke || app.newStroke() });
+  const set = (key: string, value: unknown, stroke = 0) => app.send({ type: "set", path: ["objects", name, key], value, stroke });
   const table = object.table as { falloff?: number; stretch?: number; distance?: string };
   const chosen = handles.map((handle) => object.handles[handle]?.name).filter(Boolean);
   const link = (how: "group" | "chain" | "none") => app.send({ type: "link", object: name, handles: chosen, how });
@@ -204,12 +228,12 @@ function posePanel(app: App): HTMLElement[] {
         button("Pair", () => link("group"), { disabled: chosen.length < 2, title: "The chosen handles move as one piece" }),
         button("Chain", () => link("chain"), { disabled: chosen.length < 2, title: "Bones from the first chosen handle to the last" }),
         button("Unlink", () => link("none"), { disabled: !chosen.length }),
-        button("Remove", () => chosen.forEach((handle) => app.send({ type: "remove_handle", object: name, handle })), { id: "Remove handle", disabled: !chosen.length }),
+        button("Remove", () => app.removeHandles(), { id: "Remove handle", disabled: !chosen.length }),
       )),
     section("How the mesh follows",
-      slider("Fall-off", table.falloff ?? 1, [0.25, 5, 0.05], (value, done) => set("falloff")(value, done)),
-      slider("Stretch", table.stretch ?? 0, [0, 1, 0.01], (value, done) => set("stretch")(value, done)),
-      choice("Distance", table.distance ?? "inside", [["inside", "through the inside"], ["euclidean", "straight"]], (value) => set("distance")(value))),
+      slider("Fall-off", table.falloff ?? 1, [0.25, 5, 0.05], (value, done) => set("falloff", value, app.sliding(done))),
+      slider("Stretch", table.stretch ?? 0, [0, 1, 0.01], (value, done) => set("stretch", value, app.sliding(done))),
+      choice("Distance", table.distance ?? "inside", [["inside", "through the inside"], ["euclidean", "straight"]], (value) => set("distance", value))),
     section("Keys",
       row(
         button("Set key", () => app.send({ type: "key", object: name }), { disabled: !object.handles.length, title: "Keep the pose in this frame" }),
@@ -248,7 +272,8 @@ function gluePanel(app: App): HTMLElement[] {
           button("Let all go", () => app.send({ type: "pin", object: object.name, pinned: false }), { id: "Let go", disabled: object.table.pin === undefined }))),
     others.length
       ? choice("2. Tie them to", to, others.map((other) => [other.name, other.name]), (value) => app.set({ to: value }))
-      : h("p", { class: "empty" }, "There is no second object to tie it to."),
+      : h("p", { class: "empty" }, app.objects.length < 2 ? "There is no second object to tie it to: open or add one."
+        : "No other object can be tied to: choose one in the list, and make it flesh, jelly, cloth or rigid with “It is”."),
     choice("3. By", settings.tie, [
       ["glue", "Glue: hard"], ["spring", "Springs"], ["ball", "Ball joint"], ["hinge", "Hinge"], ["weld", "Weld"],
     ], (tie) => app.set({ tie: tie as "glue" })),
@@ -268,26 +293,30 @@ function attachment(app: App, tie: AttachState, number: number): HTMLElement {
       () => app.send({ type: "attach_key", number, what, remove: there }), { id: `${what} ${number}`, active: there });
   };
   const kind = table.kind === "joint" ? table.type : table.kind;
+  const axis = (tie.table.axis ?? [1, 0, 0]) as number[];
   return h("div", { class: "card", "data-id": `attachment ${number}` },
     h("div", {}, h("b", { class: `light ${tie.health}`, "data-light": String(number), title: tie.problem || `gap ${tie.gap?.toFixed(3)}` }),
       `${table.from} → ${table.to}: ${kind}`, h("small", {}, tie.problem || ` ${tie.points} points, gap ${tie.gap?.toFixed(2)} (${tie.health})`)),
     table.kind === "spring" && numberField("Stiffness", Number(table.stiffness), set("stiffness"), "N/m"),
     numberField("Parents", Number(table.parents ?? 8), (value) => set("parents")(Math.round(value))),
+    table.type === "hinge" && choice("Axis", ["x", "y", "z"].find((_, k) => axis[k] === 1) ?? "", [["x", "x"], ["y", "y"], ["z", "z"], ["", "another"]],
+      (to) => to && app.send({ type: "set", path: ["attach", number, "axis"], value: ["x", "y", "z"].map((each) => (each === to ? 1 : 0)) })),
     row(
-      table.kind === "spring" && moment("attach"), moment("release"),
+      moment("attach"), moment("release"),
       button("Remove", () => app.send({ type: "detach", number }), { id: `detach ${number}` }),
     ));
 }
 
 function playPanel(app: App): HTMLElement[] {
   const state = app.store.state!;
-  const gravity = (value: number, done: boolean) =>
-    app.send({ type: "set", path: ["world", "gravity"], value: [0, -value, 0], stroke: done ? 0 : app.currentStroke || app.newStroke() });
+  const gravity = (value: number) => app.send({ type: "set", path: ["world", "gravity"], value: [state.gravity[0], -value, state.gravity[2]] });
+  const met = state.ground !== null || app.objects.some((object) => object.kind === "collider" || object.pinned || object.table.pin);
   const idle = app.objects.length > 0 && app.objects.every((object) => object.kind === "handles" && !object.handles.length);
   return [
     section("Simulation",
       idle && h("p", { class: "empty" }, "Nothing moves yet. In Author, make a body of particles; or say above what the object is made of."),
-      slider("Gravity", -state.gravity[1], [0, 20, 0.1], (value, done) => done && gravity(value, done), (value) => `${value.toFixed(1)} m/s²`),
+      slider("Gravity", -state.gravity[1], [0, 20, 0.1], (value, done) => done && gravity(value), (value) => `${value.toFixed(1)} m/s²`),
+      !met && !idle && h("p", { class: "note" }, "Nothing is below: tick Ground, or things fall out of the picture."),
       check("Ground", state.ground !== null, (on) => app.send({ type: "ground", on })),
       state.ground !== null && numberField("Height of the ground", state.ground,
         (value) => app.send({ type: "set", path: ["objects", "ground", "mesh", "point"], value: [0, value, 0] }), "m"),

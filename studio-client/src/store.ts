@@ -1,6 +1,6 @@
 /** What the server has told: arrays, the state and the clock. Listeners are called when any of it changes. */
 
-import type { Clock, Command, Files, Note, State, Update } from "./messages";
+import type { Clock, Command, Done, Files, Note, State, Update } from "./messages";
 
 export type Numbers = Float32Array | Uint32Array | Int32Array;
 
@@ -24,10 +24,13 @@ export class Store {
   private socket: WebSocket | null = null;
   private count = 0;
   private arrivals: number[] = [];
-  private asked = 0;
+  /** Commands that the server has not dealt with yet, and since when it has had some. */
+  private waiting = 0;
+  private since = 0;
 
   onNote: (note: Note) => void = () => {};
   onFiles: (files: Files) => void = () => {};
+  onDone: () => void = () => {};
   onConnection: (connected: boolean) => void = () => {};
 
   constructor(private url: string, private quantise: boolean) {
@@ -52,12 +55,18 @@ export class Store {
   send(command: Command): void {
     if (this.socket?.readyState !== WebSocket.OPEN) return;
     this.socket.send(JSON.stringify(command));
-    if (command.type !== "ack") this.asked = performance.now();
+    if (command.type === "ack" || command.type === "hello") return;
+    if (!this.waiting++) this.since = performance.now();
   }
 
-  /** Whether the server has been at work on a command for a while. */
+  /** Whether the server is at work on a command. */
+  get busy(): boolean {
+    return this.waiting > 0;
+  }
+
+  /** Whether it has been for a while. */
   get working(): boolean {
-    return this.asked > 0 && performance.now() - this.asked > 400;
+    return this.busy && performance.now() - this.since > 400;
   }
 
   private connect(): void {
@@ -67,11 +76,12 @@ export class Store {
     socket.onopen = () => {
       this.arrays.clear();
       this.connected = true;
+      this.waiting = 0;
       this.onConnection(true);
       this.send({ type: "hello", quantise: this.quantise });
     };
     socket.onmessage = (event) => {
-      if (typeof event.data === "string") this.hear(JSON.parse(event.data) as Note | Files);
+      if (typeof event.data === "string") this.hear(JSON.parse(event.data) as Note | Files | Done);
       else this.apply(event.data as ArrayBuffer);
     };
     socket.onclose = () => {
@@ -81,10 +91,14 @@ export class Store {
     };
   }
 
-  private hear(message: Note | Files): void {
-    this.asked = 0;
+  private hear(message: Note | Files | Done): void {
     if (message.type === "note") this.onNote(message);
-    else this.onFiles(message);
+    else if (message.type === "files") this.onFiles(message);
+    else {
+      this.waiting = Math.max(this.waiting - 1, 0);
+      this.since = performance.now();
+      this.onDone();
+    }
   }
 
   private apply(buffer: ArrayBuffer): void {
@@ -116,7 +130,6 @@ export class Store {
     this.clock = header.clock;
     if (header.state) this.state = header.state;
     this.updates++;
-    this.asked = 0;
     this.bytes += buffer.byteLength;
     this.arrivals.push(performance.now());
     for (const listener of this.listeners) listener({ state: header.state !== null, arrays: changed });

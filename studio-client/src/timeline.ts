@@ -49,18 +49,19 @@ export class Timeline {
     const { clock, state } = this.app.store, [first, last] = this.range();
     const place = (frame: number) => `${(100 * Math.min(Math.max(frame - first, 0), last - first)) / Math.max(last - first, 1)}%`;
     this.thumb.style.left = place(clock.frame);
-    this.label.textContent = clock.status === "building" ? "building…" : clock.frame > last ? `frame ${clock.frame}` : `frame ${clock.frame} of ${last}`;
+    this.label.textContent = clock.status === "building" ? "building…" : clock.frame > last ? `frame ${clock.frame}, after ${last}` : `frame ${clock.frame} of ${last}`;
     this.play.textContent = clock.status === "playing" ? "Pause" : "Play";
-    const keys = new Set<number>();
-    this.app.object?.handles.forEach((handle) => handle.keys.forEach((frame) => keys.add(frame)));
+    const keys = new Map<string, [number, string]>();
+    const add = (frame: number, what: string) => keys.set(`${what} ${frame}`, [frame, what]);
+    this.app.object?.handles.forEach((handle) => handle.keys.forEach((frame) => add(frame, "key")));
     for (const tie of state?.attach ?? []) {
       for (const what of ["attach", "release"]) {
         const moment = String(tie.table[what] ?? "").match(/^frame (\d+)$/);
-        if (moment) keys.add(+moment[1]);
+        if (moment) add(+moment[1], what);
       }
     }
-    this.marks.replaceChildren(...[...keys].map((frame) => {
-      const mark = h("i", { title: `key in frame ${frame}`, "data-key": String(frame) });
+    this.marks.replaceChildren(...[...keys.values()].map(([frame, what]) => {
+      const mark = h("i", { class: what, title: `${what} in frame ${frame}`, "data-key": String(frame) });
       mark.style.left = place(frame);
       return mark;
     }));

@@ -17,8 +17,8 @@ interface Drag {
 export class Tools {
   private drag: Drag | null = null;
   private canvas: HTMLCanvasElement;
-  /** Whether the server is still busy with the last move: moves in between are skipped, or kept for later. */
-  private busy = false;
+  private pressed: [number, number] = [0, 0];
+  /** A move that waits until the server has dealt with the one before. */
   private later: (() => void) | null = null;
 
   constructor(private app: App, private overlay: SVGSVGElement) {
@@ -30,28 +30,33 @@ export class Tools {
     this.canvas.addEventListener("pointerleave", () => app.view.moveCursor(null, 1));
     this.canvas.addEventListener("contextmenu", (event) => event.preventDefault());
     app.view.controls.mouseButtons = { LEFT: THREE.MOUSE.ROTATE, MIDDLE: THREE.MOUSE.PAN, RIGHT: THREE.MOUSE.ROTATE };
-    app.store.listen(() => this.free());
+    this.canvas.addEventListener("click", (event) => this.choose(event));
+    app.store.onDone = () => this.free();
   }
 
   /** Send a move, or keep it until the server has answered the last one. */
   private stream(send: () => void): void {
-    if (this.busy) {
-      this.later = send;
-      return;
-    }
-    this.busy = true;
-    send();
+    if (this.app.store.busy) this.later = send;
+    else send();
   }
 
   private free(): void {
-    this.busy = false;
     const later = this.later;
     this.later = null;
     if (later) this.stream(later);
   }
 
+  /** A click that was no turn of the view chooses the object under it. */
+  private choose(event: MouseEvent): void {
+    const { app } = this;
+    if (app.mode !== "View" || app.store.state?.run || Math.hypot(event.clientX - this.pressed[0], event.clientY - this.pressed[1]) > 4) return;
+    const hit = app.view.pick(event.clientX, event.clientY);
+    if (hit && hit.object !== app.active && hit.object !== "ground") app.choose(hit.object);
+  }
+
   private down(event: PointerEvent): void {
-    this.free();
+    this.later = null;
+    this.pressed = [event.clientX, event.clientY];
     if (event.button !== 0 || event.altKey || this.app.store.state?.run) return;
     this.drag = this.begin(event);
     if (!this.drag) return;
@@ -92,6 +97,11 @@ export class Tools {
     if (SELECTORS.includes(tool) && app.active) return this.select(event, tool === "Lasso");
     if (app.mode === "Pose") return this.pose(event);
     if (tool === "Grab") return this.grab(event);
+    if (app.mode === "Author" && app.store.clock.status === "playing") {
+      app.send({ type: "pause" });
+      app.say("Paused: bodies are edited as they are at rest.");
+      return null;
+    }
     if (tool === "Edge") return this.edge(event);
     const hit = app.active ? app.view.pick(event.clientX, event.clientY, app.active) : null;
     if (!hit) return null;
@@ -113,7 +123,7 @@ export class Tools {
   /** A stroke: places along it are sent as fast as the server takes them. */
   private brush(event: PointerEvent, first: Hit): Drag {
     const { app } = this, stroke = app.newStroke();
-    let waiting: Vector[] = [], last: THREE.Vector3 | null = null;
+    let waiting: Vector[] = [], last: THREE.Vector3 | null = null, from = [event.clientX, event.clientY];
     const flush = () => {
       const centres = waiting;
       waiting = [];
@@ -126,10 +136,21 @@ export class Tools {
       waiting.push(vector(hit.point));
       this.stream(flush);
     };
+    /** All along the way of the mouse, which may jump. */
+    const along = (moved: PointerEvent) => {
+      const [x, y] = from, way = Math.hypot(moved.clientX - x, moved.clientY - y);
+      const steps = Math.min(Math.max(Math.ceil(way / (0.4 * app.radius * app.view.pixels(last ?? first.point))), 1), 64);
+      for (let k = 1; k <= steps; k++) {
+        add(app.view.pick(x + ((moved.clientX - x) * k) / steps, y + ((moved.clientY - y) * k) / steps, app.active));
+      }
+      from = [moved.clientX, moved.clientY];
+    };
     add(first);
-    void event;
     return {
-      move: (moved) => add(app.view.pick(moved.clientX, moved.clientY, app.active)),
+      move: (moved) => {
+        const all = moved.getCoalescedEvents?.() ?? [];
+        (all.length ? all : [moved]).forEach(along);
+      },
       up: flush,
     };
   }
@@ -147,7 +168,7 @@ export class Tools {
       case "Cut":
         return { type: "cut", ...shared };
       case "Pin":
-        return { type: "pin", ...shared, pinned: settings.value > 0 };
+        return { type: "pin", ...shared, pinned: settings.pin };
       default:
         return { type: "paint", ...shared, field: settings.field, value: settings.value, strength: settings.strength };
     }

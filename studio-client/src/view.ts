@@ -124,6 +124,7 @@ export class View {
       }
       visual.sync(object, this.look, this.size);
     }
+    this.frameNew(state.objects.map((object) => object.name));
     this.ground.visible = state.ground !== null && !state.run;
     this.ground.position.set(this.centre.x, state.ground ?? 0, this.centre.z);
     this.ground.scale.setScalar(6 * this.size);
@@ -134,7 +135,7 @@ export class View {
     this.draw();
   }
 
-  /** The box around everything at rest; what is new is framed. */
+  /** The box around everything at rest. */
   private measure(names: string[]): void {
     const box = new THREE.Box3(), point = new THREE.Vector3();
     for (const name of names) {
@@ -150,29 +151,41 @@ export class View {
     this.grid.scale.setScalar(this.size);
     const floor = this.store.state?.ground ?? box.min.y - 0.01 * this.size;
     this.grid.position.set(this.centre.x, floor, this.centre.z);
-    const key = names.filter((name) => name !== "ground").join("|");
-    if (key !== this.framed) {
-      this.framed = key;
-      this.frame();
-    }
   }
 
-  /** Bring everything into view. */
+  /** What is new is framed, once it is there. */
+  private frameNew(names: string[]): void {
+    const key = names.filter((name) => name !== "ground").join("|");
+    if (key === this.framed) return;
+    this.framed = key;
+    this.frame();
+  }
+
+  /** Bring everything into view, where it is now. */
   frame(): void {
-    const away = this.size * 1.8;
-    const from = new THREE.Vector3(0.55, 0.35, 1).normalize().multiplyScalar(away);
-    this.controls.target.copy(this.centre);
-    this.camera.position.copy(this.centre).add(from);
+    const box = new THREE.Box3(), point = new THREE.Vector3();
+    for (const visual of this.visuals.values()) {
+      const now = visual.places(this.look) ?? visual.centres(this.look);
+      if (!now || !visual.group.visible) continue;
+      const stride = 3 * Math.max(1, Math.floor(now.shape[0] / 5000));
+      for (let k = 0; k + 2 < now.data.length; k += stride) box.expandByPoint(point.fromArray(now.data, k));
+    }
+    const ball = box.isEmpty() ? new THREE.Sphere(this.centre, 0.87 * this.size) : box.getBoundingSphere(new THREE.Sphere());
+    const radius = Math.max(ball.radius, 1e-3 * this.size);
+    const half = Math.min(1, this.camera.aspect) * Math.tan(THREE.MathUtils.degToRad(this.camera.fov / 2));
+    const from = new THREE.Vector3(0.55, 0.35, 1).normalize().multiplyScalar((1.02 * radius) / Math.sin(Math.atan(half)));
+    this.controls.target.copy(ball.center);
+    this.camera.position.copy(ball.center).add(from);
     this.camera.near = this.size / 100;
-    this.camera.far = this.size * 100;
+    this.camera.far = Math.max(this.size * 100, 10 * from.length());
     this.camera.updateProjectionMatrix();
     this.controls.update();
     this.draw();
   }
 
   private syncTies(health: string[]): void {
-    this.ties.visible = this.look.points;
-    if (!this.look.points) return;
+    this.ties.visible = this.look.ties;
+    if (!this.look.ties) return;
     this.ties.clear();
     const colours: Record<string, string> = { good: "#2a9d4a", fair: "#e0a100", poor: "#d1495b", broken: "#888888" };
     health.forEach((word, k) => {
@@ -202,6 +215,12 @@ export class View {
     const at = new THREE.Vector2(((x - box.left) / box.width) * 2 - 1, 1 - ((y - box.top) / box.height) * 2);
     this.rays.setFromCamera(at, this.camera);
     return this.rays.ray;
+  }
+
+  /** How many pixels a metre is at a place. */
+  pixels(place: THREE.Vector3): number {
+    const away = Math.max(this.camera.position.distanceTo(place), this.camera.near);
+    return this.renderer.domElement.clientHeight / (2 * Math.tan(THREE.MathUtils.degToRad(this.camera.fov / 2)) * away);
   }
 
   /** The nearest mesh under a place of the screen. */

@@ -17,6 +17,7 @@ export interface Look {
   edges: boolean;
   handles: boolean;
   points: boolean;
+  ties: boolean;
   clear: boolean;
   rest: boolean;
   selected: boolean;
@@ -36,6 +37,7 @@ export class Visual {
   handles: THREE.InstancedMesh | null = null;
   private wire: THREE.Mesh;
   private edges: THREE.LineSegments;
+  private links: THREE.LineSegments;
   private points: THREE.Points;
   private chosen: THREE.Points;
   private bvh: MeshBVH | null = null;
@@ -57,6 +59,10 @@ export class Visual {
     this.edges = new THREE.LineSegments(
       new THREE.BufferGeometry(), new THREE.LineBasicMaterial({ vertexColors: true, transparent: true }),
     );
+    this.links = new THREE.LineSegments(
+      new THREE.BufferGeometry(), new THREE.LineBasicMaterial({ color: 0xe4572e, depthTest: false, transparent: true }),
+    );
+    this.links.renderOrder = 5;
     const dots = (color: number, size: number) =>
       new THREE.Points(
         new THREE.BufferGeometry(),
@@ -67,7 +73,7 @@ export class Visual {
     this.edges.renderOrder = 2;
     this.points.renderOrder = 3;
     this.chosen.renderOrder = 4;
-    for (const part of [this.mesh, this.wire, this.edges, this.points, this.chosen]) {
+    for (const part of [this.mesh, this.wire, this.edges, this.links, this.points, this.chosen]) {
       part.frustumCulled = false;
       this.group.add(part);
     }
@@ -89,7 +95,7 @@ export class Visual {
     this.syncMesh(object, look);
     this.syncParticles(object, look);
     this.syncEdges(look);
-    this.syncHandles(look);
+    this.syncHandles(object, look);
     this.syncPoints(look);
   }
 
@@ -213,7 +219,7 @@ export class Visual {
           scale.fromArray(radii.data, 3 * k);
         } else {
           turn.identity();
-          scale.setScalar(0.35 * Math.min(radii.data[3 * k], radii.data[3 * k + 1], radii.data[3 * k + 2]));
+          scale.setScalar(0.45 * Math.min(radii.data[3 * k], radii.data[3 * k + 1], radii.data[3 * k + 2]));
         }
         this.particles.setMatrixAt(k, matrix.compose(place, turn, scale));
       }
@@ -253,8 +259,16 @@ export class Visual {
     this.edges.geometry.setAttribute("color", new THREE.BufferAttribute(colours, 3));
   }
 
-  private syncHandles(look: Look): void {
+  private syncHandles(object: ObjectState, look: Look): void {
     const places = this.store.get(this.name, "handles");
+    this.links.visible = look.handles && places !== undefined && object.links.length > 0;
+    if (places && this.links.visible && this.changed("links", places.version, object.links)) {
+      const ends = object.links.flatMap((link) => link.slice(1).flatMap((handle, k) => [link[k], handle]));
+      const lines = new Float32Array(ends.flatMap((handle) => Array.from(places.data.subarray(3 * handle, 3 * handle + 3))));
+      this.links.geometry.dispose();
+      this.links.geometry = new THREE.BufferGeometry();
+      this.links.geometry.setAttribute("position", new THREE.BufferAttribute(lines, 3));
+    }
     if (!places || !look.handles) {
       if (this.handles) this.handles.visible = false;
       return;
@@ -303,7 +317,9 @@ export class Visual {
 
   /** Where a ray meets the mesh, nearest first; the tree of triangles is brought up to date only now. */
   hits(ray: THREE.Ray): { point: THREE.Vector3; distance: number; normal: THREE.Vector3 }[] {
-    if (!this.group.visible || !this.geometry.getAttribute("position") || !this.geometry.index) return [];
+    if (!this.group.visible) return [];
+    if (!this.store.get(this.name, "faces")?.data.length) return this.particleHits(ray);
+    if (!this.geometry.getAttribute("position") || !this.geometry.index) return [];
     if (!this.bvh) this.bvh = new MeshBVH(this.geometry, { indirect: true });
     else if (this.stale) this.bvh.refit();
     this.stale = false;
@@ -311,6 +327,21 @@ export class Visual {
       .raycast(ray, THREE.DoubleSide)
       .map((hit) => ({ point: hit.point, distance: hit.distance, normal: hit.face!.normal.clone() }))
       .sort((a, b) => a.distance - b.distance);
+  }
+
+  /** The same for a body without a mesh: where a ray meets its particles, as balls. */
+  private particleHits(ray: THREE.Ray): { point: THREE.Vector3; distance: number; normal: THREE.Vector3 }[] {
+    const centres = this.store.get(this.name, "particles_now") ?? this.store.get(this.name, "particles");
+    const radii = this.store.get(this.name, "radii"), found = [];
+    const ball = new THREE.Sphere(), point = new THREE.Vector3();
+    for (let k = 0; centres && k < centres.shape[0]; k++) {
+      ball.center.fromArray(centres.data, 3 * k);
+      ball.radius = radii ? Math.max(radii.data[3 * k], radii.data[3 * k + 1], radii.data[3 * k + 2]) : 0.01 * this.size;
+      if (!ray.intersectSphere(ball, point)) continue;
+      const normal = point.clone().sub(ball.center).normalize();
+      found.push({ point: point.clone(), distance: point.distanceTo(ray.origin), normal });
+    }
+    return found.sort((a, b) => a.distance - b.distance);
   }
 
   dispose(): void {

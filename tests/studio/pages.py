@@ -92,6 +92,11 @@ class Person:
         self.page.mouse.up()
         for key in keys:
             self.page.keyboard.up(key)
+        self.idle()
+
+    def idle(self):
+        """Wait until the server has dealt with all that was asked."""
+        self.until("!studio.app.store.busy")
 
     def click_at(self, place):
         self.page.mouse.click(float(place[0]), float(place[1]))

@@ -22,8 +22,8 @@ TOKEN = "a-token-for-tests"
 class Server:
     """The application, the port that it listens to, and its session."""
 
-    def __init__(self, app, port, folder):
-        self.app, self.port, self.folder = app, port, folder
+    def __init__(self, app, port, folder, stop):
+        self.app, self.port, self.folder, self.stop = app, port, folder, stop
 
     @property
     def session(self):
@@ -46,12 +46,16 @@ def running(folder, start=None):
     thread.start()
     wait_until(lambda: server.started or not thread.is_alive())
     assert server.started
-    try:
-        yield Server(app, server.servers[0].sockets[0].getsockname()[1], folder)
-    finally:
+
+    def stop():
         server.should_exit = True
         thread.join(20)
         assert not thread.is_alive()
+
+    try:
+        yield Server(app, server.servers[0].sockets[0].getsockname()[1], folder, stop)
+    finally:
+        stop()
 
 
 def wait_until(condition, seconds=60.0):

@@ -234,3 +234,116 @@ def run_scene(folder, scene, out):
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_a_stroke_goes_on_and_fields_say_what_is_true(person, studio):
+    write_box(studio.folder)
+    person.open("bar.ply")
+    person.until("studio.app.object && studio.app.store.get('bar', 'rest')")
+    person.mode("Author")
+    person.slide("Brush size", 0.1)
+    person.slide("Spacing", 0.07)
+    left, middle, right = person.on_screen([[-0.9, 0, 0.2], [0, 0, 0.2], [0.9, 0, 0.2]])
+    person.drag([left, middle], steps=10)
+    half = len(studio.document.bodies["bar"])
+    # Over what is sprayed already, and on, in two jumps of the mouse: it does not stop, and leaves no hole.
+    mouse = person.page.mouse
+    mouse.move(*left)
+    mouse.down()
+    mouse.move(*middle)
+    mouse.move(*right)
+    person.until("studio.app.object.particles > a", half + 5)
+    mouse.up()
+    person.idle()
+    places = np.sort(studio.document.bodies["bar"].positions[:, 0])
+    assert np.diff(places).max() < 0.2
+    person.click("Reset")
+    person.idle()
+    person.page.wait_for_function("document.querySelector('[data-id=work]').textContent === ''")
+
+    person.click("New")  # which asks, and is refused by nobody being there
+    assert person.object("bar")
+    person.page.once("dialog", lambda dialog: dialog.accept())
+    person.click("New")
+    person.until("!studio.app.objects.length")
+    person.click("Undo")
+    person.until("studio.app.objects.length === 1")
+
+    person.mode("Play")
+    person.page.fill('input[data-id="Frames"]', "-5")
+    person.page.keyboard.press("Enter")
+    person.page.wait_for_selector(".notes .error")
+    person.page.wait_for_function("document.querySelector('[data-id=Frames]').value === '120'")
+
+
+def test_place_pose_and_undo_one_by_one(person, studio):
+    write_box(studio.folder)
+    person.open("bar.ply")
+    person.until("studio.app.object && studio.app.store.get('bar', 'rest')")
+    person.click("Z up")
+    person.until("studio.app.store.state.objects[0].table.transform?.rotate[0] === -90")
+    person.page.fill('input[data-id="Position (m) y"]', "3")
+    person.page.keyboard.press("Enter")
+    person.until("studio.app.store.get('bar', 'rest').data[1] > 2")
+    np.testing.assert_allclose(person.array("bar", "rest").mean(0), [0, 3, 0], atol=0.1)
+    person.click("Frame")
+    seen = person.on_screen(person.array("bar", "rest"))
+    box = person.page.locator("main canvas").bounding_box()
+    assert (seen > [box["x"], box["y"]]).all()
+    assert (seen < [box["x"] + box["width"], box["y"] + box["height"]]).all()
+    person.shot("placed")
+    assert person.overlapping() == []
+
+    person.mode("Pose")
+    for count, place in enumerate(person.array("bar", "rest")[[0, 100, 200]]):
+        at = person.on_screen([place])[0]
+        person.click_at(at + 0.1 * (person.on_screen([[0, 3, 0]])[0] - at))
+        person.until("studio.app.object.handles.length === a", count + 1)
+    steps = person.state(".undo")
+    person.slide("Fall-off", 2)
+    person.slide("Stretch", 0.5)
+    person.choose("Distance", "euclidean")
+    person.idle()
+    assert person.state(".undo") == steps + 3
+    person.click("Undo")
+    person.until("studio.app.object.table.distance !== 'euclidean'")
+    assert person.object("bar")["table"]["stretch"] == 0.5
+
+    for name in ("handle 1", "handle 2"):
+        person.page.click(f'li[data-id="{name}"]', modifiers=["Shift"])
+    person.click("Chain")
+    person.until("studio.app.object.links.length === 1")
+    person.shot("chain")
+    person.click("Remove handle")
+    person.until("studio.app.object.handles.length === 1")
+    person.click("Undo")
+    person.until("studio.app.object.handles.length === 3")
+
+
+def test_flesh_falls_on_the_ground_and_the_end_is_told(person, studio):
+    write_box(studio.folder)
+    person.open("bar.ply")
+    person.until("studio.app.object && studio.app.store.get('bar', 'rest')")
+    person.choose("It is", "flesh")
+    person.until("studio.app.object.kind === 'flesh'")
+    person.mode("Glue")
+    person.mode("Play")
+    assert "tick Ground" in person.page.inner_text("aside")
+    person.tick("Ground", True)
+    person.until("studio.app.store.state.ground !== null")
+    person.mode("Glue")  # what plays is seen in any mode
+    person.click("Play")
+    person.until("studio.app.store.clock.frame > 20")
+    drawn = "studio.app.view.visuals.get('bar').geometry.getAttribute('position').array[1]"
+    rest = person.array("bar", "rest")[0, 1]
+    person.until(f"{drawn} < a", rest - 0.1)
+    person.click("Play")
+    person.page.keyboard.press("f")
+    person.mode("Play")
+    person.shot("on_ground")
+    assert person.notes() == []
+    assert person.array("bar", "vertices")[:, 1].min() > person.state(".ground")
+    studio.stop()
+    person.page.wait_for_selector('[data-id="offline"]:visible')
+    assert "start pointglue studio again" in person.page.inner_text('[data-id="offline"]')
+    person.shot("offline")

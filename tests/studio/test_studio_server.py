@@ -104,6 +104,11 @@ def test_the_page_is_for_whoever_has_the_token(studio):
         assert status == 403
         assert "pointglue studio" in text
     assert "frame-ancestors 'none'" in headers["content-security-policy"]
+    assert get(studio, "/index.html")[0] == 404  # it has one address
+    for asset in (STATIC / "assets").glob("*"):
+        status, _, headers = get(studio, f"/assets/{asset.name}")
+        assert status == 200
+        assert "frame-ancestors 'none'" in headers["content-security-policy"]
 
 
 @pytest.mark.parametrize(
@@ -220,6 +225,7 @@ def test_leaving_while_it_runs(tab, studio):
     tab.send("grab", object="bar", position=[0, 0, 0])
     tab.socket.socket.close()  # as when the power goes
     wait_until(lambda: not studio.app.state.hub.pages)
+    wait_until(lambda: studio.session._preview.hand is None)  # nobody holds it any more
     again = Tab(studio)
     frame = again.clock["frame"]
     again.until(lambda: again.clock["frame"] > frame + 2)
@@ -260,6 +266,7 @@ BAD = [
     '{"type": "set", "path": ["world", "gravity"], "value": [0, 1e300, 0]}',
     '{"type": "set", "path": ["attach", 0, "parents"], "value": 8}',
     '{"type": "set", "path": ["objects", "bar"], "value": null, "more": 1}',
+    '{"type": "set", "path": ["objects", "x"], "value": {"kind": "particles", "body": "b.npz"}}',
     '{"type": "rename", "object": "bar", "name": "../../x"}',
     '{"type": "set_kind", "object": "bar", "kind": "gold"}',
     '{"type": "select", "object": "bar", "what": "vertices", "indices": [99999999]}',
@@ -313,6 +320,19 @@ def test_broken_files_are_told(tab, studio, ending, rng):
         assert not studio.document.objects
 
 
+def test_every_command_is_answered(tab, studio):
+    """Also those that change nothing, are wrong, or are skipped: the page waits for it."""
+    opened(tab)
+    tab.until(lambda: tab.done == 1)
+    tab.send("reset")
+    tab.send("undo")
+    tab.send("undo")  # there is nothing more
+    tab.socket.send("nonsense")
+    for k in range(20):
+        tab.send("scrub", frame=k)
+    tab.until(lambda: tab.done == 25)
+
+
 def test_rapid_commands(tab, studio):
     opened(tab)
     for k in range(300):
@@ -352,6 +372,28 @@ def test_a_page_that_was_not_built_is_told(monkeypatch, tmp_path):
     monkeypatch.setattr("pointglue.studio.server.STATIC", tmp_path)
     with pytest.raises(InputError, match="has not been built"):
         serve()
+
+
+def test_what_cannot_be_opened_is_told_in_a_line(tmp_path):
+    (tmp_path / "bad.obj").write_bytes(b"\x00\x01 nonsense")
+    (tmp_path / "bad.toml").write_text("objects = 3")
+    command = [sys.executable, "-m", "pointglue", "studio", "--no-browser"]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    with running(tmp_path):
+        cases = [("bad.obj", "another studio is working in this folder")]
+        ended = [_run([*command, name], tmp_path, environment) for name, _ in cases]
+    cases += [("bad.obj", "bad.obj"), ("bad.toml", "objects"), ("nowhere.ply", "no such file")]
+    ended += [_run([*command, name], tmp_path, environment) for name, _ in cases[1:]]
+    for (name, told), end in zip(cases, ended, strict=True):
+        assert end.returncode == 1, (name, end.stderr)
+        assert told in end.stderr
+        assert len(end.stderr.strip().splitlines()) == 1, end.stderr
+
+
+def _run(command, folder, environment):
+    return subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=100
+    )
 
 
 def test_the_command_prints_where_it_is_and_survives_being_killed(tmp_path):

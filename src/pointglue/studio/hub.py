@@ -64,7 +64,7 @@ class Hub:
         try:
             command = messages.parse_command(text)
         except ValidationError as error:
-            page.tell(replies.Note(level="error", text=_told(error)))
+            page.tell(replies.Note(level="error", text=_told(error)), replies.Done())
             return
         if isinstance(command, messages.Hello):
             page.quantise, page.seen, page.shown = command.quantise, 0, 0
@@ -76,7 +76,8 @@ class Hub:
             try:
                 self._commands.put_nowait((page, command))
             except queue.Full:
-                page.tell(replies.Note(level="error", text="Too much at once: some clicks were not heard."))
+                told = "Too much at once: some clicks were not heard."
+                page.tell(replies.Note(level="error", text=told), replies.Done())
 
     def left(self, page: Page) -> None:
         """The page is gone; from any thread."""
@@ -166,6 +167,7 @@ def _thinned(batch: list[tuple[Page, Any]]) -> list[tuple[Page, Any]]:
             )
             if same and not done:
                 kept.pop()
+                page.tell(replies.Done())
         kept.append((page, command))
     return kept
 

@@ -84,6 +84,7 @@ class Playback:
                 pinned=0,
                 handles=nothing,
                 links=[],
+                edited=True,
             )
             for look in self.store.looks
         ]

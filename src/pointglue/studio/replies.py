@@ -46,6 +46,8 @@ class ObjectState(Message):
     handles: list[HandleState]
     links: list[list[int]]
     """Numbers of handles that hold together: chains, then groups."""
+    edited: bool
+    """Whether its particles are its own, and no longer made from its table."""
 
 
 class AttachState(Message):

@@ -73,6 +73,7 @@ def object_state(document: Document, name: str) -> ObjectState:
             HandleState(name=handle, keys=posing.keys_of(document, name, handle), link=links.get(handle, ""))
             for handle in table.get("handles", {})
         ],
+        edited=name in document.bodies,
         links=[
             [list(table["handles"]).index(handle) for handle in link] for link in (*rig.chains, *rig.groups)
         ],

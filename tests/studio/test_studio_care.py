@@ -1,0 +1,183 @@
+"""What people trip over: grounds for everything, files of others, bodies of scenes, two crashes in a row."""
+
+import math
+
+import numpy as np
+import pytest
+from studio_server import write_box
+
+from pointglue.errors import InputError
+from pointglue.io import save_body
+from pointglue.particles import block
+from pointglue.scene import demo_path, run_scene
+from pointglue.studio import messages as m
+from pointglue.studio.document import load_document
+from pointglue.studio.session import Session
+from pointglue.studio.toml import toml_text
+
+
+@pytest.fixture
+def session(tmp_path):
+    write_box(tmp_path)
+    made = Session(tmp_path)
+    made.apply(m.Open(path="bar.ply"))
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize("kind", ["flesh", "jelly", "cloth", "rigid"])
+def test_all_kinds_stay_above_the_ground(session, tmp_path, kind):
+    session.apply(m.SetKind(object="bar", kind=kind))
+    session.apply(m.Ground(on=True))
+    height = session._state().ground
+    for _ in range(14):
+        session.apply(m.Step())
+    lowest = session.replica.get("bar", "vertices")[:, 1].min()
+    assert height < lowest < height + 0.25  # free fall would be 0.6 m below
+    session.apply(m.Set(path=["frames", "count"], value=2))
+    session.apply(m.Save(path="scene.toml"))
+    assert len(list(run_scene(tmp_path / "scene.toml"))) == 2
+    assert "contact" in load_document(tmp_path / "scene.toml").tables
+
+
+def test_particles_alone_need_no_contact(session, tmp_path):
+    session.apply(m.Make(object="bar", spacing=0.25))
+    session.apply(m.Ground(on=True))
+    session.apply(m.Save(path="scene.toml"))
+    assert "contact" not in load_document(tmp_path / "scene.toml").tables
+
+
+def test_no_file_is_overwritten_unasked(session, tmp_path):
+    (tmp_path / "pyproject.toml").write_text("[project]\nname = 'precious'\n")
+    (tmp_path / "other.toml").write_text(toml_text({"objects": {}}))
+    (files,) = session.apply(m.ListFiles())
+    assert [entry.name for entry in files.entries] == ["bar.ply", "other.toml"]
+    for name in ("pyproject.toml", "other"):
+        with pytest.raises(InputError, match="is there already"):
+            session.apply(m.Save(path=name))
+    session.apply(m.Save(path="mine.toml"))
+    session.apply(m.Save(path="mine.toml"))  # its own
+    session.apply(m.Save(path="other.toml", replace=True))
+    assert session._state().path == "other.toml"
+
+
+def test_undo_and_new_know_which_scene_it_is(session):
+    session.apply(m.Save(path="one.toml"))
+    session.apply(m.New())
+    assert (session._state().path, session._state().saved) == ("", False)
+    session.apply(m.AddShape(shape="box"))
+    with pytest.raises(InputError, match="is there already"):
+        session.apply(m.Save(path="one.toml"))
+    session.apply(m.Save(path="two.toml"))
+    for _ in range(2):
+        session.apply(m.Undo())
+    assert (session._state().path, session._state().saved) == ("one.toml", True)
+    session.apply(m.Redo())
+    session.apply(m.Redo())
+    assert (session._state().path, session._state().saved) == ("two.toml", True)
+
+
+def test_selecting_is_nothing_to_save(session):
+    session.apply(m.Save(path="one.toml"))
+    session.apply(m.Select(object="bar", what="vertices", indices=[0, 1]))
+    assert session._state().saved
+
+
+def test_bodies_of_scenes_are_there_and_keep_what_they_are_made_of(tmp_path):
+    session = Session(tmp_path, demo_path("octopus"))
+    state = next(each for each in session._state().objects if each.kind == "particles")
+    name = state.name
+    assert state.particles > 100
+    assert not state.edited
+    assert len(session.replica.get(name, "particles")) == state.particles
+    before = session.document.particles(name)
+    session.apply(
+        m.Paint(object=name, centres=[before.positions[0]], radius=0.05, field="stiffness", value=0.9)
+    )
+    body = session.document.bodies[name]
+    touched = body.stiffness == 0.9
+    assert 0 < touched.sum() < len(body)
+    np.testing.assert_array_equal(body.stiffness[~touched], before.stiffness[~touched])
+    np.testing.assert_array_equal(body.mass, before.mass)
+    session.apply(m.Step())
+    assert len(session.replica.get(name, "particles_now")) == len(body)
+    session.apply(m.Save(path="mine.toml"))
+    session.close()
+    again = load_document(tmp_path / "mine.toml").bodies[name]
+    np.testing.assert_array_equal(again.stiffness, body.stiffness)
+
+
+def test_what_is_said_to_be_particles_has_some(session):
+    session.apply(m.SetKind(object="bar", kind="particles"))
+    assert session._state().objects[0].particles > 100
+
+
+def test_a_body_elsewhere_is_not_read(session, tmp_path):
+    outside = tmp_path.parent / f"{tmp_path.name}_outside.npz"
+    save_body(outside, block((1, 1, 1), (3, 3, 3)))
+    scene = {"objects": {"a": {"kind": "particles", "body": f"../{outside.name}"}}}
+    (tmp_path / "evil.toml").write_text(toml_text(scene))
+    with pytest.raises(InputError, match="outside of the working directory"):
+        session.apply(m.Open(path="evil.toml"))
+    inside = {"kind": "particles", "body": str(outside)}
+    with pytest.raises(InputError, match="open the scene that names it"):
+        session.apply(m.Set(path=["objects", "a"], value=inside))
+
+
+def test_two_crashes_lose_neither(tmp_path):
+    write_box(tmp_path)
+    for shape in ("box", "sphere"):
+        session = Session(tmp_path)
+        session.apply(m.AddShape(shape=shape))
+        session._kept_at = -math.inf
+        session.tick()
+        session.recovery.close()  # as when it is killed
+    last = Session(tmp_path)
+    last.apply(m.Restore(keep=True))
+    assert list(last.document.objects) == ["sphere"]
+    assert last._state().found
+    last.apply(m.Restore(keep=True))
+    assert list(last.document.objects) == ["box"]
+    assert not last._state().found
+    last.close()
+
+
+def test_handles_play_from_where_they_are_and_round(session):
+    session.apply(m.Set(path=["frames", "count"], value=20))
+    for x in (-0.9, 0.9):
+        session.apply(m.AddHandle(object="bar", position=(x, 0.2, 0.0)))
+    rest = session.replica.get("bar", "vertices").copy()
+    session.apply(m.Scrub(frame=15))
+    session.apply(m.DragHandle(object="bar", handle="handle 2", position=(0.9, 0.8, 0.0), done=True))
+    keys = session.document.objects["bar"]["handles"]["handle 2"]["keys"]
+    assert [key["time"] for key in keys] == ["frame 1", "frame 15"]
+    session.apply(m.Scrub(frame=1))
+    np.testing.assert_allclose(session.replica.get("bar", "vertices"), rest, atol=1e-6)
+    session.apply(m.Scrub(frame=10))
+    for frame in (11, 12):
+        session.apply(m.Step())
+        assert session.replica.clock.frame == frame
+    session.apply(m.Scrub(frame=20))
+    session.apply(m.Step())
+    assert session.replica.clock.frame == 1
+
+
+def test_spraying_says_that_handles_go(session):
+    session.apply(m.AddHandle(object="bar", position=(0.9, 0.2, 0.0)))
+    session.apply(m.Spray(object="bar", centres=[(0, 0.2, 0)], radius=0.2, spacing=0.1))
+    assert "its handles and their keys are gone" in session.notes[-1].text
+
+
+def test_connecting_a_large_selection_takes_no_square(session):
+    session.apply(m.Make(object="bar", spacing=0.04))
+    count = len(session.document.bodies["bar"])
+    assert count > 1000
+    session.apply(m.Select(object="bar", what="particles", indices=list(range(count))))
+    before = len(session.document.bodies["bar"].edges)
+    session.apply(m.Connect(object="bar", longest=0.07))
+    body = session.document.bodies["bar"]
+    length = np.linalg.norm(body.positions[body.edges[:, 0]] - body.positions[body.edges[:, 1]], axis=1)
+    assert len(body.edges) > before
+    assert length[before:].max() <= 0.07
+    with pytest.raises(InputError, match="take a smaller longest edge"):
+        session.apply(m.Connect(object="bar", longest=10.0))
