@@ -1,16 +1,16 @@
 """Files that appear when they are complete."""
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from uuid import uuid4
 
 __all__ = ["draft_name", "drafted"]
 
 
 def draft_name(target: Path) -> Path:
     """A hidden name next to `target`, of its own kind, that nobody else has."""
-    return target.with_name(f".{target.stem}-{uuid4().hex[:8]}{target.suffix}")
+    return target.with_name(f".{target.stem}-{os.urandom(4).hex()}{target.suffix}")
 
 
 @contextmanager

@@ -60,7 +60,7 @@ export class Visual {
       new THREE.BufferGeometry(), new THREE.LineBasicMaterial({ vertexColors: true, transparent: true }),
     );
     this.links = new THREE.LineSegments(
-      new THREE.BufferGeometry(), new THREE.LineBasicMaterial({ color: 0xe4572e, depthTest: false, transparent: true }),
+      new THREE.BufferGeometry(), new THREE.LineBasicMaterial({ color: 0x22303f, depthTest: false, transparent: true }),
     );
     this.links.renderOrder = 5;
     const dots = (color: number, size: number) =>

@@ -46,8 +46,19 @@ def test_pose_an_octopus(person, studio):
     # What the page shows is what the deformation is.
     expected = studio.session._poses.vertices(studio.document, "octopus", 1)
     np.testing.assert_allclose(moved, expected, atol=1e-5)  # 32-bit numbers on the wire
-    person.page.keyboard.press("Control+z")
-    person.until("studio.app.object.handles[1].keys.length === 0")
+    track = person.page.locator('[data-id="timeline"]').bounding_box()
+    person.click_at((track["x"] + 0.4 * track["width"], track["y"] + 0.5 * track["height"]))
+    person.until("studio.app.store.clock.frame > 40")
+    person.drag([at + [60, -150], at + [20, -100], at + [-20, 20]])
+    person.until("studio.app.object.handles[1].keys.length === 2")
+    person.shot("keys", tour=True)
+    assert person.page.locator(".marks i.key").count() == 2
+    for keys in (1, 0):
+        person.page.keyboard.press("Control+z")
+        person.until("studio.app.object.handles[1].keys.length === a", keys)
+    person.click("Reset")
+    person.click_at((track["x"] + 1, track["y"] + 0.5 * track["height"]))
+    person.until("studio.app.store.clock.frame === 1")
     np.testing.assert_allclose(person.array("octopus", "vertices"), rest, atol=1e-5)
     assert person.overlapping() == []
 
@@ -83,7 +94,7 @@ def test_author_a_bar_and_let_it_fall(person, studio):
     person.tick("Ellipsoids", True)
     person.click("Fit ellipsoids")
     wait_until(lambda: np.ptp(studio.document.bodies["bar"].radii, axis=1).max() > 0.01)
-    person.shot("ellipsoids")
+    person.shot("ellipsoids", tour=True)
 
     person.tool("Paint")
     person.choose("Property", "stiffness")
@@ -304,10 +315,11 @@ def test_place_pose_and_undo_one_by_one(person, studio):
     person.slide("Stretch", 0.5)
     person.choose("Distance", "euclidean")
     person.idle()
-    assert person.state(".undo") == steps + 3
+    person.until("studio.app.store.state.undo === a", steps + 3)
     person.click("Undo")
     person.until("studio.app.object.table.distance !== 'euclidean'")
     assert person.object("bar")["table"]["stretch"] == 0.5
+    assert studio.document.objects["bar"]["falloff"] == 2
 
     for name in ("handle 1", "handle 2"):
         person.page.click(f'li[data-id="{name}"]', modifiers=["Shift"])
