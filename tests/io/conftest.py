@@ -1,0 +1,27 @@
+import numpy as np
+import pytest
+from PIL import Image
+from small_meshes import VERTICES
+
+
+@pytest.fixture
+def colors(rng):
+    colors = rng.integers(0, 256, (len(VERTICES), 4)).astype(np.uint8)
+    colors[:, 3] = 255
+    return colors
+
+
+@pytest.fixture
+def uv(rng):
+    return rng.random((len(VERTICES), 2))
+
+
+@pytest.fixture
+def normals(rng):
+    normals = rng.standard_normal(VERTICES.shape)
+    return normals / np.linalg.norm(normals, axis=1, keepdims=True)
+
+
+@pytest.fixture
+def image(rng):
+    return Image.fromarray(rng.integers(0, 256, (8, 8, 3)).astype(np.uint8))
