@@ -131,6 +131,7 @@ export class App {
       visual.highlighted = new Set(name === this.active && this.mode === "Pose" ? this.handles : []);
     }
     this.view.moveCursor(null, 1);
+    this.view.showMirror(this.active, this.mode === "Pose" ? this.settings.mirror : "");
     this.view.sync();
     this.tell();
   }

@@ -34,6 +34,7 @@ export class View {
   frames = 0;
   private ties = new THREE.Group();
   private hand: THREE.Line;
+  private mirror: THREE.Mesh;
   private grid: THREE.GridHelper;
   private ground: THREE.Mesh;
   private wanted = true;
@@ -58,11 +59,14 @@ export class View {
     this.grid = new THREE.GridHelper(2, 20, 0x9aa7b5, 0xccd4dd);
     const plane = new THREE.MeshLambertMaterial({ color: 0xd8d2c6, transparent: true, opacity: 0.6, side: THREE.DoubleSide });
     this.ground = new THREE.Mesh(new THREE.PlaneGeometry(1, 1).rotateX(-Math.PI / 2), plane);
+    const glass = new THREE.MeshBasicMaterial({ color: 0x1f6f8b, transparent: true, opacity: 0.12, side: THREE.DoubleSide, depthWrite: false });
+    this.mirror = new THREE.Mesh(new THREE.PlaneGeometry(1, 1), glass);
+    this.mirror.visible = false;
     this.cursor = this.makeCursor();
     const thread = new THREE.LineBasicMaterial({ color: 0xe4572e, depthTest: false, transparent: true });
     this.hand = new THREE.Line(new THREE.BufferGeometry(), thread);
     this.hand.frustumCulled = false;
-    this.scene.add(sun, this.camera, this.grid, this.ground, this.cursor, this.ties, this.hand);
+    this.scene.add(sun, this.camera, this.grid, this.ground, this.mirror, this.cursor, this.ties, this.hand);
     new ResizeObserver(() => this.resize()).observe(parent);
     this.resize();
     const loop = () => {
@@ -159,6 +163,18 @@ export class View {
     if (key === this.framed) return;
     this.framed = key;
     this.frame();
+  }
+
+  /** Show the plane through the middle of an object that handles are mirrored at, or none. */
+  showMirror(object: string, axis: "" | "x" | "y" | "z"): void {
+    const rest = axis ? this.store.get(object, "rest") : undefined;
+    this.mirror.visible = rest !== undefined;
+    if (!rest) return;
+    const box = new THREE.Box3().setFromArray(rest.data as Float32Array);
+    const size = box.getSize(new THREE.Vector3());
+    box.getCenter(this.mirror.position);
+    this.mirror.rotation.set(axis === "y" ? Math.PI / 2 : 0, axis === "x" ? Math.PI / 2 : 0, 0);
+    this.mirror.scale.setScalar(1.2 * Math.max(size.x, size.y, size.z));
   }
 
   /** Bring everything into view, where it is now. */

@@ -359,3 +359,38 @@ def test_flesh_falls_on_the_ground_and_the_end_is_told(person, studio):
     person.page.wait_for_selector('[data-id="offline"]:visible')
     assert "start pointglue studio again" in person.page.inner_text('[data-id="offline"]')
     person.shot("offline")
+
+
+ANYTHING = """(seed) => {
+  let state = seed;
+  const random = (below) => (state = (state * 48271) % 2147483647) % below;
+  const kinds = 'nav button, aside button, aside input, aside select, aside li, footer button, header button';
+  const parts = [...document.querySelectorAll(kinds)]
+    .filter((part) => !part.disabled && !['Open', 'Save'].includes(part.dataset.id));
+  const part = parts[random(parts.length)];
+  const numbers = ['-1', '0', '1e300', '', '3', '1e-300'];
+  if (part instanceof HTMLSelectElement) part.selectedIndex = random(part.options.length);
+  else if (part.type === 'number') part.value = numbers[random(6)];
+  else if (part.type === 'range') part.value = String(part.min + random(1000));
+  else part.click();
+  for (const kind of ['input', 'change']) part.dispatchEvent(new Event(kind, { bubbles: true }));
+  return part.dataset.id;
+}"""
+
+
+def test_anything_goes(person, studio):
+    """Whatever is clicked, chosen and typed, in any order: the page and the server go on."""
+    write_box(studio.folder)
+    person.open("bar.ply")
+    person.until("studio.app.object && studio.app.store.get('bar', 'rest')")
+    clicked = []
+    for seed in range(1, 121):
+        clicked.append(person.ask(f"({ANYTHING})(a)", 7919 * seed))
+        if seed % 6 == 0:
+            person.drag([person.middle() + [-60, 10], person.middle() + [50, -20]], steps=3)
+        assert not [note for note in person.notes() if "unforeseen" in note], (clicked, person.notes())
+    person.idle()
+    assert len(set(clicked)) > 25
+    person.page.reload()
+    person.until("studio.app.store.state !== null")
+    assert [each["name"] for each in person.state(".objects")] == list(studio.document.objects)

@@ -25,6 +25,10 @@ Indices = NDArray[np.int64]
 # Cells of a mesh that has no size of its own for them, along its extent.
 USUAL_CELLS = 10
 MOST_CELLS = 1e6  # in the box around a mesh: more is a slip of the pen
+FARTHEST, SMALLEST = (
+    1e9,
+    1e-9,
+)  # m: beyond, numbers lose their digits, and squares of them overflow in the end
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,9 +95,15 @@ def surface_of(mesh: Any, transform: tables.Transform, folder: Path) -> Surface:
     vertices, faces = _made(mesh, folder)
     if not len(faces):
         raise InputError("mesh must have faces, got none")
-    points = placed(vertices, transform)
-    if not (np.ptp(points, axis=0) > 0).any():
+    with np.errstate(over="ignore", invalid="ignore"):
+        points = placed(vertices, transform)
+        reach, size = np.abs(points).max(), np.ptp(points, axis=0).max()
+    if not reach <= FARTHEST:
+        raise InputError(f"mesh must be within {FARTHEST:g} m of the origin, but reaches {reach:g} m")
+    if not size > 0:
         raise InputError("mesh must have a size: all its vertices are at one place")
+    if size < SMALLEST:
+        raise InputError(f"mesh must be at least {SMALLEST:g} m large, got {size:g} m")
     return Surface(points, np.asarray(faces, np.int64))
 
 

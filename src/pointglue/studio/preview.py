@@ -84,7 +84,7 @@ class Preview:
         try:
             self.state = self.simulation.unpack(before.simulation.pack(before.state))
             self.simulation.frame(self.state)
-        except (PointglueError, ValueError, IndexError, KeyError):
+        except (PointglueError, ValueError, IndexError, KeyError, TypeError):  # made of something else now
             self.state = self.simulation.start()
             return False
         if before.hand is not None:

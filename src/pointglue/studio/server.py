@@ -101,6 +101,7 @@ class _OnlyKnownHosts:
 async def _talk(websocket: WebSocket, hub: Hub) -> None:
     """Serve one page until it leaves."""
     page = Page(asyncio.get_running_loop())
+    page.seen = page.shown = hub.session.replica.count  # until it has said hello
     hub.pages.add(page)
     sender = asyncio.create_task(_send(websocket, hub, page))
     try:
@@ -118,7 +119,6 @@ async def _talk(websocket: WebSocket, hub: Hub) -> None:
 
 
 async def _send(websocket: WebSocket, hub: Hub, page: Page) -> None:
-    page.seen = page.shown = hub.session.replica.count  # until it has said hello
     while True:
         await page.wake.wait()
         page.wake.clear()

@@ -355,7 +355,7 @@ class Session:
             # What comes late does not hurry after.
             self._due = max(self._due + 1 / rate, monotonic())
             self.refresh()
-        return max(self._due - monotonic(), 0.0)
+        return min(max(self._due - monotonic(), 0.0), AUTOSAVE / 2)
 
     def _autosave(self) -> None:
         self._kept_at = monotonic()
