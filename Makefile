@@ -31,7 +31,9 @@ bench: .venv/test
 	$(BIN)/pointglue bench particles
 	$(BIN)/pointglue bench creatures
 	$(BIN)/pointglue bench elastic
+	$(BIN)/pointglue bench contact
 	$(BIN)/pointglue bench scenes
+	$(BIN)/pointglue bench studio
 
 # The stamps are rebuilt when the dependencies change; the package itself is installed in place.
 .venv/demo: pyproject.toml
