@@ -32,6 +32,7 @@ export class App {
   private stroke = 0;
   private status = "still";
   private known = new Set<string>();
+  readonly exported = new Set<string>();
   private listeners: (() => void)[] = [];
 
   constructor(parent: HTMLElement) {
@@ -69,7 +70,8 @@ export class App {
 
   /** Objects that are not the ground. */
   get objects(): ObjectState[] {
-    return (this.store.state?.objects ?? []).filter((object) => object.name !== "ground");
+    const plane = (object: ObjectState) => (object.table.mesh as { shape?: string } | undefined)?.shape === "plane";
+    return (this.store.state?.objects ?? []).filter((object) => object.name !== "ground" || !plane(object));
   }
 
   newStroke(): number {
@@ -97,6 +99,7 @@ export class App {
   setTool(tool: Tool): void {
     this.tool = tool;
     this.first = null;
+    if (tool === "Paint") this.settings.colour = this.settings.field;
     this.refresh();
   }
 

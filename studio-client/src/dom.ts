@@ -60,8 +60,8 @@ export function slider(
 
 export function numberField(label: string, value: number, change: (value: number) => void, unit = ""): HTMLLabelElement {
   const input = h("input", { type: "number", step: "any", "data-id": label });
-  input.value = String(+value.toPrecision(6));
-  input.addEventListener("change", () => change(+input.value));
+  const before = (input.value = String(+Number(value).toPrecision(6)));
+  input.addEventListener("change", () => (input.value === "" ? (input.value = before) : change(+input.value)));
   return h("label", { class: "field" }, h("span", {}, label), input, unit && h("small", {}, unit));
 }
 
@@ -69,8 +69,8 @@ export function numberField(label: string, value: number, change: (value: number
 export function vectorField(label: string, value: number[], change: (value: [number, number, number]) => void): HTMLElement {
   const inputs = value.map((part, k) => {
     const input = h("input", { type: "number", step: "any", "data-id": `${label} ${"xyz"[k]}`, title: "xyz"[k] });
-    input.value = String(+part.toPrecision(5));
-    input.addEventListener("change", () => change(inputs.map((each) => +each.value) as [number, number, number]));
+    const before = (input.value = String(+Number(part).toPrecision(5)));
+    input.addEventListener("change", () => input.value === "" ? (input.value = before) : change(inputs.map((each) => +each.value) as [number, number, number]));
     return input;
   });
   return h("div", { class: "vector" }, h("span", {}, label), ...inputs);

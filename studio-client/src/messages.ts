@@ -275,6 +275,7 @@ export interface Export {
   object: string;
   path: string;
   animation?: boolean;
+  replace?: boolean;
 }
 
 /** Tie the selected points of an object to another one; a joint is where they are on average. */

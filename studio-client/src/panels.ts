@@ -99,7 +99,11 @@ function placePanel(app: App): HTMLElement[] {
   const { object } = app;
   if (!object) return [];
   const shown = object.vertices ? [exporting(app, object.name, object.kind === "handles" && object.handles.length > 0)] : [];
-  if (object.edited || object.handles.length || !object.table.mesh) return shown;
+  if (object.edited || object.handles.length || !object.table.mesh) {
+    const why = object.handles.length ? "It has handles, which say where it is: remove them to place it."
+      : "Its particles say where it is: place the mesh before they are made or edited.";
+    return [section("Place", h("p", { class: "note" }, why)), ...shown];
+  }
   type Vector = [number, number, number];
   const table = (object.table.transform ?? {}) as { translate?: Vector; rotate?: Vector; scale?: number | Vector };
   const scale = Array.isArray(table.scale) ? table.scale[0] : table.scale ?? 1;
@@ -111,7 +115,7 @@ function placePanel(app: App): HTMLElement[] {
     vectorField("Turn (degrees)", rotate, (value) => set({ rotate: value })),
     numberField("Size (times)", scale, (value) => set({ scale: value })),
     row(
-      button("Stand it up (z is up)", () => set({ rotate: [rotate[0] - 90, rotate[1], rotate[2]] }), { id: "Z up", title: "Turn by -90 degrees about x" }),
+      button("Stand it up (z is up)", () => set({ rotate: [-90, 0, 0] }), { id: "Z up", title: "Turn by -90 degrees about x" }),
       button("Put it back", () => app.send({ type: "set", path: ["objects", object.name, "transform"], value: null }), { id: "No transform", disabled: !object.table.transform }))),
   ...shown];
 }
@@ -247,7 +251,11 @@ function posePanel(app: App): HTMLElement[] {
 function exporting(app: App, name: string, animation: boolean): HTMLElement {
   const ask = (all: boolean) => {
     const path = prompt(all ? "Name of the files (.ply, .obj, .glb: one each frame; .npy: one array)" : "Name of the file", `${name}_posed.ply`);
-    if (path) app.send({ type: "export", object: name, path, animation: all });
+    if (!path) return;
+    const replace = app.exported.has(path);
+    if (replace && !confirm(`${path} has been written before. Replace it?`)) return;
+    app.exported.add(path);
+    app.send({ type: "export", object: name, path, animation: all, replace });
   };
   return section("Export", row(
     button("This pose…", () => ask(false), { id: "Export pose" }),
@@ -310,13 +318,16 @@ function attachment(app: App, tie: AttachState, number: number): HTMLElement {
 function playPanel(app: App): HTMLElement[] {
   const state = app.store.state!;
   const gravity = (value: number) => app.send({ type: "set", path: ["world", "gravity"], value: [state.gravity[0], -value, state.gravity[2]] });
-  const met = state.ground !== null || app.objects.some((object) => object.kind === "collider" || object.pinned || object.table.pin);
+  const simulated = app.objects.filter((object) => !["handles", "collider"].includes(object.kind));
+  const apart = simulated.some((object) => object.kind === "particles") && simulated.some((object) => object.kind !== "particles");
+  const met = !simulated.length || state.ground !== null || app.objects.some((object) => object.kind === "collider" || object.pinned || object.table.pin);
   const idle = app.objects.length > 0 && app.objects.every((object) => object.kind === "handles" && !object.handles.length);
   return [
     section("Simulation",
       idle && h("p", { class: "empty" }, "Nothing moves yet. In Author, make a body of particles; or say above what the object is made of."),
       slider("Gravity", -state.gravity[1], [0, 20, 0.1], (value, done) => done && gravity(value), (value) => `${value.toFixed(1)} m/s²`),
       !met && !idle && h("p", { class: "note" }, "Nothing is below: tick Ground, or things fall out of the picture."),
+      apart && h("p", { class: "note" }, "Particles do not meet flesh, jelly, cloth and rigid objects: all meet the ground and obstacles."),
       check("Ground", state.ground !== null, (on) => app.send({ type: "ground", on })),
       state.ground !== null && numberField("Height of the ground", state.ground,
         (value) => app.send({ type: "set", path: ["objects", "ground", "mesh", "point"], value: [0, value, 0] }), "m"),

@@ -132,7 +132,14 @@ export class Store {
     this.updates++;
     this.bytes += buffer.byteLength;
     this.arrivals.push(performance.now());
-    for (const listener of this.listeners) listener({ state: header.state !== null, arrays: changed });
+    for (const listener of this.listeners) {
+      try {
+        listener({ state: header.state !== null, arrays: changed });
+      } catch (error) {
+        // What one part of the page cannot show must not keep the others from showing what they can.
+        setTimeout(() => { throw error; }, 0);
+      }
+    }
     // The next may come once this one is on the screen, or at once if nobody looks.
     const ack = () => this.send({ type: "ack", number: header.number });
     if (document.hidden) ack();

@@ -94,14 +94,16 @@ export class Tools {
 
   private begin(event: PointerEvent): Drag | null {
     const { app } = this, { tool } = app;
+    if (app.mode === "Author" || app.mode === "Glue") {
+      if (app.store.clock.status === "playing") {
+        app.send({ type: "pause" });
+        app.say("Paused: objects are edited as they are at rest.");
+        return null;
+      }
+    }
     if (SELECTORS.includes(tool) && app.active) return this.select(event, tool === "Lasso");
     if (app.mode === "Pose") return this.pose(event);
     if (tool === "Grab") return this.grab(event);
-    if (app.mode === "Author" && app.store.clock.status === "playing") {
-      app.send({ type: "pause" });
-      app.say("Paused: bodies are edited as they are at rest.");
-      return null;
-    }
     if (tool === "Edge") return this.edge(event);
     const hit = app.active ? app.view.pick(event.clientX, event.clientY, app.active) : null;
     if (!hit) return null;

@@ -40,6 +40,19 @@ def test_all_kinds_stay_above_the_ground(session, tmp_path, kind):
     assert "contact" in load_document(tmp_path / "scene.toml").tables
 
 
+def test_what_intersects_itself_meets_the_ground_all_the_same(tmp_path):
+    session = Session(tmp_path)
+    session.apply(m.AddShape(shape="octopus"))
+    session.apply(m.SetKind(object="octopus", kind="flesh"))
+    session.apply(m.Ground(on=True))
+    for _ in range(3):
+        session.apply(m.Step())
+    assert session.replica.clock.frame == 4
+    session.apply(m.Save(path="octopus.toml"))
+    assert load_document(tmp_path / "octopus.toml").tables["contact"]["ignore"] == [["octopus", "octopus"]]
+    session.close()
+
+
 def test_particles_alone_need_no_contact(session, tmp_path):
     session.apply(m.Make(object="bar", spacing=0.25))
     session.apply(m.Ground(on=True))
@@ -181,3 +194,76 @@ def test_connecting_a_large_selection_takes_no_square(session):
     assert length[before:].max() <= 0.07
     with pytest.raises(InputError, match="take a smaller longest edge"):
         session.apply(m.Connect(object="bar", longest=10.0))
+
+
+def numbers(value):
+    """All that is a number or a text in a table, without names and moments."""
+    for key, each in value.items():
+        if isinstance(each, dict):
+            yield from numbers(each)
+        elif key not in (
+            "kind",
+            "preset",
+            "shape",
+            "part",
+            "file",
+            "color",
+            "distance",
+            "ease",
+            "on",
+            "motion",
+        ):
+            yield from each if isinstance(each, list) else [each]
+
+
+@pytest.mark.parametrize("name", ["donkey_on_stairs", "cloth_with_buttons", "jelly", "pile", "napkin"])
+def test_pages_get_numbers_where_files_have_units(tmp_path, name):
+    session = Session(tmp_path, demo_path(name))
+    for item in session._state().objects:
+        for part in ("material", "transform"):
+            found = list(numbers(item.table.get(part, {})))
+            assert all(isinstance(number, int | float) for number in found), (item.name, found)
+    for tie in session._state().attach:
+        assert isinstance(tie.table.get("stiffness", 0.0), float)
+    session.close()
+
+
+def test_what_is_made_of_something_else_loses_its_ties_and_says_so(session):
+    session.apply(m.SetKind(object="bar", kind="flesh"))
+    session.apply(m.AddShape(shape="box"))
+    session.apply(m.SetKind(object="box", kind="flesh"))
+    session.apply(m.Select(object="box", what="points", indices=[0, 5, 9]))
+    session.apply(m.Attach(object="box", to="bar", kind="glue"))
+    session.notes.clear()
+    session.apply(m.SetKind(object="box", kind="handles"))
+    assert session.document.attach == []
+    assert "what tied 'box' to others is gone" in session.notes[-1].text
+    session.apply(m.AddHandle(object="box", position=session.document.surface("box").vertices[0]))
+    session.apply(m.SetKind(object="box", kind="rigid"))
+    assert "its handles and their keys are gone" in session.notes[-1].text
+
+
+def test_ground_is_the_name_of_the_ground(session, tmp_path):
+    write_box(tmp_path, "ground.ply")
+    session.apply(m.Open(path="ground.ply"))
+    assert list(session.document.objects) == ["bar", "ground 2"]
+    with pytest.raises(InputError, match="choose another"):
+        session.apply(m.Rename(object="bar", name="ground"))
+    session.apply(m.Ground(on=True))
+    assert session._state().ground is not None
+
+
+def test_reset_returns_to_the_first_frame_and_frames_stay_in_range(session):
+    session.apply(m.Scrub(frame=60))
+    session.apply(m.Reset())
+    assert session.replica.clock.frame == 1
+    session.apply(m.Scrub(frame=60))
+    session.apply(m.Set(path=["frames", "count"], value=10))
+    assert session.replica.clock.frame == 10
+    session.apply(m.Make(object="bar", spacing=0.25))
+    for _ in range(3):
+        session.apply(m.Step())
+    session.apply(m.Select(object="bar", what="particles", indices=[0]))
+    session.apply(m.Erase(object="bar"))
+    assert session.replica.clock.frame == session._preview.frame == 1
+    assert "begins anew" in session.notes[-1].text

@@ -1,11 +1,14 @@
 """The page in Chromium, used as a person does; what it shows is compared with the session of the server."""
 
 import os
+import shutil
 import subprocess
 import sys
 
 import numpy as np
 from studio_server import wait_until, write_box, write_octopus
+
+from pointglue.scene import demo_path
 
 
 def test_pose_an_octopus(person, studio):
@@ -359,6 +362,27 @@ def test_flesh_falls_on_the_ground_and_the_end_is_told(person, studio):
     person.page.wait_for_selector('[data-id="offline"]:visible')
     assert "start pointglue studio again" in person.page.inner_text('[data-id="offline"]')
     person.shot("offline")
+
+
+def test_scenes_that_come_along_are_shown_in_every_mode(person, studio):
+    for name in ("donkey_on_stairs", "cloth_with_buttons", "dented_wall"):
+        shutil.copy(demo_path(name), studio.folder / f"{name}.toml")
+        person.page.once("dialog", lambda dialog: dialog.accept())  # what is open has not been saved
+        person.open(f"{name}.toml")
+        person.until("studio.app.store.state.path === a", f"{name}.toml")
+        person.until("studio.app.objects.every((o) => !o.vertices || studio.app.store.get(o.name, 'rest'))")
+        for mode in ("View", "Author", "Pose", "Glue", "Play"):
+            person.mode(mode)
+            for item in person.state(".objects"):
+                if person.page.locator(f'[data-id="object {item["name"]}"]').count():
+                    person.pick(item["name"])
+                    assert "NaN" not in person.page.inner_text("aside")
+        person.mode("View")
+        assert person.colours() > 50
+        person.page.keyboard.press("Control+s")  # so that opening the next one asks nothing
+        person.page.wait_for_selector("dialog[open]")
+        person.click("Save here")
+        person.until("studio.app.store.state.saved")
 
 
 ANYTHING = """(seed) => {

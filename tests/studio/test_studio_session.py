@@ -344,7 +344,12 @@ def test_poses_and_animations_are_exported(session, tmp_path):
     assert np.load(tmp_path / "all.npy").shape == (3, len(session.document.surface("bar").vertices), 3)
     with pytest.raises(InputError, match=r"bar\.ply: is there already"):
         session.apply(m.Export(object="bar", path="bar.ply"))
-    session.apply(m.Export(object="bar", path="posed.obj"))  # its own may be written again
+    with pytest.raises(InputError, match=r"posed\.obj: is there already"):
+        session.apply(m.Export(object="bar", path="posed.obj"))
+    session.apply(m.Export(object="bar", path="posed.obj", replace=True))
+    session.apply(m.Export(object="bar", path="steps.ply", animation=True))
+    with pytest.raises(InputError, match=r"steps_0001\.ply: is there already"):
+        session.apply(m.Export(object="bar", path="steps.ply", animation=True))
 
 
 def test_killing_it_loses_nothing_that_was_kept(tmp_path):

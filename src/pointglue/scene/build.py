@@ -177,6 +177,12 @@ class _Builder:
             self.problems.append(
                 (("contact",), "is for flesh, cloth, jelly and rigid objects: there are none")
             )
+        meeting = {*tied, *self._all(MadeCollider)}
+        for k, pair in enumerate(contact.ignore if contact is not None else ()):
+            for j, name in enumerate(pair):
+                if name not in meeting:
+                    text = f"must name what contact is of, {', '.join(sorted(meeting))}, got {name!r}"
+                    self.problems.append((("contact", "ignore", k, j), text))
         if not particles and (contact is None or not tied):
             text = "is a collider that nothing can touch: particles can, and others where there is [contact]"
             self.problems += [(("objects", name), text) for name in self._all(MadeCollider)]

@@ -450,6 +450,8 @@ class Contact(Table):
     """Coulomb's coefficient."""
     thickness: Annotated[float, Quantity("m", least=0)] = 0.0
     """How far apart surfaces stay at least."""
+    ignore: tuple[tuple[str, str], ...] = ()
+    """Pairs of names of objects that pass through each other; twice the same one: it does not meet itself."""
 
 
 class Output(Table):

@@ -47,6 +47,8 @@ def spray(document: Document, command: messages.Spray) -> Document:
                 document, messages.Place(object=command.object, position=centre, radius=0.5 * command.spacing)
             )
         body = document.body(command.object)
+        if body.visual is None:
+            raise InputError(f"{command.object!r} has no mesh to spray on")
         # Another place, other particles; the same stroke again, the same ones.
         seed = np.random.default_rng([len(body), start + k])
         body = editing.spray(body, Brush(centre, command.radius), spacing=command.spacing, seed=seed)

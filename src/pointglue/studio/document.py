@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
@@ -14,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..checks import Array
-from ..errors import InputError
+from ..errors import InputError, PointglueWarning
 from ..files import drafted
 from ..io import load_body, save_body
 from ..io.archives import writing
@@ -122,26 +123,28 @@ class Document:
     def runnable(self, bodies: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
         """The same; handles that only keep a mesh where it is are in its middle.
 
-        Where something is to be met that particles alone would meet, there is contact.
+        Where something is to be met that particles alone would meet, there is contact: with that, and not of
+        the others with each other, which may intersect.
         """
         tables = self.told(bodies)
         kinds = [table["kind"] for table in self.objects.values()]
         if "contact" not in tables and "collider" in kinds and (set(kinds) & set(TIED)):
-            tables["contact"] = {"distance": self._contact_distance()}
+            tables["contact"] = self._contact_table()
         for name, table in tables["objects"].items():
             if list(table.get("handles", ())) == [REST] and (surface := self.surface(name)) is not None:
                 table["handles"] = {REST: {"at": middle(surface.vertices).tolist()}}
         return tables
 
-    def _contact_distance(self) -> float:
-        found = []
+    def _contact_table(self) -> dict[str, Any]:
+        found, tied = [], [name for name, table in self.objects.items() if table["kind"] in TIED]
         for name, table in self.objects.items():
             surface = self.surface(name)
             if table["kind"] in TIED and surface is not None and len(surface.faces):
                 x, faces = surface.vertices, surface.faces
                 edge = np.median(np.linalg.norm(x[faces] - x[np.roll(faces, 1, axis=1)], axis=2))
                 found.append(min(NEAR * float(np.ptp(x, axis=0).max()), NEAR_EDGE * float(edge)))
-        return float(f"{min(found, default=1e-3):.2g}")
+        pairs = [[one, other] for k, one in enumerate(tied) for other in tied[k:]]
+        return {"distance": float(f"{min(found, default=1e-3):.2g}"), "ignore": pairs}
 
     def particles(self, name: str) -> OrientedBody | None:
         """The body of an object: as edited, or as its table has it made; None if it is no body."""
@@ -185,10 +188,11 @@ class Document:
         if table is None:
             objects.pop(name, None)
             rigs.pop(name, None)
-            ties = [tie for tie in self.attach if name not in (tie["from"], tie["to"])]
-            tables["attach"] = ties
+            tables["attach"] = self._untied(name)
         else:
             objects[name] = dict(table)
+            if table["kind"] not in TIED:
+                tables["attach"] = self._untied(name)
         if body is not None:
             bodies[name] = body
         chosen = self.selection
@@ -197,6 +201,13 @@ class Document:
         return replace(
             self, tables={**tables, "objects": objects}, bodies=bodies, rigs=rigs, selection=chosen
         )
+
+    def _untied(self, name: str) -> list[dict[str, Any]]:
+        """The attachments without those of an object."""
+        left = [tie for tie in self.attach if name not in (tie["from"], tie["to"])]
+        if len(left) < len(self.attach):
+            warnings.warn(f"what tied {name!r} to others is gone", PointglueWarning, stacklevel=3)
+        return left
 
     def with_body(self, name: str, body: OrientedBody, keep: bool = False) -> "Document":
         """With another body of an object; `keep`: particles have the same numbers as before."""
@@ -237,7 +248,7 @@ class Document:
         base = re.sub(r"[^A-Za-z0-9_ -]", "_", wanted).lstrip(" -")[:50] or "object"
         number = 2
         name = base
-        while name in self.objects:
+        while name in self.objects or name == GROUND:
             name, number = f"{base} {number}", number + 1
         return name
 

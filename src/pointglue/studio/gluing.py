@@ -137,6 +137,8 @@ def attach_key(document: Document, command: messages.AttachKey, frame: int) -> D
         and document.table(table["from"])["kind"] == "rigid"
     ):
         raise InputError("points of a rigid object attach later by a spring or a joint, not by glue")
+    if frame > document.scene.frames.end and not command.remove:
+        raise InputError(f"frame {frame} is after the last one, {document.scene.frames.end}")
     value = None if command.remove else frame_time(frame)
     return document.set(["attach", command.number, command.what], value)
 

@@ -304,6 +304,7 @@ class Export(Message):
     object: str
     path: str
     animation: bool = False
+    replace: bool = False
 
 
 class Attach(Edit):

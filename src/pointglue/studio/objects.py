@@ -1,12 +1,13 @@
 """Edits of objects as a whole: what there is, what it is made of, what is selected of it."""
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from ..errors import InputError
+from ..errors import InputError, PointglueWarning
 from ..view import PALETTE
 from . import gluing, messages
 from .document import GROUND, TIED, Document, Selection
@@ -60,6 +61,13 @@ def set_kind(document: Document, command: messages.SetKind) -> Document:
             f"{command.object!r} comes from a body file: its mesh cannot be made of something else"
         )
     table = {key: old[key] for key in _SHARED if key in old}
+    lost = "its handles and their keys are" if old.get("handles") else "its edited particles are"
+    if old.get("handles") or command.object in document.bodies:
+        warnings.warn(
+            f"{command.object!r} is made of something else now: {lost} gone. Undo brings them back",
+            PointglueWarning,
+            stacklevel=2,
+        )
     return document.with_object(
         command.object, {**table, "kind": command.kind, **_NEEDS.get(command.kind, {})}
     )
@@ -73,6 +81,8 @@ def rename(document: Document, command: messages.Rename) -> Document:
         return document
     if new in document.objects:
         raise InputError(f"there is an object {new!r} already")
+    if new == GROUND:
+        raise InputError(f"{GROUND!r} is the name of the ground that Play has, choose another one")
 
     def renamed(items: Mapping[str, Any]) -> dict[str, Any]:
         return {new if name == old else name: value for name, value in items.items()}
@@ -104,7 +114,10 @@ def remove(document: Document, command: messages.Remove) -> Document:
 
 def ground(document: Document, command: messages.Ground) -> Document:
     """A ground a little below everything, or none."""
-    if command.on == (GROUND in document.objects):
+    there = document.objects.get(GROUND)
+    if there is not None and there.get("mesh", {}).get("shape") != "plane":
+        raise InputError(f"there is an object {GROUND!r} that is no plane: rename it first")
+    if command.on == (there is not None):
         return document
     if not command.on:
         return document.with_object(GROUND, None)

@@ -1,5 +1,6 @@
 """A session of the studio: one document, its history, and what pages show of it. For one thread."""
 
+import glob
 import os
 import warnings
 from collections.abc import Callable
@@ -18,7 +19,7 @@ from .playback import Playback
 from .preview import Preview
 from .recovery import Recovery
 from .replies import AttachState, Clock, SelectionState, State
-from .showing import object_state, show_object
+from .showing import object_state, plain, show_object
 from .wire import Replica
 
 __all__ = ["Session"]
@@ -71,7 +72,6 @@ class Session:
         # By the origin of documents, which undo may bring back: where scenes are, and what is there.
         self._paths: dict[int, Path] = {}
         self._saved: dict[int, Document] = {self.document.origin: self.document}
-        self._exported: set[Path] = set()
         self._kept: Document = self.document
         self._kept_at = monotonic()
         self._poses = posing.Poses()
@@ -179,6 +179,8 @@ class Session:
                 self._advance()
             case messages.Reset():
                 self._reset()
+                if self._run is None:
+                    self.frame = self.document.scene.frames.start
             case messages.CloseRun():
                 self._playing, self._run = False, None
             case messages.Grab(object=name, position=position):
@@ -233,6 +235,9 @@ class Session:
     def _change(self, document: Document) -> None:
         before, self.document = self.document, document
         self._poses.live.clear()
+        frames = document.scene.frames
+        if self._preview is None:
+            self.frame = min(max(self.frame, frames.start), frames.end)
         if self._preview is None or (before.tables is document.tables and before.bodies is document.bodies):
             return
         preview = self._preview
@@ -241,6 +246,8 @@ class Session:
             self._preview = Preview(document, self.recovery.save(document))
             if not self._preview.resumed(preview):
                 self._playing = False
+                self.notes.append(replies.Note(level="info", text="The simulation begins anew."))
+            self.frame = self._preview.frame
         except PointglueError as error:
             self._reset()
             self.notes.append(replies.Note(level="info", text=f"The simulation was reset: {error}"))
@@ -297,8 +304,11 @@ class Session:
 
     def _export(self, command: messages.Export) -> None:
         self.document.table(command.object)
-        path = self.files.to_write(command.path, posing.EXPORTS, over=list(self._exported))
-        self._exported.add(path)
+        path = self.files.to_write(command.path, posing.EXPORTS, over=None if command.replace else ())
+        if command.animation and not command.replace:
+            there = sorted(path.parent.glob(f"{glob.escape(path.stem)}_[0-9]*{path.suffix}"))
+            if there:
+                raise InputError(f"{self.files.shown(there[0])}: is there already, choose another name")
         shown = self.replica.get(command.object, "vertices")
         names = posing.export(self.document, command, self._poses, shown, path)
         text = names.replace(str(self.files.root) + os.sep, "")
@@ -468,9 +478,10 @@ class Session:
             self._tied = (self.document.tables, ties)
             self._put_ties()
         found = []
-        for table, tie in zip(self.document.attach, self._tied[1], strict=True):
+        known = self.document.scene.attach
+        for table, parsed, tie in zip(self.document.attach, known, self._tied[1], strict=True):
             gap = tie.gap(partial(gluing.points, self.document))
-            shown = {key: value for key, value in table.items() if key != "points"}
+            shown = plain({key: value for key, value in table.items() if key != "points"}, parsed)
             health = gluing.health(gap)
             found.append(
                 AttachState(table=shown, points=tie.points, gap=gap, health=health, problem=tie.problem)

@@ -1,16 +1,19 @@
 """What pages are shown of an object: its arrays, and what is known of it besides."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from pydantic import BaseModel
 
 from . import authoring, gluing, objects, posing
 from .document import TIED, Document, Rig
 from .replies import HandleState, ObjectState
 from .wire import Replica
 
-__all__ = ["object_state", "show_object"]
+__all__ = ["object_state", "plain", "show_object"]
 
+TIMES = ("attach", "release", "keys")
 BODY = (
     "particles",
     "turns",
@@ -52,6 +55,24 @@ def show_object(replica: Replica, document: Document, name: str) -> None:
         replica.put(name, channel, array)
 
 
+def plain(table: Mapping[str, Any], parsed: Any) -> dict[str, Any]:
+    """A table with numbers, in SI units, where the file has texts like "40 kPa"; moments stay texts."""
+    told: dict[str, Any] = {}
+    for key, value in table.items():
+        known = getattr(parsed, key, None)
+        if isinstance(value, Mapping) and isinstance(known, BaseModel):
+            told[key] = plain(value, known)
+        elif (
+            isinstance(value, str | list | tuple)
+            and isinstance(known, int | float | tuple)
+            and key not in TIMES
+        ):
+            told[key] = list(known) if isinstance(known, tuple) else known
+        else:
+            told[key] = value
+    return told
+
+
 def object_state(document: Document, name: str) -> ObjectState:
     """What the page knows of an object besides its arrays."""
     table, body, surface = document.objects[name], document.particles(name), document.surface(name)
@@ -61,7 +82,7 @@ def object_state(document: Document, name: str) -> ObjectState:
     return ObjectState(
         name=name,
         kind=table["kind"],
-        table={key: value for key, value in table.items() if key != "handles"},
+        table=plain({key: value for key, value in table.items() if key != "handles"}, document.item(name)),
         color=objects.color(document, name),
         visible=document.item(name).visible,
         vertices=0 if surface is None else len(surface.vertices),
