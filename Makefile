@@ -5,7 +5,7 @@ BIN := .venv/bin
 .PHONY: demo test chromium check docs bench clean
 
 demo: .venv/demo
-	$(BIN)/pointglue demo tree --set frames.count=36
+	$(BIN)/pointglue demo tree --set frames.count=24
 
 test: .venv/test chromium
 	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile
@@ -38,7 +38,7 @@ bench: .venv/test
 # The stamps are rebuilt when the dependencies change; the package itself is installed in place.
 .venv/demo: pyproject.toml
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[movie,usd]'
+	POINTGLUE_NO_PAGE=1 $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[movie,usd]'
 	touch $@
 
 .venv/test: pyproject.toml
