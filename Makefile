@@ -38,7 +38,7 @@ bench: .venv/test
 # The stamps are rebuilt when the dependencies change; the package itself is installed in place.
 .venv/demo: pyproject.toml
 	$(PYTHON) -m venv .venv
-	POINTGLUE_NO_PAGE=1 $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[movie,usd]'
+	POINTGLUE_NO_PAGE=1 $(BIN)/python -m pip install --no-compile --quiet --disable-pip-version-check --editable '.[movie,usd]'
 	touch $@
 
 .venv/test: pyproject.toml
