@@ -5,7 +5,7 @@ BIN := .venv/bin
 .PHONY: demo test chromium check docs bench clean
 
 demo: .venv/demo
-	$(BIN)/pointglue demo tree --set frames.count=24
+	$(BIN)/pointglue demo tree --set frames.count=20
 
 test: .venv/test chromium
 	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile
