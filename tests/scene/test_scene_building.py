@@ -314,6 +314,15 @@ class TestImpossible:
             ),
             ({"objects.twig.mesh.radius": 1e-12}, "objects.twig tets must have a positive volume"),
             ({"output.formats": ["abc"]}, "must be one of usd, ply, obj, got 'abc'"),
+            (
+                {"contact": {"distance": "1 mm", "ignore": [["twig", "nobody"]]}},
+                "contact.ignore[0][1] must name what contact is of",
+            ),
+            (
+                {"objects.twig.transform.translate": [1e300, 0, 0]},
+                "mesh must be within 1e+09 m of the origin",
+            ),
+            ({"objects.twig.transform.scale": 1e-12}, "mesh must be at least 1e-09 m large"),
         ],
     )
     def test_of_solids(self, override, message):

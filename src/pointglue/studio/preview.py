@@ -70,10 +70,6 @@ class Preview:
             substeps = max(frames.substeps, round(PARTICLE_RATE / frames.rate))
             tables["frames"] = {**tables.get("frames", {}), "substeps": min(substeps, 1000)}
         self.document = document
-        self.steps = int(
-            tables["frames"].get("substeps", frames.substeps) if "frames" in tables else frames.substeps
-        )
-        """Steps a frame."""
         self.simulation = build(load_scene(tables))
         self.state = self.simulation.start()
         self.hand: Hand | None = None
@@ -91,6 +87,11 @@ class Preview:
             self.grab(before.hand.object, before.hand.place(before._part(before.hand.engine)))
             self.pull(before.hand.target)
         return True
+
+    @property
+    def steps(self) -> int:
+        """Steps a frame."""
+        return int(self.simulation.frames.substeps)
 
     @property
     def frame(self) -> int:
