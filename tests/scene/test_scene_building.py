@@ -319,7 +319,7 @@ class TestImpossible:
                 "contact.ignore[0][1] must name what contact is of",
             ),
             (
-                {"objects.twig.transform.translate": [1e300, 0, 0]},
+                {"objects.twig.transform": {"scale": 1e9, "translate": [1e9, 1e9, 1e9]}},
                 "mesh must be within 1e+09 m of the origin",
             ),
             ({"objects.twig.transform.scale": 1e-12}, "mesh must be at least 1e-09 m large"),
