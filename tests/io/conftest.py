@@ -1,3 +1,6 @@
+import errno
+import os
+
 import numpy as np
 import pytest
 from PIL import Image
@@ -25,3 +28,24 @@ def normals(rng):
 @pytest.fixture
 def image(rng):
     return Image.fromarray(rng.integers(0, 256, (8, 8, 3)).astype(np.uint8))
+
+
+@pytest.fixture
+def fill_disk(monkeypatch):
+    """A function after which there is room for a hundred bytes more."""
+    write, room = os.write, 0
+
+    def write_some(handle, content):
+        """As systems do: what there is room for, and an error when there is none."""
+        nonlocal room
+        if not room:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        written, room = write(handle, content[:room]), 0
+        return written
+
+    def fill():
+        nonlocal room
+        room = 100
+        monkeypatch.setattr("pointglue.io.archives.os.write", write_some)
+
+    return fill

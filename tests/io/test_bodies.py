@@ -1,6 +1,5 @@
 """Body files: all of a body comes back, to the last bit, and what is wrong with a file is said."""
 
-import errno
 import os
 import pickle
 import zipfile
@@ -224,17 +223,11 @@ class TestWriting:
             save_body(tmp_path / "folder.npz", bodies()["one"])
         assert [p.name for p in tmp_path.iterdir()] == ["folder.npz"]
 
-    def test_a_full_disk_leaves_the_earlier_file(self, tmp_path, monkeypatch):
+    def test_a_full_disk_leaves_the_earlier_file(self, tmp_path, fill_disk):
         path = tmp_path / "body.npz"
         save_body(path, bodies()["one"])
         before = path.read_bytes()
-
-        def full(draft, content):
-            with draft.open("wb") as file:
-                file.write(content[:100])
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-        monkeypatch.setattr(Path, "write_bytes", full)
+        fill_disk()
         with pytest.raises(PointglueError, match=r"body\.npz: cannot be written: No space left on device"):
             save_body(path, bodies()["mixed"])
         assert path.read_bytes() == before

@@ -1,6 +1,5 @@
 """Frames on disk: to the last bit, whole or not at all, and what is wrong is said."""
 
-import errno
 import json
 import os
 import subprocess
@@ -270,18 +269,12 @@ def test_a_folder_without_rights():
         (folder / "run").chmod(0o755)
 
 
-def test_a_full_disk_leaves_what_is_there(tmp_path, monkeypatch):
+def test_a_full_disk_leaves_what_is_there(tmp_path, fill_disk):
     write_run(tmp_path)
     before = {path: path.read_bytes() for path in tmp_path.rglob("*.npz")}
-
-    def full(draft, content):
-        with draft.open("wb") as file:
-            file.write(content[:100])
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr(Path, "write_bytes", full)
     with FrameStore.open(tmp_path, write=True) as store:
         for number in (2, 4):
+            fill_disk()
             with pytest.raises(
                 PointglueError, match=rf"frame_000{number}.npz: cannot be written: No space left on device"
             ):

@@ -25,6 +25,7 @@ DAY = 1 << 5 | 1
 UTF8 = 1 << 11  # names of entries are
 KINDS = "biufcU"  # booleans, whole, real and complex numbers, texts
 END = struct.Struct("<4sHHHHIIH")  # what an archive ends with
+NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)  # which only Windows has
 LARGEST = 2**32 - 2**20  # of archives without the extension for larger ones
 
 
@@ -96,13 +97,24 @@ def write_content(
     """
     with writing(target):
         with drafted(target) as draft:
-            draft.write_bytes(b"".join(content))  # in one go: quicker than part by part
+            _write(draft, b"".join(content))  # in one go: quicker than part by part
             if durable:
                 sync(draft)
             if keep is not None and target.exists():
                 target.replace(keep)
         if durable:
             sync(target.parent)
+
+
+def _write(path: Path, content: bytes) -> None:
+    """Write a file by the system's own calls: Python's files take half as long again for a frame."""
+    handle = os.open(path, NEW, 0o666)
+    try:
+        left = memoryview(content)
+        while left:
+            left = left[os.write(handle, left) :]
+    finally:
+        os.close(handle)
 
 
 def sync(*paths: Path) -> None:

@@ -356,6 +356,7 @@ class FrameStore:
         except (KeyError, TypeError, ValueError) as error:
             raise InputError(f"{file}: is no description of a run: {error}") from error
 
+    @np.errstate(over="ignore")  # what is too large for 32 bits is told as what is not finite
     def _checked(self, frame: Frame) -> tuple[dict[str, Array], dict[str, Array]]:
         """The points and transforms of a frame, in the order of the objects, if they are what these need."""
         number = frame.number
@@ -379,8 +380,7 @@ class FrameStore:
                 # Points as all who draw them have them: half the time and room of 64 bits. Always a copy:
                 # it is written while others may change what they were given.
                 precision = np.float32 if kind == "points" else np.float64
-                with np.errstate(over="ignore"):  # told as what is not finite
-                    arrays[name] = arrays[name].astype(precision, order="C")
+                arrays[name] = arrays[name].astype(precision, order="C")
                 require_finite(f"{kind} of {name!r} in frame {number}", arrays[name])
             found.append(arrays)
         return found[0], found[1]

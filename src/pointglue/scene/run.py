@@ -26,7 +26,7 @@ from .simulation import Simulation, SimulationState
 
 __all__ = ["Run", "run_scene", "scene_hash"]
 
-SHARE = 0.01  # of the time that checkpoints take at most
+SHARE = 0.005  # of the time that checkpoints take at most
 SLOW = 0.1  # s a frame, from which on it is worth the time to have it on the disk, come what may
 
 
