@@ -84,6 +84,17 @@ export interface Rename {
   name: string;
 }
 
+/** Turn an object about its middle (degrees about x, then y, then z), then shift it (m).
+
+    Its handles and their keys, or its particles, go with it. */
+export interface Move {
+  stroke?: number;
+  type: "move";
+  object: string;
+  rotate?: [number, number, number];
+  translate?: [number, number, number];
+}
+
 /** Remove an object and all that is attached to it. */
 export interface Remove {
   stroke?: number;
@@ -360,6 +371,7 @@ export type Command =
   | AddShape
   | SetKind
   | Rename
+  | Move
   | Remove
   | Ground
   | Select

@@ -94,15 +94,17 @@ function materialPanel(app: App): HTMLElement | null {
       (value) => app.send({ type: "set", path: ["objects", object.name, "material", key], value }), unit)));
 }
 
-/** Where an object is. What has handles or particles of its own is placed by those. */
+/** Where an object is. What has handles or particles of its own is moved with them, from where it is. */
 function placePanel(app: App): HTMLElement[] {
   const { object } = app;
   if (!object) return [];
   const shown = object.vertices ? [exporting(app, object.name, object.kind === "handles" && object.handles.length > 0)] : [];
   if (object.edited || object.handles.length || !object.table.mesh) {
-    const why = object.handles.length ? "It has handles, which say where it is: remove them to place it."
-      : "Its particles say where it is: place the mesh before they are made or edited.";
-    return [section("Place", h("p", { class: "note" }, why)), ...shown];
+    const move = (change: object) => app.send({ type: "move", object: object.name, ...change });
+    return [section("Place",
+      vectorField("Move by (m)", [0, 0, 0], (translate) => move({ translate })),
+      vectorField("Turn by (degrees)", [0, 0, 0], (rotate) => move({ rotate })),
+      h("p", { class: "note" }, `Its ${object.handles.length ? "handles go" : "particles go"} with it.`)), ...shown];
   }
   type Vector = [number, number, number];
   const table = (object.table.transform ?? {}) as { translate?: Vector; rotate?: Vector; scale?: number | Vector };
@@ -189,6 +191,7 @@ function authorPanel(app: App): HTMLElement[] {
     section("Select", tools(app, "Rectangle", "Lasso"),
       choice("What", settings.select, [["particles", "Particles"], ["vertices", "Vertices of the mesh"]], (select) => app.set({ select: select as "particles" })),
       h("p", { class: "note" }, chosen || vertices ? `${chosen} particles, ${vertices} vertices selected` : "Nothing selected. Shift adds, Ctrl removes."),
+      object.groups ? groupList(app, object) : null,
       row(
         button("Group", () => app.send({ type: "group", object: name }), { disabled: !chosen, title: "One rigid piece" }),
         button("Loosen", () => app.send({ type: "group", object: name, loosen: true }), { disabled: !chosen }),
@@ -200,6 +203,16 @@ function authorPanel(app: App): HTMLElement[] {
       )),
     section("Show", ...showing(app)),
   ];
+}
+
+/** Rigid groups, to select what is in one. */
+function groupList(app: App, object: ObjectState): HTMLElement {
+  const of = Array.from(app.store.get(object.name, "group")?.data ?? []);
+  const members = (group: number) => of.flatMap((other, particle) => (other === group ? [particle] : []));
+  const groups = [...new Set(of)].filter((group) => group >= 0).sort((a, b) => a - b);
+  return h("div", { class: "tools" }, ...groups.slice(0, 24).map((group) => button(`Group ${group + 1}`,
+    () => app.send({ type: "select", object: object.name, what: "particles", indices: members(group) }),
+    { id: `group ${group + 1}`, title: `Select its ${members(group).length} particles` })));
 }
 
 function posePanel(app: App): HTMLElement[] {

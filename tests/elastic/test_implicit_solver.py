@@ -54,6 +54,25 @@ def test_a_hanging_spring_comes_to_rest_where_it_should():
     assert_allclose(state.body("body")[1], [0, -1 - 9.81 / 100, 0], atol=1e-9)
 
 
+def test_a_step_can_be_given_up():
+    """What `watch` raises comes out, and the solver goes on as if nothing had been."""
+    solver = ImplicitSolver([soft(pinned=TOP)])
+    calls = []
+
+    def watch():
+        calls.append(None)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        solver.step(solver.start(), 0.05, watch=watch)
+    calls += [None]
+    after = solver.step(solver.start(), 0.05, watch=watch)
+    assert len(calls) == 3 + after.report.iterations
+    undisturbed = ImplicitSolver([soft(pinned=TOP)])
+    assert_array_equal(after.positions, undisturbed.step(undisturbed.start(), 0.05).positions)
+
+
 def test_glue_holds_to_rounding():
     first, second = soft("first", pinned=TOP), soft("second", (0, -0.5, 0), velocities=(2.0, 0, 0))
     solver = ImplicitSolver([first, second], glue=[Bond("second", TOP, "first")])

@@ -43,9 +43,13 @@ def fill_disk(monkeypatch):
         written, room = write(handle, content[:room]), 0
         return written
 
+    def write_parts(handle, parts):
+        return write_some(handle, b"".join(parts))
+
     def fill():
         nonlocal room
         room = 100
         monkeypatch.setattr("pointglue.io.archives.os.write", write_some)
+        monkeypatch.setattr("pointglue.io.archives.os.writev", write_parts, raising=False)
 
     return fill

@@ -72,3 +72,12 @@ def test_what_is_cut_short_is_told_by_its_end(tmp_path):
     with zipfile.ZipFile(path, "w") as archive:  # as earlier versions wrote them
         archive.writestr("a.npy", b"1")
     assert ends_whole(path)
+
+
+def test_more_parts_than_systems_write_in_one_go(tmp_path):
+    arrays = {f"array {k}": np.full(3, k) for k in range(1000)}
+    archives.write_archive(tmp_path / "many.npz", arrays)
+    with np.load(tmp_path / "many.npz") as found:
+        assert {name: array.tolist() for name, array in found.items()} == {
+            k: v.tolist() for k, v in arrays.items()
+        }

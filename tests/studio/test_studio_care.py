@@ -4,12 +4,14 @@ import math
 
 import numpy as np
 import pytest
+from scipy.spatial.transform import Rotation
 from studio_server import write_box
 
 from pointglue.errors import InputError
 from pointglue.io import save_body
 from pointglue.particles import block
 from pointglue.scene import demo_path, run_scene
+from pointglue.scene.geometry import middle
 from pointglue.studio import messages as m
 from pointglue.studio.document import load_document
 from pointglue.studio.session import Session
@@ -267,3 +269,46 @@ def test_reset_returns_to_the_first_frame_and_frames_stay_in_range(session):
     session.apply(m.Erase(object="bar"))
     assert session.replica.clock.frame == session._preview.frame == 1
     assert "begins anew" in session.notes[-1].text
+
+
+def test_bodies_move_with_their_particles(session):
+    session.apply(m.Make(object="bar", spacing=0.25))
+    before = session.document.body("bar")
+    session.apply(m.Move(object="bar", rotate=(0, 0, 90), translate=(1, 2, 3)))
+    after = session.document.body("bar")
+    turn = Rotation.from_euler("z", 90, degrees=True).as_matrix()
+    for name in ("positions", "vertices"):
+        was, now = (getattr(body if name == "positions" else body.visual, name) for body in (before, after))
+        np.testing.assert_allclose(now, was @ turn.T + [1, 2, 3], atol=1e-12)  # its middle is the origin
+    session.apply(m.Step())
+    session.apply(m.Undo())
+    assert session.document.body("bar") is before
+    with pytest.raises(InputError, match="must stay within 1e\\+09 m"):
+        session.apply(m.Move(object="bar", translate=(1e10, 0, 0)))
+
+
+def test_meshes_move_with_their_handles_and_keys(session):
+    """The whole animation is the same, only elsewhere."""
+    session.apply(m.Move(object="bar", translate=(0.3, 0, 0.1)))  # not about the origin
+    for x in (-0.6, 0.0, 0.6):
+        session.apply(m.AddHandle(object="bar", position=(x, 0.2, 0.1)))
+    session.apply(m.Scrub(frame=20))
+    session.apply(m.DragHandle(object="bar", handle="handle 3", position=(0.5, 0.9, 0.2), done=True))
+    keys = session.document.objects["bar"]["handles"]["handle 3"]["keys"]
+    turned = [{**keys[0], "rotate": [0, 20, 0]}, *keys[1:]]
+    session.apply(m.Set(path=["objects", "bar", "handles", "handle 3", "keys"], value=turned))
+    session.apply(m.Set(path=["objects", "bar", "handles", "handle 3", "radius"], value=0.1))
+    before = session.replica.get("bar", "vertices")
+    centre = middle(session.document.surface("bar").vertices)
+    session.apply(m.Move(object="bar", rotate=(30, -40, 90), translate=(1, 2, 3)))
+    session.apply(m.Scrub(frame=20))
+    turn = Rotation.from_euler("xyz", (30, -40, 90), degrees=True)
+    expected = turn.apply(before - centre) + centre + [1, 2, 3]
+    np.testing.assert_allclose(session.replica.get("bar", "vertices"), expected, atol=1e-5)
+
+
+def test_turns_by_quaternions_are_shown_in_degrees(session):
+    session.apply(m.Set(path=["objects", "bar", "transform"], value={"rotate": [0.5, 0.5, 0.5, 0.5]}))
+    shown = session._state().objects[0].table["transform"]["rotate"]
+    turned = Rotation.from_euler("xyz", shown, degrees=True).apply(np.eye(3))
+    np.testing.assert_allclose(turned, np.roll(np.eye(3), 1, axis=1), atol=1e-9)

@@ -117,6 +117,11 @@ def test_author_a_bar_and_let_it_fall(person, studio):
     person.click("Group")
     person.until("studio.app.object.groups === 1")
     np.testing.assert_array_equal(studio.document.bodies["bar"].groups[0], chosen)
+    person.drag([right + [0, -150], right + [1, -149]])  # where there is nothing
+    person.until("!studio.app.store.get('bar', 'selected_particles')")
+    person.click("group 1")
+    person.until("studio.app.store.get('bar', 'selected_particles')")
+    np.testing.assert_array_equal(studio.document.selection.of("bar", "particles"), chosen)
     person.tool("Lasso")
     person.choose("What", "vertices")
     person.drag([right + [-70, -90], right + [70, -90], right + [70, 90], right + [-70, 90]])
@@ -333,6 +338,15 @@ def test_place_pose_and_undo_one_by_one(person, studio):
     person.until("studio.app.object.handles.length === 1")
     person.click("Undo")
     person.until("studio.app.object.handles.length === 3")
+
+    person.mode("View")
+    before = person.array("bar", "handles")
+    person.page.fill('input[data-id="Move by (m) x"]', "1.5")
+    person.page.keyboard.press("Enter")
+    person.until("studio.app.store.get('bar', 'rest').data[0] > 0")
+    np.testing.assert_allclose(person.array("bar", "handles"), before + [1.5, 0, 0], atol=1e-5)
+    assert person.page.input_value('input[data-id="Move by (m) x"]') == "0"
+    person.shot("moved with handles")
 
 
 def test_flesh_falls_on_the_ground_and_the_end_is_told(person, studio):

@@ -17,6 +17,7 @@ from studio_server import STATIC, TOKEN, parse_update, running, wait_until, writ
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect
 
+from pointglue.elastic import ImplicitSolver
 from pointglue.errors import InputError
 from pointglue.studio.server import serve
 from pointglue.studio.typescript import typescript
@@ -41,7 +42,7 @@ class Tab:
             self.send("hello")
             self.until(lambda: self.state is not None)
 
-    def send(self, kind, **values):
+    def send(self, kind, /, **values):
         self.socket.send(json.dumps({"type": kind, **values}))
 
     def hear(self, seconds=60.0, ack=True):
@@ -331,6 +332,31 @@ def test_every_command_is_answered(tab, studio):
     for k in range(20):
         tab.send("scrub", frame=k)
     tab.until(lambda: tab.done == 25)
+
+
+def test_a_long_frame_does_not_keep_anybody_waiting(tab, studio, monkeypatch):
+    step = ImplicitSolver.step
+
+    def slow(*arguments, **options):
+        time.sleep(0.05)
+        return step(*arguments, **options)
+
+    monkeypatch.setattr(ImplicitSolver, "step", slow)
+    opened(tab)
+    tab.send("set_kind", object="bar", kind="flesh")
+    tab.send("set", path=["frames", "substeps"], value=1000)  # a frame takes a minute
+    tab.send("play")
+    tab.until(lambda: tab.clock["status"] == "playing")
+    tab.send("list_files")  # which leaves it playing
+    tab.until(lambda: tab.files is not None)
+    assert tab.clock["status"] == "playing"
+    tab.send("pause")
+    tab.until(lambda: tab.clock["status"] == "paused")
+    tab.send("step")
+    tab.send("reset")
+    tab.until(lambda: tab.clock["status"] == "still")
+    assert tab.clock["frame"] == 1
+    assert tab.notes == []
 
 
 def test_rapid_commands(tab, studio):

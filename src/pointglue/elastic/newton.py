@@ -1,5 +1,6 @@
 """Newton's method for one step: exact Hessians first, mixed with projected ones where those are no use."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -50,11 +51,12 @@ def minimise(
     tolerance: float,
     violation: float,
     iterations: int,
+    watch: Callable[[], object],
 ) -> Outcome:
     """Find the end of a step of that duration (s), from the best of some places.
 
     Converged when a full Newton step moves nothing faster than `tolerance` (m/s) and leaves no joint more
-    than `violation` (m) open.
+    than `violation` (m) open. `watch` is called before each iteration.
     """
     force = 2 * float(np.abs(multipliers).max(initial=0.0))
     tried = [found for found in _reachable(problem, starts) if problem.evaluate(found)]
@@ -73,6 +75,7 @@ def minimise(
         if np.abs(now.violation).max(initial=0.0) <= violation:
             return outcome
     while len(outcome.speeds) < iterations:
+        watch()
         if hessians is None:
             hessians = _Hessians(problem, now, outcome.multipliers)
         forcing = _forcing(outcome.speeds, tolerance)

@@ -138,8 +138,14 @@ class ImplicitSolver:
             rows=scene.rows,
         )
 
-    def step(self, state: SolverState, dt: float) -> SolverState:
-        """The state `dt` seconds later."""
+    def step(
+        self, state: SolverState, dt: float, *, watch: Callable[[], object] = lambda: None
+    ) -> SolverState:
+        """The state `dt` seconds later.
+
+        `watch` is called before each Newton iteration: it may raise an error of its own to give the step up,
+        after which the solver can be used as before.
+        """
         _positive("dt", dt)
         if not SHORTEST <= dt <= LONGEST:
             raise InputError(f"dt must be a time from {SHORTEST:g} to {LONGEST:g} s, got {dt!r}")
@@ -156,7 +162,7 @@ class ImplicitSolver:
         while todo:
             duration, depth, firmness = todo.pop()
             try:
-                now = self._substep(now, duration, float(dt), firmness, clock)
+                now = self._substep(now, duration, float(dt), firmness, clock, watch)
             except StalledError as error:
                 if firmness == 1.0 and self.surfaces is not None and self.surfaces.adaptive:
                     # A blow that contact is too soft for: pairs are pressed so near that nothing moves.
@@ -197,7 +203,15 @@ class ImplicitSolver:
         """What a state of this solver looks like."""
         return self.scene.rows, _shapes(self.start())
 
-    def _substep(self, state: SolverState, h: float, dt: float, firmness: float, clock: Clock) -> SolverState:
+    def _substep(
+        self,
+        state: SolverState,
+        h: float,
+        dt: float,
+        firmness: float,
+        clock: Clock,
+        watch: Callable[[], object],
+    ) -> SolverState:
         scene, end = self.scene, state.time + h
         moment = state.time + 1e-6 * h  # times of keys are met in spite of the rounding of sums of steps
         loose = state.loose | (scene.release <= moment)
@@ -237,6 +251,7 @@ class ImplicitSolver:
             tolerance=max(self.tolerance, 1e-14 * float(np.abs(state.positions).max()) / h),
             violation=self._violation,
             iterations=self.iterations,
+            watch=watch,
         )
         if self.surfaces is not None:
             self._check_keys(scheme.target, outcome.end.place)

@@ -235,7 +235,7 @@ class FrameStore:
 
     def path(self, number: int) -> Path:
         """Where the frame of a number is."""
-        return self.directory / "frames" / f"frame_{number:0{DIGITS}}.npz"
+        return Path(f"{self.directory}/frames/frame_{number:0{DIGITS}}.npz")  # quicker than with slashes
 
     def numbers(self) -> list[int]:
         """The numbers of the frames that are there, in order."""

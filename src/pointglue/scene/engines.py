@@ -1,6 +1,6 @@
 """The three solvers behind one interface: particles, implicit solids, handles."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -37,9 +37,12 @@ class ParticleEngine:
         free = ~state.pinned[:, None]
         return state.replace(velocities=self.velocities * free, spins=self.spins * free)
 
-    def advance(self, state: ParticleState, now: float, dt: float, steps: int) -> ParticleState:
+    def advance(
+        self, state: ParticleState, now: float, dt: float, steps: int, watch: Callable[[], object]
+    ) -> ParticleState:
         """So many steps."""
         for _ in range(steps):
+            watch()
             state = self.solver.step(state, dt)
         return state
 
@@ -93,11 +96,13 @@ class ImplicitEngine:
         """At time 0."""
         return self.solver.start()
 
-    def advance(self, state: SolverState, now: float, dt: float, steps: int) -> SolverState:
+    def advance(
+        self, state: SolverState, now: float, dt: float, steps: int, watch: Callable[[], object]
+    ) -> SolverState:
         """So many steps; the report is of all of them."""
         reports = []
         for _ in range(steps):
-            state = self.solver.step(state, dt)
+            state = self.solver.step(state, dt, watch=watch)
             reports += [state.report] if state.report else []
         return replace(state, report=StepReport.merged(reports))
 
@@ -202,7 +207,12 @@ class HandleEngine:
         return {name: mesh.at(0.0, None) for name, mesh in self.meshes.items()}
 
     def advance(
-        self, state: dict[str, tuple[Array, Array]], now: float, dt: float, steps: int
+        self,
+        state: dict[str, tuple[Array, Array]],
+        now: float,
+        dt: float,
+        steps: int,
+        watch: Callable[[], object],
     ) -> dict[str, tuple[Array, Array]]:
         """At the time `now`."""
         return {name: mesh.at(now, state[name][1]) for name, mesh in self.meshes.items()}

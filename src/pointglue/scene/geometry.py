@@ -25,10 +25,8 @@ Indices = NDArray[np.int64]
 # Cells of a mesh that has no size of its own for them, along its extent.
 USUAL_CELLS = 10
 MOST_CELLS = 1e6  # in the box around a mesh: more is a slip of the pen
-FARTHEST, SMALLEST = (
-    1e9,
-    1e-9,
-)  # m: beyond, numbers lose their digits, and squares of them overflow in the end
+# m: beyond, numbers lose their digits, and squares of them overflow in the end.
+FARTHEST, SMALLEST = 1e9, 1e-9
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,6 +1,6 @@
 """A scene that runs: engines that step side by side, a frame at a time."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -28,8 +28,8 @@ class Engine(Protocol):
         """The state at the first frame."""
         ...
 
-    def advance(self, state: Any, now: float, dt: float, steps: int) -> Any:
-        """The state at the time `now` (s), after so many steps of `dt` (s)."""
+    def advance(self, state: Any, now: float, dt: float, steps: int, watch: Callable[[], object]) -> Any:
+        """The state at `now` (s), after so many steps of `dt` (s); `watch` is called now and then."""
         ...
 
     def points(self, state: Any) -> dict[str, Array]:
@@ -90,12 +90,14 @@ class Simulation:
         """The first frame."""
         return SimulationState(self.frames.start, tuple(engine.start() for engine in self.engines))
 
-    def advance(self, state: SimulationState) -> SimulationState:
-        """The next frame."""
+    def advance(
+        self, state: SimulationState, *, watch: Callable[[], object] = lambda: None
+    ) -> SimulationState:
+        """The next frame. `watch` is called now and then: it may raise an error of its own to give it up."""
         number, steps = state.number + 1, self.frames.substeps
         now, dt = self.time(number), 1 / (self.frames.rate * steps)
         parts = [
-            engine.advance(part, now, dt, steps)
+            engine.advance(part, now, dt, steps, watch)
             for engine, part in zip(self.engines, state.parts, strict=True)
         ]
         return SimulationState(number, tuple(parts))

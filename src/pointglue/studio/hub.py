@@ -75,6 +75,8 @@ class Hub:
         else:
             try:
                 self._commands.put_nowait((page, command))
+                if not isinstance(command, messages.Pull):  # of which there are many while a hand pulls
+                    self.session.wanted.set()
             except queue.Full:
                 told = "Too much at once: some clicks were not heard."
                 page.tell(replies.Note(level="error", text=told), replies.Done())
@@ -96,12 +98,14 @@ class Hub:
     def close(self) -> None:
         """Stop the thread, and keep what has not been saved."""
         self._commands.put(None)
+        self.session.wanted.set()
         self._thread.join(30)
         self.session.close()
 
     def _work(self) -> None:
         wait = 0.0
         while True:
+            self.session.wanted.clear()
             batch = self._waiting(wait)
             if batch is None:
                 return

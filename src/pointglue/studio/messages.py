@@ -120,6 +120,18 @@ class Rename(Edit):
     name: str
 
 
+class Move(Edit):
+    """Turn an object about its middle (degrees about x, then y, then z), then shift it (m).
+
+    Its handles and their keys, or its particles, go with it.
+    """
+
+    type: Literal["move"] = "move"
+    object: str
+    rotate: Vector = (0.0, 0.0, 0.0)
+    translate: Vector = (0.0, 0.0, 0.0)
+
+
 class Remove(Edit):
     """Remove an object and all that is attached to it."""
 
@@ -384,7 +396,7 @@ class CloseRun(Message):
 
 
 COMMANDS: tuple[type[Message], ...] = (
-    Hello, Ack, ListFiles, Open, Save, New, Restore, Undo, Redo, Set, AddShape, SetKind, Rename, Remove,
+    Hello, Ack, ListFiles, Open, Save, New, Restore, Undo, Redo, Set, AddShape, SetKind, Rename, Move, Remove,
     Ground, Select, Make, Spray, Place, Erase, Connect, ConnectPair, Cut, Paint, Pin, Group, Fit, Skin,
     AddHandle, RemoveHandle, DragHandle, Link, Key, Scrub, Export, Attach, Detach, AttachKey, Play, Pause,
     Step, Reset, Grab, Pull, LetGo, CloseRun,

@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError, PointglueWarning
+from ..scene.geometry import FARTHEST, middle, rotation
 from ..view import PALETTE
-from . import gluing, messages
+from . import gluing, messages, posing
 from .document import GROUND, TIED, Document, Selection
 
-__all__ = ["GROUND", "add_shape", "color", "ground", "remove", "rename", "select", "set_kind"]
+__all__ = ["GROUND", "add_shape", "color", "ground", "move", "remove", "rename", "select", "set_kind"]
 
 _SHAPES: dict[str, dict[str, Any]] = {
     "box": {"size": [1.0, 1.0, 1.0], "cells": [4, 4, 4]},
@@ -104,6 +105,26 @@ def rename(document: Document, command: messages.Rename) -> Document:
     return replace(
         document, tables=tables, bodies=renamed(document.bodies), rigs=renamed(document.rigs), selection=None
     )
+
+
+def move(document: Document, command: messages.Move) -> Document:
+    """An object elsewhere, with its handles or its edited particles."""
+    name = command.object
+    document.table(name)
+    surface, body = document.surface(name), document.bodies.get(name)
+    if surface is not None:
+        points = surface.vertices
+    elif body is not None and len(body):
+        points = body.positions
+    else:
+        raise InputError(f"{name!r} has nothing to move")
+    turn, centre = rotation(command.rotate), middle(points)
+    shift = command.translate + centre - turn @ centre
+    if not np.abs(points @ turn.T + shift).max(initial=0.0) <= FARTHEST:
+        raise InputError(f"{name!r} must stay within {FARTHEST:g} m of the origin")
+    if body is not None:
+        return document.with_body(name, body.moved(rotation=turn, translation=shift), keep=True)
+    return posing.moved(document, name, turn, shift)
 
 
 def remove(document: Document, command: messages.Remove) -> Document:

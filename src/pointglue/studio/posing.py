@@ -8,16 +8,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.spatial.transform import Rotation
 
 from ..checks import Array
 from ..deform import HandleDeformer, InsideShape, Skeleton
 from ..errors import InputError, PointglueWarning
 from ..io import Mesh, Part, open_output, read_mesh
-from ..scene.geometry import Track, middle
+from ..scene.geometry import Track, middle, rotation
 from . import messages
 from .document import Document, Rig
 
-__all__ = ["Poses", "add_handle", "export", "key", "link", "remove_handle"]
+__all__ = ["Poses", "add_handle", "export", "key", "link", "moved", "remove_handle"]
 
 EXPORTS = (".ply", ".obj", ".stl", ".off", ".glb", ".gltf", ".npy", ".npz")
 AXES = {"x": 0, "y": 1, "z": 2}
@@ -247,6 +248,41 @@ def add_handle(document: Document, command: messages.AddHandle, poses: Poses, fr
             number += 1
         handles[f"handle {number}"] = {"at": tidy(place, size)}
     return document.set(["objects", command.object, "handles"], handles)
+
+
+def moved(document: Document, name: str, turn: Array, shift: Array) -> Document:
+    """The mesh of an object at `turn` x + `shift`, with its handles and their keys."""
+    table, size = document.item(name), _size(document, name)
+    place = table.transform
+    transform = {
+        **document.table(name).get("transform", {}),
+        "rotate": degrees(turn @ rotation(place.rotate)),
+        "translate": tidy(turn @ place.translate + shift, size),
+    }
+    document = document.set(["objects", name, "transform"], transform)
+    if table.kind != "handles":
+        return document
+    handles = _handles(document, name)
+    for handle in handles:
+        known = table.handles[handle]
+        told = {**handles[handle], "at": tidy(turn @ known.at + shift, size)}
+        if known.keys:
+            told["keys"] = [
+                {**key, "translate": tidy(turn @ parsed.translate, size)}
+                | ({"rotate": degrees(turn @ rotation(parsed.rotate) @ turn.T)} if "rotate" in key else {})
+                for key, parsed in zip(told["keys"], known.keys, strict=True)
+            ]
+        handles[handle] = told
+    return document.set(["objects", name, "handles"], handles)
+
+
+def degrees(turn: Array) -> list[float]:
+    """About x, then y, then z."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Gimbal lock", UserWarning)  # any of the ways to say it will do
+        return [
+            float(angle) + 0.0 for angle in Rotation.from_matrix(turn).as_euler("xyz", degrees=True).round(9)
+        ]
 
 
 def remove_handle(document: Document, command: messages.RemoveHandle) -> Document:

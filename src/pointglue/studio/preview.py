@@ -1,6 +1,6 @@
 """The simulation in the page: the scene as the command line runs it, and a hand that pulls at it."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Any
@@ -98,11 +98,11 @@ class Preview:
         """The number of the frame."""
         return int(self.state.number)
 
-    def advance(self) -> None:
-        """The next frame."""
+    def advance(self, watch: Callable[[], object]) -> None:
+        """The next frame, unless `watch`, which is called now and then, raises an error to give it up."""
         begin = perf_counter()
         try:
-            self.state = self.simulation.advance(self.state)
+            self.state = self.simulation.advance(self.state, watch=watch)
         except (ArithmeticError, np.linalg.LinAlgError) as error:
             raise InputError(f"frame {self.frame + 1} cannot be computed: {error}") from error
         self.milliseconds = 1e3 * (perf_counter() - begin)

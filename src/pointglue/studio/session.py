@@ -2,8 +2,10 @@
 
 import glob
 import os
+import threading
 import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from time import monotonic
@@ -32,6 +34,7 @@ _EDITS: dict[type[messages.Edit], Callable[[Document, Any], Document]] = {
     messages.AddShape: objects.add_shape,
     messages.SetKind: objects.set_kind,
     messages.Rename: objects.rename,
+    messages.Move: objects.move,
     messages.Remove: objects.remove,
     messages.Ground: objects.ground,
     messages.Select: objects.select,
@@ -55,6 +58,10 @@ _EDITS: dict[type[messages.Edit], Callable[[Document, Any], Document]] = {
 }
 
 
+class _GivenUpError(PointglueError):
+    """A frame that is not computed to its end, since there is something else to do."""
+
+
 class Session:
     """Commands go in, and the replica changes."""
 
@@ -66,6 +73,8 @@ class Session:
         self.frame = 1
         self.notes: list[replies.Note] = []
         """To be told to all pages."""
+        self.wanted = threading.Event()
+        """Set from any thread: a frame that is being computed is given up, and begun anew when it is due."""
         self._past: list[Document] = []
         self._future: list[Document] = []
         self._stroke = 0
@@ -176,7 +185,9 @@ class Session:
                 self._playing = False
                 if self._run is not None or self._simulated:
                     self._begin()
-                self._advance()
+                self.wanted.clear()
+                with suppress(_GivenUpError):
+                    self._advance()
             case messages.Reset():
                 self._reset()
                 if self._run is None:
@@ -345,8 +356,12 @@ class Session:
             frames = self.document.scene.frames
             self.frame = self.frame + 1 if self.frame < frames.end else frames.start
             return
-        self._preview.advance()
+        self._preview.advance(self._watch)
         self.frame = self._preview.frame
+
+    def _watch(self) -> None:
+        if self.wanted.is_set():
+            raise _GivenUpError("something else is to be done")
 
     def tick(self) -> float:
         """Do what is due; the seconds until there is something to do again."""
@@ -358,6 +373,8 @@ class Session:
         if now >= self._due:
             try:
                 self._advance()
+            except _GivenUpError:
+                return 0.0
             except PointglueError as error:
                 self._playing = False
                 self.notes.append(replies.Note(level="error", text=str(error)))

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from pydantic import BaseModel
 
+from ..scene.geometry import rotation
 from . import authoring, gluing, objects, posing
 from .document import TIED, Document, Rig
 from .replies import HandleState, ObjectState
@@ -76,13 +77,16 @@ def plain(table: Mapping[str, Any], parsed: Any) -> dict[str, Any]:
 def object_state(document: Document, name: str) -> ObjectState:
     """What the page knows of an object besides its arrays."""
     table, body, surface = document.objects[name], document.particles(name), document.surface(name)
+    shown = plain({key: value for key, value in table.items() if key != "handles"}, document.item(name))
+    if len(shown.get("transform", {}).get("rotate", ())) == 4:
+        shown["transform"]["rotate"] = posing.degrees(rotation(shown["transform"]["rotate"]))
     rig = document.rigs.get(name, Rig())
     links = {handle: f"chain {k + 1}" for k, chain in enumerate(rig.chains) for handle in chain}
     links |= {handle: f"group {k + 1}" for k, members in enumerate(rig.groups) for handle in members}
     return ObjectState(
         name=name,
         kind=table["kind"],
-        table=plain({key: value for key, value in table.items() if key != "handles"}, document.item(name)),
+        table=shown,
         color=objects.color(document, name),
         visible=document.item(name).visible,
         vertices=0 if surface is None else len(surface.vertices),
