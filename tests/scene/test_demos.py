@@ -19,14 +19,13 @@ SMALLER = {
     "bodies_on_stairs": {"objects.rigid_gear0.spacing": "12 cm", "objects.rigid_gear5.spacing": "12 cm"},
 }
 FRAMES = 2  # after the first
-LONG = {"shirt": 0}  # frames of scenes that take too long for more
 
 
 def shapes(name):
     """Where each object is in a frame soon after the first: its middle, and how far it reaches about it."""
     simulation = build(load_scene(demo_path(name), SMALLER.get(name)))
     state = simulation.start()
-    for _ in range(LONG.get(name, FRAMES)):
+    for _ in range(FRAMES):
         state = simulation.advance(state)
     frame, found = simulation.frame(state), {}
     for look in simulation.looks:

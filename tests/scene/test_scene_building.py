@@ -5,6 +5,7 @@ from math import pi
 
 import numpy as np
 import pytest
+from scipy.integrate import solve_ivp
 from small_scenes import ALL, HANDLES, PARTICLES, SOLIDS
 
 import pointglue as pg
@@ -243,6 +244,38 @@ class TestBuilding:
         assert np.allclose(held[4:], held[3], atol=1e-9)
         assert not np.allclose(held[3], held[0], atol=0.1)
 
+    def test_rigid_pieces_that_share_a_row_turn_about_it(self):
+        """Two halves of a sheet, one held: the other falls by turning about the row, and stays flat."""
+        halves = [{"box": [[-1, -1, -1], [0.01, 1, 1]]}, {"box": [[-0.01, -1, -1], [1, 1, 1]]}]
+        made = simulation({
+            "frames": {"count": 9, "rate": 24},
+            "solver": {"particles": {"iterations": 8, "substep": "1/240 s"}},
+            "objects": {
+                "door": {
+                    "kind": "particles",
+                    "mesh": {"shape": "sheet", "size": [1.2, 0.6], "cells": [8, 4]},
+                    "material": {"preset": "cloth"},
+                    "rigid": halves,
+                    "pin": {"box": [[-1, -1, -1], [-0.01, 1, 1]]},
+                }
+            },
+        })  # fmt: skip
+        rest = made.engines[0].solver.body.positions
+        last = made.start()
+        for _ in range(8):
+            last = made.advance(last)
+        x = last.parts[0].positions
+        free, row = rest[:, 0] > -0.01, np.abs(rest[:, 0]) < 0.01
+        np.testing.assert_allclose(x[row], rest[row], atol=1e-3)
+        np.testing.assert_allclose(x[:, 2], rest[:, 2], atol=1e-3)
+        np.testing.assert_allclose(pg.fit_rigid(rest[free], x[free]).apply(rest[free]), x[free], atol=1e-3)
+        # As a pendulum of these particles does.
+        arms = rest[free, 0]
+        rate = 9.81 * arms.sum() / (arms**2).sum()
+        swing = solve_ivp(lambda t, y: [y[1], rate * np.cos(y[0])], (0, 8 / 24), [0, 0], rtol=1e-9)
+        tip = x[rest[:, 0].argmax()]
+        assert np.arctan2(-tip[1], tip[0]) == pytest.approx(swing.y[0, -1], rel=0.05)
+
     def test_bodies_from_files(self, tmp_path):
         from pointglue.io import save_body
 
@@ -335,6 +368,10 @@ class TestImpossible:
             ({"objects.dented.spacing": 5}, "objects.dented spacing must be smaller than the mesh"),
             ({"objects.dented.body": "x"}, "objects.dented must have a mesh, or a body, and not both"),
             ({"objects.cloth.material.yield_speed": 2}, "yield_speed is for the presets rigid and plastic"),
+            (
+                {"objects.cloth.rigid": [{"all": True}, {"box": [[8, 8, 8], [9, 9, 9]]}]},
+                "objects.cloth rigid[1] selects no point",
+            ),
             ({"contact": {"distance": "1 mm"}}, "contact is for flesh, cloth, jelly and rigid objects"),
             ({"objects.ground.mesh.normal": [0, 0, 0]}, "objects.ground mesh.normal must not be zero"),
             ({"force.0.on": ["ball"]}, "force[0].on[0] cannot be pushed: 'ball' is of kind collider"),

@@ -39,6 +39,7 @@ from .geometry import (
     middle,
     placed,
     rotation,
+    select,
     sheet_grid,
     surface_of,
 )
@@ -301,15 +302,18 @@ def _particles(table: schema.ParticlesObject, folder: Path) -> Made:
         if table.transform.scale != (1.0, 1.0, 1.0):
             raise InputError("a body cannot be scaled: leave transform.scale out")
         turn = rotation(table.transform.rotate)
-        body = body.moved(rotation=turn, translation=table.transform.translate).replace(**own)
+        body = body.moved(rotation=turn, translation=table.transform.translate)
     else:
         yield_speed = options.pop("yield_speed", None)
         body = _from_mesh(table, options, folder)
         if material.preset in WHOLE:
-            limit = {} if yield_speed is None else {"yield_speed": yield_speed}
-            body = body.replace(groups=[np.arange(len(body))], **limit)
-        elif yield_speed is not None:
-            raise InputError("yield_speed is for the presets rigid and plastic")
+            body = body.replace(groups=[np.arange(len(body))])
+        elif yield_speed is not None and not table.rigid:
+            raise InputError("yield_speed is for the presets rigid and plastic, and for rigid pieces")
+        own = {} if yield_speed is None else {"yield_speed": yield_speed}
+    if table.rigid:
+        body = body.replace(groups=[_piece(table, k, body.positions) for k in range(len(table.rigid))])
+    body = body.replace(**own)
     if material.mass is not None:
         body = body.replace(mass=body.mass * (material.mass / body.mass.sum()))
     if material.floats is not None:
@@ -319,6 +323,14 @@ def _particles(table: schema.ParticlesObject, folder: Path) -> Made:
     if visual is not None:
         seen = Surface(np.asarray(visual.vertices), np.asarray(visual.faces))
     return MadeParticles(points=body.positions, surface=seen, groups=table.groups, body=body)
+
+
+def _piece(table: schema.ParticlesObject, number: int, places: Array) -> Any:
+    """The particles of a rigid piece."""
+    try:
+        return select(table.rigid[number], places, table.groups)
+    except InputError as error:
+        raise InputError(f"rigid[{number}] {error}") from None
 
 
 def _from_mesh(table: schema.ParticlesObject, options: dict[str, Any], folder: Path) -> OrientedBody:

@@ -216,6 +216,9 @@ class ParticlesObject(_Soft):
     """Ellipsoids are at most so many times as long as thick."""
     thickness: Length | None = None
     """Of the particles of a sheet; left out, a fifth of a cell."""
+    rigid: tuple[Points, ...] = ()
+    """Pieces that are rigid, each by its particles. Pieces that share particles are jointed: by one as by a
+    ball, by a row of them as by a hinge. The presets rigid and plastic have one piece without this."""
 
     @model_validator(mode="after")
     def _one(self) -> "ParticlesObject":
