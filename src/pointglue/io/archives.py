@@ -16,7 +16,16 @@ from ..checks import Array
 from ..errors import InputError, PointglueError
 from ..files import drafted
 
-__all__ = ["ends_whole", "packed", "read_archive", "sync", "write_archive", "write_content", "writing"]
+__all__ = [
+    "archive_path",
+    "ends_whole",
+    "packed",
+    "read_archive",
+    "sync",
+    "write_archive",
+    "write_content",
+    "writing",
+]
 
 Part = bytes | memoryview
 
@@ -37,6 +46,18 @@ def writing(target: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise PointglueError(f"{target}: cannot be written: {error.strerror or error}") from error
+
+
+def archive_path(path: str | os.PathLike[str], kind: str) -> Path:
+    """The path of a file, if it can be one of an archive of this `kind`, in the plural."""
+    if not isinstance(path, str | os.PathLike):
+        raise InputError(f"path must be a file name, got {type(path).__name__}")
+    file = Path(path)
+    if file.suffix.lower() != ".npz":
+        raise InputError(f"{file}: must end in .npz, as {kind} do")
+    if file.is_dir():
+        raise InputError(f"{file}: is a folder, not a file")
+    return file
 
 
 def write_archive(

@@ -1,7 +1,6 @@
 """Body files: an OrientedBody with its visual mesh as one .npz file, the same bytes for the same body."""
 
 import os
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,7 +9,7 @@ from ..checks import Array
 from ..errors import InputError
 from ..particles import OrientedBody
 from ..particles.skinning import Skin
-from .archives import read_archive, write_archive, writing
+from .archives import archive_path, read_archive, write_archive, writing
 
 __all__ = ["load_body", "save_body"]
 
@@ -22,7 +21,7 @@ SKIN = list(Skin.__dataclass_fields__)
 
 def save_body(path: str | os.PathLike[str], body: OrientedBody) -> None:
     """Write a body to an .npz file, which appears when it is complete. A missing folder is made."""
-    target = _checked(path)
+    target = archive_path(path, "body files")
     if not isinstance(body, OrientedBody):
         raise InputError(f"body must be an OrientedBody, got {type(body).__name__}")
     arrays = {"version": np.array(VERSION), **{name: np.asarray(getattr(body, name)) for name in BODY}}
@@ -37,23 +36,12 @@ def save_body(path: str | os.PathLike[str], body: OrientedBody) -> None:
 
 def load_body(path: str | os.PathLike[str]) -> OrientedBody:
     """Read a body that :func:`save_body` has written; every error names the file."""
-    file = _checked(path)
+    file = archive_path(path, "body files")
     arrays = read_archive(file, "body file")
     try:
         return _body(arrays)
     except InputError as error:
         raise InputError(f"{file}: {error}") from error
-
-
-def _checked(path: str | os.PathLike[str]) -> Path:
-    if not isinstance(path, str | os.PathLike):
-        raise InputError(f"path must be a file name, got {type(path).__name__}")
-    file = Path(path)
-    if file.suffix.lower() != ".npz":
-        raise InputError(f"{file}: must end in .npz, as body files do")
-    if file.is_dir():
-        raise InputError(f"{file}: is a folder, not a file")
-    return file
 
 
 def _body(arrays: dict[str, Array]) -> OrientedBody:

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from ..checks import Array, as_array
 from ..errors import InputError, PointglueWarning
-from .archives import read_archive, write_archive, writing
+from .archives import archive_path, read_archive, write_archive, writing
 
 __all__ = ["load_checkpoint", "previous", "save_checkpoint"]
 
@@ -27,7 +27,7 @@ def save_checkpoint(
     The file appears when it is complete, and is on the disk when this returns. `scene_hash` is any text that
     tells this scene from others.
     """
-    target = _checked(path)
+    target = archive_path(path, "checkpoints")
     kept = {}
     for name, value in arrays.items():
         array = as_array(name, value)
@@ -49,7 +49,7 @@ def load_checkpoint(path: str | os.PathLike[str], *, scene_hash: str) -> dict[st
     None if there is no checkpoint. Where the last one is damaged there is a warning, and the one before is
     taken. Both damaged, or of another scene: the error names the file.
     """
-    target = _checked(path)
+    target = archive_path(path, "checkpoints")
     damage: list[InputError] = []
     for file in (target, previous(target)):
         if not file.exists():
@@ -97,14 +97,3 @@ def _checksum(arrays: Mapping[str, Array]) -> str:
         total.update(f"{name} {array.dtype.str} {array.shape}\n".encode())
         total.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
     return total.hexdigest()
-
-
-def _checked(path: str | os.PathLike[str]) -> Path:
-    if not isinstance(path, str | os.PathLike):
-        raise InputError(f"path must be a file name, got {type(path).__name__}")
-    file = Path(path)
-    if file.suffix.lower() != ".npz":
-        raise InputError(f"{file}: must end in .npz, as checkpoints do")
-    if file.is_dir():
-        raise InputError(f"{file}: is a folder, not a file")
-    return file
