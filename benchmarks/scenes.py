@@ -1,10 +1,12 @@
 """What running a scene and writing its frames adds to the time that the solver and skinning take.
 
 Processor time, the solver on one thread. Frames are written by a thread of their own: where a core is idle,
-only what the thread of the solver does counts. Some file systems (ext4) take long to find room for a file
-where many others have been removed just before: wait some minutes before running this again.
+only what the thread of the solver does counts. The system's share is what its calls take, for files mostly.
+That share depends on the disk: ext4 without a journal looks long for a place for a file near others that
+were removed in the last minutes, and virtual machines take long for memory that they have not used before.
 """
 
+import resource
 import tempfile
 import time
 from pathlib import Path
@@ -44,29 +46,46 @@ class Timed:
 
 
 def measured(name, frames, folder):
-    """ms a frame of solver, skinning, their thread and all threads of a run to disk; and MB a frame."""
+    """ms a frame of solver, skinning, their thread, all threads of a run to disk, the system; MB a frame."""
     loaded = load_scene(demo_path(name), {"frames.count": frames})
     with pg.threads(1), run_scene(loaded, folder) as run:
         timed = run.simulation = Timed(run.simulation)
         next(run)
-        timed.skinning, begin, own = 0.0, time.process_time(), time.thread_time()
+        timed.skinning, begin, own, system = 0.0, time.process_time(), time.thread_time(), system_time()
         for _ in run:
             pass
         own, whole = time.thread_time() - own, time.process_time() - begin
+        system = system_time() - system
         written = sum(path.stat().st_size for path in (folder / "frames").iterdir())
-    return 1e3 * np.array([timed.solving, timed.skinning, own, whole]) / (frames - 1), written / frames / 1e6
+    spent = np.array([timed.solving, timed.skinning, own, whole, system])
+    return 1e3 * spent / (frames - 1), written / frames / 1e6
+
+
+def system_time():
+    """What this process has spent in the system, in seconds."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_stime
 
 
 def main(markdown=False, quick=False):
     rows = []
     with tempfile.TemporaryDirectory() as folder:
         for name in SCENES:
-            (solving, skinning, own, whole), size = measured(name, 24 if quick else 240, Path(folder) / name)
-            shares = [f"{spent / (solving + skinning) - 1:.1%}" for spent in (own, whole)]
+            spent, size = measured(name, 24 if quick else 240, Path(folder) / name)
+            solving, skinning, own, whole, system = spent
+            work = solving + skinning
+            shares = [f"{share / work:.1%}" for share in (own - work, whole - work, system)]
             rows.append([name, f"{solving:.1f} ms", f"{skinning:.2f} ms", f"{size:.2f} MB", *shares])
-    head = ["scene, a frame", "solver", "skinning", "written", "overhead in its thread", "with the writer"]
+    head = [
+        "scene, a frame",
+        "solver",
+        "skinning",
+        "written",
+        "its thread",
+        "with the writer",
+        "the system's share",
+    ]
     if markdown:
-        for row in (head, ["---", *["---:"] * 5], *rows):
+        for row in (head, ["---", *["---:"] * 6], *rows):
             print("| " + " | ".join(row) + " |")
         return
     table = Table(*head)

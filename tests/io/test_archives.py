@@ -44,6 +44,19 @@ def test_numpy_and_zipfile_read_them():
     assert packed(ARRAYS) == content
 
 
+def test_forms_are_filled_in_again_and_again():
+    arrays = {"points": np.zeros((4, 3), np.float32), "turn": np.zeros((2, 2))}
+    form = archives.Form(arrays)
+    for k in range(3):
+        arrays["points"][:], arrays["turn"][:] = k, -k
+        about = np.array(f"frame {10**k}")  # of another length each time
+        content = b"".join(form.parts({"about": about}))
+        assert content == packed(arrays | {"about": about})
+        with np.load(io.BytesIO(content)) as found:
+            assert (found["points"] == k).all()
+            assert str(found["about"]) == f"frame {10**k}"
+
+
 def test_no_arrays():
     with np.load(io.BytesIO(packed({}))) as found:
         assert not list(found)

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from ..errors import InputError, PointglueError
 from ..files import drafted
 
 __all__ = [
+    "Form",
     "archive_path",
     "ends_whole",
     "packed",
@@ -27,12 +29,13 @@ __all__ = [
     "writing",
 ]
 
-Part = bytes | memoryview
+Part = bytes | bytearray | memoryview
 
 # Every entry of an archive is from the first of January 1980, or its bytes would tell when it was written.
 DAY = 1 << 5 | 1
 UTF8 = 1 << 11  # names of entries are
 KINDS = "biufcU"  # booleans, whole, real and complex numbers, texts
+CHECK = struct.Struct("<I")
 END = struct.Struct("<4sHHHHIIH")  # what an archive ends with
 NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)  # which only Windows has
 MOST_PARTS = 1000  # that systems write in one go
@@ -70,29 +73,66 @@ def write_archive(
 def packed(arrays: Mapping[str, Array]) -> list[Part]:
     """An archive in parts, one after the other: entries that are not compressed, and their directory.
 
-    The arrays themselves are among them, and not to be changed. Written here, because `zipfile` takes three
-    times as long for the few small arrays of a frame.
+    The arrays themselves are among them, and not to be changed.
     """
-    parts: list[Part] = []
-    directory: list[bytes] = []
-    at = 0
-    for name, array in arrays.items():
-        values = np.asarray(array, order="C")
-        if values.dtype.kind not in KINDS:
-            raise InputError(f"{name} must hold numbers or texts, got dtype {values.dtype}")
-        head, data, key = _head(values.dtype.str, values.shape), _content(values), f"{name}.npy".encode()
-        size = len(head) + values.nbytes
-        check = zlib.crc32(data, zlib.crc32(head))
-        if at + size > LARGEST:
-            raise InputError(f"arrays must take less than {LARGEST:.3g} bytes in all, got more with {name!r}")
-        about = struct.pack("<HHHHHIIIHH", 20, UTF8, 0, 0, DAY, check, size, size, len(key), 0)
-        parts += [b"PK\3\4" + about + key, head, data]
-        # Made by version 2.0 on Unix, whatever this machine is; readable and writable by the owner.
-        directory.append(b"PK\1\2\x14\3" + about + struct.pack("<HHHII", 0, 0, 0, 0o600 << 16, at) + key)
-        at += len(parts[-3]) + size
-    ends = b"".join(directory)
-    count = len(directory)
-    return [*parts, ends, END.pack(b"PK\5\6", 0, 0, count, count, len(ends), at, 0)]
+    return Form(arrays).parts()
+
+
+class Form:
+    """Arrays by name that can be filled in and written again and again.
+
+    All but the numbers and their checksums is put together once; `zipfile` takes five times as long for the
+    few small arrays of a frame.
+    """
+
+    def __init__(self, arrays: Mapping[str, Array], at: int = 0) -> None:
+        """Ordinary numbers are taken as they are, others are copied; entries begin at the byte `at`."""
+        self._entries = []
+        self._end = at
+        for name, array in arrays.items():
+            values = np.asarray(array, order="C")
+            if values.dtype.kind not in KINDS:
+                raise InputError(f"{name} must hold numbers or texts, got dtype {values.dtype}")
+            head, key = _head(values.dtype.str, values.shape), f"{name}.npy".encode()
+            size = len(head) + values.nbytes
+            if self._end + size > LARGEST:
+                raise InputError(
+                    f"arrays must take less than {LARGEST:.3g} bytes in all, got more with {name!r}"
+                )
+            about = struct.pack("<HHHHHIIIHH", 20, UTF8, 0, 0, DAY, 0, size, size, len(key), 0)
+            # Made by version 2.0 on Unix, whatever this machine is; readable and writable by the owner.
+            record = b"PK\1\2\x14\3" + about + struct.pack("<HHHII", 0, 0, 0, 0o600 << 16, self._end) + key
+            front = b"PK\3\4" + about + key + head
+            self._entries.append(
+                _Entry(bytearray(front), zlib.crc32(head), _content(values), bytearray(record))
+            )
+            self._end += len(front) + values.nbytes
+
+    def parts(self, further: Mapping[str, Array] | None = None) -> list[Part]:
+        """The archive of what the arrays hold now and of further ones, to be written before they change."""
+        parts: list[Part] = []
+        directory: list[Part] = []
+        entries, end = self._entries, self._end
+        if further:
+            more = Form(further, end)
+            entries, end = entries + more._entries, more._end
+        for entry in entries:
+            check = zlib.crc32(entry.data, entry.check)
+            CHECK.pack_into(entry.front, 14, check)
+            CHECK.pack_into(entry.record, 16, check)
+            parts += (entry.front, entry.data)
+            directory.append(entry.record)
+        ends, count = b"".join(directory), len(directory)
+        return [*parts, ends, END.pack(b"PK\5\6", 0, 0, count, count, len(ends), end, 0)]
+
+
+class _Entry(NamedTuple):
+    """Of an archive: what comes before the data, with the checksum of its .npy header, data and record."""
+
+    front: bytearray
+    check: int
+    data: Part
+    record: bytearray
 
 
 @lru_cache(1024)

@@ -7,6 +7,7 @@ import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import IO, Any, Literal, Self, get_args
 
@@ -15,7 +16,16 @@ import numpy as np
 from ..checks import Array, as_array, as_reals, require_finite
 from ..errors import InputError, PointglueError
 from ..files import drafted
-from .archives import Part, ends_whole, packed, read_archive, sync, write_archive, write_content, writing
+from .archives import (
+    Form,
+    Part,
+    ends_whole,
+    read_archive,
+    sync,
+    write_archive,
+    write_content,
+    writing,
+)
 from .checkpoints import previous
 
 __all__ = ["Frame", "FrameStore", "Look"]
@@ -104,7 +114,37 @@ class PackedFrame:
     """The file of a frame, before it is one."""
 
     about: dict[str, Any]
+    form: "FrameForm"
     content: list[Part]
+
+
+class FrameForm(Form):
+    """The file of a frame, to be filled in.
+
+    Points have 32 bits, as all who draw them have them: half the time and room of 64.
+    """
+
+    def __init__(self, shapes: Mapping[str, Mapping[str, tuple[int, ...]]]) -> None:
+        """See `FrameStore._shapes`."""
+        counts = [shape[0] for shape in shapes["points"].values()]
+        self._points = np.zeros((sum(counts), 3), np.float32)
+        self._transforms = np.zeros((len(shapes["transform"]), 4, 4))
+        parts = iter(np.split(self._points, np.cumsum(counts)))
+        self.arrays: dict[tuple[str, str], Array] = {}
+        """What is to be filled in, by its kind and the name of the object."""
+        self.arrays |= {("points", name): next(parts) for name in shapes["points"]}
+        self.arrays |= {
+            ("transform", name): T for name, T in zip(shapes["transform"], self._transforms, strict=True)
+        }
+        folders = {"points": "points", "transform": "transforms"}
+        super().__init__({f"{folders[kind]}/{name}": array for (kind, name), array in self.arrays.items()})
+
+    def require_finite(self, number: int) -> None:
+        """Raise unless all that is filled in for a frame is finite."""
+        if np.isfinite(self._points).all() and np.isfinite(self._transforms).all():
+            return
+        for (kind, name), array in self.arrays.items():
+            require_finite(f"{kind} of {name!r} in frame {number}", array)
 
 
 class FrameStore:
@@ -200,16 +240,20 @@ class FrameStore:
 
     def add(self, frame: Frame) -> Path:
         """Write a frame, in place of an earlier one of its number. Where the folder is full, it says so."""
-        return self.write(self.pack(frame))
+        return self.write(self.pack(frame, self.form()))
 
-    def pack(self, frame: Frame) -> "PackedFrame":
-        """What `write` writes: a frame may change or go while another thread does."""
-        points, transforms = self._checked(frame)
+    def form(self) -> "FrameForm":
+        """A form for `pack` to fill in, as often as one likes."""
+        return FrameForm(self._shapes)
+
+    def pack(self, frame: Frame, form: "FrameForm") -> "PackedFrame":
+        """What `write` writes. The frame may change after this, its form only when it is written."""
+        with np.errstate(over="ignore"):  # what is too large for 32 bits is told as what is not finite
+            for kind, name, array in self._checked(frame):
+                form.arrays[kind, name][:] = array
+        form.require_finite(frame.number)
         about = {"number": frame.number, "time": float(frame.time), "stats": _numbers(frame.stats)}
-        arrays = {"frame": np.array(json.dumps(about))}
-        arrays |= {f"points/{name}": array for name, array in points.items()}
-        arrays |= {f"transforms/{name}": array for name, array in transforms.items()}
-        return PackedFrame(about, packed(arrays))
+        return PackedFrame(about, form, form.parts({"frame": np.array(json.dumps(about))}))
 
     def write(self, frame: "PackedFrame") -> Path:
         """Write what `pack` has made of a frame."""
@@ -253,7 +297,8 @@ class FrameStore:
                 kind, name = key.split("/", 1)
                 parts[kind][name] = array
             frame = Frame(number=about["number"], time=about["time"], stats=about["stats"], **parts)
-            self._checked(frame)
+            for kind, name, array in self._checked(frame):
+                require_finite(f"{kind} of {name!r} in frame {number}", array)
             if frame.number != number:
                 raise InputError(f"holds frame {frame.number}")
         except InputError as error:
@@ -356,34 +401,31 @@ class FrameStore:
         except (KeyError, TypeError, ValueError) as error:
             raise InputError(f"{file}: is no description of a run: {error}") from error
 
-    @np.errstate(over="ignore")  # what is too large for 32 bits is told as what is not finite
-    def _checked(self, frame: Frame) -> tuple[dict[str, Array], dict[str, Array]]:
-        """The points and transforms of a frame, in the order of the objects, if they are what these need."""
+    @cached_property
+    def _shapes(self) -> dict[str, dict[str, tuple[int, ...]]]:
+        """Of what a frame says of the objects, by its kind and their names."""
+        return {
+            "points": {look.name: look.rest.shape for look in self.looks if look.motion == "points"},
+            "transform": {look.name: (4, 4) for look in self.looks if look.motion == "transform"},
+        }
+
+    def _checked(self, frame: Frame) -> Iterator[tuple[str, str, Array]]:
+        """Kind, name and array of all that a frame says, if it is what the objects need."""
         number = frame.number
         if isinstance(number, bool) or not isinstance(number, int) or number < 0:
             raise InputError(f"number of a frame must be a whole number from 0 up, got {number!r}")
         if not math.isfinite(frame.time):
             raise InputError(f"time of frame {number} must be finite, got {frame.time!r}")
-        found = []
-        for kind, given in (("points", frame.points), ("transform", frame.transforms)):
-            looks = {look.name: look for look in self.looks if look.motion == kind}
-            for name in [*looks, *given]:
-                if name not in given or name not in looks:
-                    what = "has no" if name in looks else "has"
-                    raise InputError(f"frame {number} {what} {kind} of {name!r}, unlike the description")
-            arrays = {}
-            for name, look in looks.items():
-                shape = (4, 4) if kind == "transform" else look.rest.shape
-                arrays[name] = as_reals(f"{kind} of {name!r}", given[name])
-                if arrays[name].shape != shape:
-                    raise InputError(f"{kind} of {name!r} must have shape {shape}, got {arrays[name].shape}")
-                # Points as all who draw them have them: half the time and room of 64 bits. Always a copy:
-                # it is written while others may change what they were given.
-                precision = np.float32 if kind == "points" else np.float64
-                arrays[name] = arrays[name].astype(precision, order="C")
-                require_finite(f"{kind} of {name!r} in frame {number}", arrays[name])
-            found.append(arrays)
-        return found[0], found[1]
+        for (kind, shapes), given in zip(self._shapes.items(), (frame.points, frame.transforms), strict=True):
+            if shapes.keys() != given.keys():
+                name = next(name for name in [*shapes, *given] if name not in given or name not in shapes)
+                what = "has no" if name in shapes else "has"
+                raise InputError(f"frame {number} {what} {kind} of {name!r}, unlike the description")
+            for name, shape in shapes.items():
+                array = as_reals(f"{kind} of {name!r}", given[name])
+                if array.shape != shape:
+                    raise InputError(f"{kind} of {name!r} must have shape {shape}, got {array.shape}")
+                yield kind, name, array
 
     def _frame_files(self) -> list[Path]:
         return list((self.directory / "frames").glob("frame_*.npz"))

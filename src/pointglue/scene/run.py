@@ -15,7 +15,7 @@ import numpy as np
 from .. import __version__
 from ..errors import InputError, PointglueError, PointglueWarning, SceneError
 from ..io.checkpoints import load_checkpoint, save_checkpoint
-from ..io.frames import Frame, FrameStore, PackedFrame
+from ..io.frames import Frame, FrameForm, FrameStore, PackedFrame
 from ..io.sequences import write_sequence
 from ..io.usd import write_usd
 from .animated import sequence
@@ -187,7 +187,11 @@ class _Writer:
 
     def __init__(self, store: FrameStore, simulation: Simulation, scene_hash: str) -> None:
         self._store, self._simulation, self._hash = store, simulation, scene_hash
-        self._queue: queue.Queue[tuple[PackedFrame, SimulationState] | None] = queue.Queue(1)
+        # Two forms go round, one to be filled in while the other is written.
+        self._forms: queue.SimpleQueue[FrameForm] = queue.SimpleQueue()
+        self._frames: queue.SimpleQueue[tuple[PackedFrame, SimulationState] | None] = queue.SimpleQueue()
+        for _ in range(2):
+            self._forms.put(store.form())
         self._error: BaseException | None = None
         self._synced = perf_counter()
         self._thread = threading.Thread(target=self._work, name="pointglue writer", daemon=True)
@@ -197,7 +201,7 @@ class _Writer:
         """Hand over a frame; what went wrong with those before is raised here."""
         self._raise()
         # Packed here, where its arrays still are in the caches, and nobody has changed them yet.
-        self._queue.put((self._store.pack(frame), state))
+        self._frames.put((self._store.pack(frame, self._forms.get()), state))
 
     def close(self) -> None:
         """Return when all is on the disk."""
@@ -207,7 +211,7 @@ class _Writer:
     def abandon(self) -> None:
         """The same, whatever went wrong."""
         if self._thread.is_alive():
-            self._queue.put(None)
+            self._frames.put(None)
             self._thread.join()
 
     def _raise(self) -> None:
@@ -217,18 +221,19 @@ class _Writer:
     def _work(self) -> None:
         waiting: SimulationState | None = None  # the last that has no checkpoint yet
         due = 0.0
-        while (item := self._queue.get()) is not None:
-            if self._error is not None:
-                continue  # the queue is emptied, so that nobody waits for ever
-            try:
-                self._store.write(item[0])
-                waiting, begin = item[1], perf_counter()
-                if begin >= due:
-                    self._checkpoint(waiting)
-                    waiting, end = None, perf_counter()
-                    due = end + (end - begin) / SHARE
-            except BaseException as error:
-                self._error = error
+        while (item := self._frames.get()) is not None:
+            frame, state = item
+            if self._error is None:
+                try:
+                    self._store.write(frame)
+                    waiting, begin = state, perf_counter()
+                    if begin >= due:
+                        self._checkpoint(waiting)
+                        waiting, end = None, perf_counter()
+                        due = end + (end - begin) / SHARE
+                except BaseException as error:
+                    self._error = error
+            self._forms.put(frame.form)  # in any case, so that nobody waits for ever
         try:
             if waiting is not None and self._error is None:
                 self._checkpoint(waiting)
