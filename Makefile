@@ -12,7 +12,7 @@ test: .venv/test chromium
 
 # The studio's tests use a browser; without one they are skipped.
 chromium:
-	@command -v chromium >/dev/null || { [ "$$(id -u)" = 0 ] && apt-get install -y -qq chromium; } \
+	@command -v chromium >/dev/null || { [ "$$(id -u)" = 0 ] && apt-get update -qq && apt-get install -y -qq chromium; } \
 		|| echo "No Chromium: the tests of the studio's page are skipped. As root: apt-get install chromium"
 
 check: .venv/test
