@@ -2,13 +2,17 @@
 PYTHON ?= $(firstword $(shell command -v python3.11 python3.12 python3.13 python3))
 BIN := .venv/bin
 
-.PHONY: demo test chromium check docs bench clean
+.PHONY: demo test blender chromium check docs bench clean
 
 demo: .venv/demo
 	$(BIN)/pointglue demo tree --set frames.count=20
 
 test: .venv/test chromium
 	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile
+
+# USD files in Blender, whose module is large, for Python 3.11 alone, and has an environment of its own.
+blender: .venv/test .venv/blender
+	POINTGLUE_BLENDER=.venv/blender/bin/python $(BIN)/python -m pytest tests/io/test_blender.py
 
 # The studio's tests use a browser; without one they are skipped.
 chromium:
@@ -44,6 +48,11 @@ bench: .venv/test
 .venv/test: pyproject.toml
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test]'
+	touch $@
+
+.venv/blender: .venv/test
+	$(PYTHON) -m venv $@
+	$@/bin/python -m pip install --quiet --disable-pip-version-check bpy
 	touch $@
 
 clean:

@@ -1,8 +1,4 @@
-"""USD files, read by Blender: its Python module is large, and needs an environment of its own.
-
-python3.11 -m venv blender && blender/bin/pip install bpy
-POINTGLUE_BLENDER=blender/bin/python python -m pytest tests/io/test_blender.py
-"""
+"""USD files, read by Blender, whose Python module has an environment of its own: `make blender`."""
 
 import json
 import os
@@ -18,7 +14,9 @@ from pointglue.io import write_usd
 
 PYTHON = os.environ.get("POINTGLUE_BLENDER") or (sys.executable if find_spec("bpy") else None)
 
-pytestmark = pytest.mark.skipif(PYTHON is None, reason="POINTGLUE_BLENDER names no Python that has bpy")
+pytestmark = pytest.mark.skipif(
+    PYTHON is None, reason="make blender runs this: POINTGLUE_BLENDER names no Python that has bpy"
+)
 
 READER = """
 import json, sys
