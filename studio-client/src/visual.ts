@@ -293,7 +293,7 @@ export class Visual {
       const radius = (this.highlighted.has(k) ? 0.02 : 0.015) * this.size;
       matrix.makeScale(radius, radius, radius).setPosition(places.data[3 * k], places.data[3 * k + 1], places.data[3 * k + 2]);
       this.handles.setMatrixAt(k, matrix);
-      this.handles.setColorAt(k, colour.set(this.highlighted.has(k) ? "#ff9500" : "#e4572e"));
+      this.handles.setColorAt(k, colour.set(this.highlighted.has(k) ? "#ffb000" : "#1d2b3a"));
     }
     this.handles.instanceMatrix.needsUpdate = true;
     this.handles.boundingSphere = null;
