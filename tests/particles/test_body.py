@@ -102,6 +102,18 @@ def test_moved_bodies_move_with_their_axes(rng):
     np.testing.assert_array_equal(there.mass, body.mass)
 
 
+def test_bodies_are_scaled_at_the_same_density(rng):
+    body, R = block((0.4, 0.3, 0.2), (4, 3, 2)), random_rotation(rng)
+    there = body.moved(scale=2.5, rotation=R, translation=(1, 2, 3))
+    assert there.positions == pytest.approx(2.5 * body.positions @ R.T + [1, 2, 3])
+    assert there.radii == pytest.approx(2.5 * body.radii)
+    volume = body.radii.prod(1).sum()
+    assert there.mass.sum() / there.radii.prod(1).sum() == pytest.approx(body.mass.sum() / volume)
+    for scale in (0, -1, np.nan, np.inf, True, "2"):
+        with pytest.raises(InputError, match="scale must be positive and finite"):
+            body.moved(scale=scale)
+
+
 def test_a_moved_body_moves_in_the_same_way(rng):
     """Nothing in the solver knows a direction or a place but gravity."""
     body, R, t = mixed(rng), random_rotation(rng), np.array([5.0, -2, 3])

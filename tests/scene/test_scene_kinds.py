@@ -4,6 +4,8 @@ import tomllib
 
 import numpy as np
 import pytest
+import trimesh
+from scipy.spatial import cKDTree
 from small_scenes import TOGETHER
 
 import pointglue as pg
@@ -172,3 +174,22 @@ def test_rotations_of_grips_are_about_their_middle():
     held = first.points["a"][:, 0] < -0.49
     turned = first.points["a"][held] @ rotation((90.0, 0.0, 0.0)).T
     assert np.allclose(last.points["a"][held], turned, atol=1e-9)
+
+
+@pytest.mark.parametrize("kind", ["cloth", "rigid"])
+def test_vertices_at_the_same_place_are_one(kind, tmp_path):
+    """As in STL files, where every triangle has corners of its own: else cloth would fall to pieces."""
+    solid = trimesh.creation.box((1.0, 0.1, 1.0)).subdivide()
+    loose = trimesh.Trimesh(solid.vertices[solid.faces.ravel()], np.arange(solid.faces.size).reshape(-1, 3),
+                            process=False)  # fmt: skip
+    made = {}
+    for name, mesh in (("whole", solid), ("loose", loose)):
+        mesh.export(tmp_path / f"{name}.ply")
+        thing = {"kind": kind, "mesh": {"file": str(tmp_path / f"{name}.ply")}, "velocity": [0, 0, 1]}
+        made[name] = frames({"objects": {"a": thing}}, 4)[-1]
+    if kind == "rigid":
+        assert np.allclose(made["whole"].transforms["a"], made["loose"].transforms["a"], atol=1e-9)
+    else:
+        one, other = (made[name].points["a"] for name in ("whole", "loose"))
+        assert one.shape == other.shape
+        assert cKDTree(one).query(other)[0].max() < 1e-6  # in another order, and with rounding of the file

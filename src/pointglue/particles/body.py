@@ -251,9 +251,14 @@ class OrientedBody:
         )
 
     def moved(
-        self, *, rotation: ArrayLike | None = None, translation: ArrayLike = (0, 0, 0)
+        self, *, scale: float = 1.0, rotation: ArrayLike | None = None, translation: ArrayLike = (0, 0, 0)
     ) -> "OrientedBody":
-        """The same body elsewhere: first turned about the origin by `rotation` (3, 3), then shifted."""
+        """The same body elsewhere: first scaled and turned about the origin, then shifted.
+
+        `scale` makes it larger, of the same density; `rotation` has shape (3, 3).
+        """
+        if isinstance(scale, bool) or not isinstance(scale, int | float | np.number) or not 0 < scale < inf:
+            raise InputError(f"scale must be positive and finite, got {scale!r}")
         turn = np.eye(3) if rotation is None else as_reals("rotation", rotation).astype(np.float64)
         shift = as_reals("translation", translation).astype(np.float64)
         if (
@@ -266,9 +271,11 @@ class OrientedBody:
             raise InputError(f"translation must be three finite numbers, got {translation!r}")
         axes = turn @ matrices_of(self.orientations)
         return self.replace(
-            positions=self.positions @ turn.T + shift,
+            positions=scale * self.positions @ turn.T + shift,
             orientations=quaternions_of(axes),
-            visual=None if self.visual is None else self.visual.moved(turn, shift),
+            radii=scale * self.radii,
+            mass=scale**3 * self.mass,
+            visual=None if self.visual is None else self.visual.moved(scale * turn, shift),
         )
 
     def replace(self, **changes: object) -> "OrientedBody":

@@ -89,9 +89,9 @@ class Skin:
             skin.__dict__["inside"] = self.inside
         return skin
 
-    def moved(self, rotation: Array, translation: Array) -> "Skin":
-        """The same mesh with its bind pose turned about the origin by `rotation` (3, 3), then shifted."""
-        return Skin(self.vertices @ rotation.T + translation, self.faces, self.links, self.weights)
+    def moved(self, turn: Array, shift: Array) -> "Skin":
+        """The same mesh, its bind pose turned or scaled about the origin by `turn` (3, 3), then shifted."""
+        return Skin(self.vertices @ turn.T + shift, self.faces, self.links, self.weights)
 
     def __len__(self) -> int:
         return len(self.vertices)

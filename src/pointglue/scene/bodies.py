@@ -1,7 +1,7 @@
 """What the objects of a scene are made into: bodies of the solvers, handled meshes, colliders."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -66,6 +66,7 @@ PRESETS: dict[str, dict[str, float]] = {
     "rope": {"stiffness": 0.03, "stretch": 1.0},
 }
 WHOLE = ("rigid", "plastic")  # one rigid group
+WELDED = ("cloth", "rigid")  # whose points are the vertices of their mesh
 FINER = 3  # cells of the mesh of a particle sheet to one of the particles
 WATER = 1000.0  # kg/m^3
 FAR = 50.0  # m from its point, a plane ends where it is a surface
@@ -188,20 +189,18 @@ class MadeFollower(Made):
 class MadeRigid(Made):
     """A rigid body of the implicit solver."""
 
-    density: float
+    body: RigidBody
+    """Free, and at rest."""
     faces: Indices
 
     def solid(self, name: str, table: Any, track: Track | None) -> RigidBody:
         """The body."""
-        free = RigidBody.solid(self.points, self.faces, self.density)
-        return RigidBody.solid(
-            self.points,
-            self.faces,
-            self.density,
+        return replace(
+            self.body,
             velocity=table.velocity,
             spin=table.spin,
             fixed=table.fixed or track is not None,
-            motion=None if track is None else _about(np.asarray(free.centre), track),
+            motion=None if track is None else _about(np.asarray(self.body.centre), track),
             name=name,
         )
 
@@ -245,7 +244,7 @@ def made(table: Any, folder: Path, frames: schema.Frames) -> Made:
             return _particles(table, folder)
         case schema.ColliderObject():
             return _collider(table, folder)
-    surface = surface_of(table.mesh, table.transform, folder)
+    surface = surface_of(table.mesh, table.transform, folder, weld=table.kind in WELDED)
     match table:
         case schema.AnimatedObject():
             return _animated(table, surface, folder, frames)
@@ -261,7 +260,7 @@ def made(table: Any, folder: Path, frames: schema.Frames) -> Made:
         points=surface.vertices,
         surface=surface,
         groups=table.groups,
-        density=table.material.density,
+        body=RigidBody.solid(surface.vertices, surface.faces, table.material.density),
         faces=surface.faces,
     )
 

@@ -88,9 +88,15 @@ class Track:
         return float(begin + (end - begin) * share * share * (3 - 2 * share))
 
 
-def surface_of(mesh: Any, transform: tables.Transform, folder: Path) -> Surface:
-    """What a mesh table describes, where the transform puts it."""
+def surface_of(mesh: Any, transform: tables.Transform, folder: Path, *, weld: bool = False) -> Surface:
+    """What a mesh table describes, where the transform puts it.
+
+    `weld` makes one vertex of all that are at the same place: some files have several at seams of textures,
+    STL files everywhere.
+    """
     vertices, faces = _made(mesh, folder)
+    if weld and isinstance(mesh, tables.FromFile):
+        vertices, faces = _welded(vertices, faces)
     if not len(faces):
         raise InputError("mesh must have faces, got none")
     with np.errstate(over="ignore", invalid="ignore"):
@@ -165,6 +171,19 @@ def _made(mesh: Any, folder: Path) -> tuple[Array, Array]:
         case tables.DonkeyShape():
             return models.donkey()
     raise InputError(f"a {mesh.shape} is for colliders only")
+
+
+def _welded(vertices: Array, faces: Array) -> tuple[Array, Array]:
+    """Vertices in the order in which their places come first, and the faces that still have three corners."""
+    _, first, place = np.unique(vertices, axis=0, return_index=True, return_inverse=True)
+    if len(first) == len(vertices):
+        return vertices, faces
+    order = np.argsort(first)
+    number = np.empty(len(first), np.int64)
+    number[order] = np.arange(len(first))
+    corners = number[place.ravel()][faces]
+    whole = (corners != np.roll(corners, 1, axis=1)).all(1)
+    return vertices[first[order]], corners[whole]
 
 
 def groups_of(mesh: Any) -> dict[str, tables.Points]:
