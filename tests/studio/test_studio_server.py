@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from small_runs import write_run
 from studio_server import STATIC, TOKEN, parse_update, running, wait_until, write_box
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect
@@ -262,6 +263,10 @@ BAD = [
     '{"type": "set", "path": ["objects", "bar", "falloff"], "value": 1e308}',
     '{"type": "set", "path": ["objects", "bar", "stretch"], "value": "NaN"}',
     '{"type": "set", "path": ["objects", 3, "x"], "value": 1}',
+    '{"type": "set", "path": ["objects"], "value": 3}',
+    '{"type": "set", "path": ["objects", "bar"], "value": "x"}',
+    '{"type": "set", "path": ["objects", "bar", "handles"], "value": 0}',
+    '{"type": "set", "path": ["attach"], "value": [1]}',
     '{"type": "set", "path": ["frames", "count"], "value": 99999999999}',
     '{"type": "set", "path": ["frames", "rate"], "value": 0}',
     '{"type": "set", "path": ["world", "gravity"], "value": [0, 1e300, 0]}',
@@ -332,6 +337,29 @@ def test_every_command_is_answered(tab, studio):
     for k in range(20):
         tab.send("scrub", frame=k)
     tab.until(lambda: tab.done == 25)
+
+
+def test_a_page_is_asked_before_a_file_is_replaced(tab, studio):
+    opened(tab)
+    (studio.folder / "posed.obj").write_text("precious")
+    tab.send("export", object="bar", path="posed.obj")
+    tab.until(lambda: tab.files is not None)
+    assert tab.files == {"type": "exists", "path": "posed.obj"}
+    assert (studio.folder / "posed.obj").read_text() == "precious"
+    tab.send("export", object="bar", path="posed.obj", replace=True)
+    tab.until(lambda: tab.notes)
+    assert tab.notes == ["Wrote posed.obj"]
+
+
+def test_a_run_that_is_damaged_leaves_the_studio_as_it_was(tab, studio):
+    opened(tab)
+    store = write_run(studio.folder / "run")
+    store.path(1).write_bytes(b"nothing")
+    tab.send("open", path="run")
+    tab.until(lambda: tab.notes)
+    assert "frame_0001.npz" in tab.notes[0]
+    tab.send("save", path="scene.toml")
+    tab.until(lambda: tab.state["path"] == "scene.toml")
 
 
 def test_a_long_frame_does_not_keep_anybody_waiting(tab, studio, monkeypatch):

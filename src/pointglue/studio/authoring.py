@@ -204,6 +204,13 @@ def gaps(body: OrientedBody) -> Array:
     return found
 
 
+def members(body: OrientedBody) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
+    """The particles of all rigid groups, one group after the other, and where each ends."""
+    ends = np.cumsum([len(group) for group in body.groups])
+    every = np.concatenate([*body.groups, np.empty(0, np.int64)])
+    return every.astype(np.uint32), ends.astype(np.uint32)
+
+
 def groups_of(body: OrientedBody) -> NDArray[np.int64]:
     """(n,): the first rigid group of each particle, -1 for none."""
     found = np.full(len(body), -1)
@@ -220,7 +227,8 @@ def _with(document: Document, name: str, body: OrientedBody) -> Document:
             PointglueWarning,
             stacklevel=2,
         )
-    table = {key: value for key, value in document.table(name).items() if key in ("color", "visible", "mesh")}
+    kept = ("color", "visible", "mesh", "transform")
+    table = {key: value for key, value in document.table(name).items() if key in kept}
     return document.with_object(name, {**table, "kind": "particles"}, body)
 
 

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import unicodedata
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -21,7 +22,7 @@ from ..io import load_body, save_body
 from ..io.archives import writing
 from ..particles import OrientedBody
 from ..scene import LoadedScene, Scene, load_scene
-from ..scene.bodies import MadeParticles, made
+from ..scene.bodies import WELDED, MadeParticles, made
 from ..scene.geometry import Surface, middle, rotation, surface_of
 from ..scene.tables import Transform
 from .messages import What
@@ -40,7 +41,9 @@ TIED = ("flesh", "cloth", "jelly", "rigid", "animated")
 # smallest of them and in lengths of its edges.
 NEAR, NEAR_EDGE = 0.01, 0.3
 # What a body of particles has been made by, and no longer is once it has been edited.
-_RECIPE = ("material", "spacing", "placement", "reach", "aspect", "thickness", "transform")
+_RECIPE = ("material", "spacing", "placement", "reach", "aspect", "thickness")
+# What a body in memory has in itself: tables keep it for the day on which the mesh is no body any more.
+_WITHIN = ("mesh", "transform")
 _STAND_IN = {"shape": "sphere", "radius": 1.0}
 
 
@@ -112,9 +115,10 @@ class Document:
         """The tables as a scene file has them, with what to say of bodies in memory."""
         objects = {}
         for name, table in self.objects.items():
-            told = {**table, **bodies.get(name, {})}
-            if name in self.bodies and "mesh" not in bodies[name]:
-                told.pop("mesh", None)  # the body has it
+            own = {
+                key: value for key, value in table.items() if name not in self.bodies or key not in _WITHIN
+            }
+            told = {**own, **bodies.get(name, {})}
             if told.get("kind") == "handles" and not told.get("handles"):
                 told["handles"] = {REST: {"at": [0.0, 0.0, 0.0]}}
             objects[name] = told
@@ -169,6 +173,7 @@ class Document:
             dumped(table.mesh),
             dumped(table.transform),
             file_age(table.mesh),
+            table.kind in WELDED,
             Hidden((table.mesh, table.transform)),
         )
 
@@ -245,7 +250,8 @@ class Document:
 
     def free_name(self, wanted: str) -> str:
         """A name that no object has, made of letters that scene files allow."""
-        base = re.sub(r"[^A-Za-z0-9_ -]", "_", wanted).lstrip(" -")[:50] or "object"
+        plain = "".join(letter for letter in unicodedata.normalize("NFKD", wanted) if letter.isascii())
+        base = re.sub(r"[^A-Za-z0-9_ -]", "_", plain).strip(" -_")[:50] or "object"
         number = 2
         name = base
         while name in self.objects or name == GROUND:
@@ -320,8 +326,8 @@ class Hidden:
 
 
 @lru_cache(64)
-def _surface(mesh: str, transform: str, age: float, tables: Hidden) -> Surface:
-    found: Surface = surface_of(tables.values[0], tables.values[1], Path())
+def _surface(mesh: str, transform: str, age: float, weld: bool, tables: Hidden) -> Surface:
+    found: Surface = surface_of(tables.values[0], tables.values[1], Path(), weld=weld)
     for array in (found.vertices, found.faces):
         array.flags.writeable = False
     return found

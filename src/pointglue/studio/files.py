@@ -1,11 +1,12 @@
 """The working directory: pages open and write files in it, and nowhere else."""
 
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from ..errors import InputError
 from .document import Document
+from .recovery import FOLDER
 from .replies import FileEntry, Files
 
 __all__ = ["WorkingDirectory"]
@@ -25,7 +26,12 @@ class WorkingDirectory:
         """A path relative to the folder, if it does not leave it; links are followed first."""
         if "\0" in path or len(path) > 1000:
             raise InputError("this is no file name")
-        target = (self.root / path).resolve()
+        try:
+            target = (self.root / path).resolve()
+            target.exists()  # which fails for names that the system cannot have
+        except (OSError, RuntimeError) as error:  # the latter for links in a circle
+            told = path if len(path) < 60 else path[:57] + "..."
+            raise InputError(f"{told}: is no file name here: {getattr(error, 'strerror', error)}") from error
         if target != self.root and self.root not in target.parents:
             raise InputError(f"{path}: is outside of the working directory, {self.root}")
         return target
@@ -45,11 +51,22 @@ class WorkingDirectory:
         target = self.inside(path if Path(path).suffix else path + endings[0])
         if target.suffix.lower() not in endings:
             raise InputError(f"{path}: must end in {', '.join(endings)}")
+        if target.is_relative_to(self.root / FOLDER):
+            raise InputError(f"{path}: this folder is for the studio itself, choose another one")
         if target.is_dir():
             raise InputError(f"{path}: is a folder")
         if over is not None and target.exists() and target not in over:
             raise InputError(f"{self.shown(target)}: is there already, choose another name")
         return target
+
+    def spare_meshes(self, targets: Iterable[Path], documents: Iterable[Document]) -> None:
+        """Raise if one of the files to write, which are there, is a mesh of one of the documents."""
+        names = {file: name for document in documents for file, name in _meshes(document).items()}
+        owners = {Path(file).resolve(): name for file, name in names.items()}
+        for target in targets:
+            if target.resolve() in owners:
+                name = owners[target.resolve()]
+                raise InputError(f"{self.shown(target)}: is the mesh of {name!r}: choose another name")
 
     def allow(self, path: Path, trusted: bool = False) -> None:
         """Raise unless a file that a scene names is in the folder, or trusted."""
@@ -61,7 +78,7 @@ class WorkingDirectory:
 
     def checked(self, document: Document, trusted: bool = False) -> Document:
         """The document, if all its files are in the folder, or trusted."""
-        for file in _files(document):
+        for file in _meshes(document):
             self.allow(Path(file), trusted)
         return document
 
@@ -98,6 +115,9 @@ def _is_scene(path: Path) -> bool:
         return True
 
 
-def _files(document: Document) -> set[str]:
-    meshes = [table.get("mesh") for table in document.objects.values()]
-    return {str(mesh["file"]) for mesh in meshes if isinstance(mesh, dict) and "file" in mesh}
+def _meshes(document: Document) -> dict[str, str]:
+    """The names of objects by the files of their meshes."""
+    meshes = {name: table.get("mesh") for name, table in document.objects.items()}
+    return {
+        str(mesh["file"]): name for name, mesh in meshes.items() if isinstance(mesh, dict) and "file" in mesh
+    }

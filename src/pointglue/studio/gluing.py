@@ -1,27 +1,32 @@
-"""Glue between objects: made from what is selected, and shown with its parents, weights and gap."""
+"""Glue between objects: made from what is selected, kept where it is, shown with parents, weights and gap."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.spatial import cKDTree
 
 from ..checks import Array
 from ..errors import InputError, PointglueError
 from ..glue import Glue, bind_glue, bind_joint
-from ..scene.bodies import made
-from ..scene.geometry import select
+from ..scene.bodies import Made, MadeRigid, MadeSolid, made
+from ..scene.geometry import placed, rotation, select
+from ..scene.schema import JointAttach
 from . import messages
 from .document import TIED, Document, Hidden, dumped, file_age
 from .posing import frame_time
 
-__all__ = ["Tie", "attach", "attach_key", "detach", "health", "hold", "points", "tie"]
+__all__ = ["Tie", "attach", "attach_key", "carried", "detach", "health", "hold", "points", "tie"]
 
 # Below these gaps a frame is sensitive to noise, and all but undetermined.
 FAIR, POOR = 0.2, 0.02
+# The share of its size by which springs, as they are made, let an object hang down.
+SAG = 0.02
+GRAVITY = 9.81  # m/s^2
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,21 +74,34 @@ def health(gap: float | None) -> Literal["good", "fair", "poor", "broken"]:
 
 
 @lru_cache(32)
-def _points(table: str, age: float, hidden: Hidden) -> Array:
+def _made(table: str, age: float, hidden: Hidden) -> Made:
     item = made(*hidden.values)
     item.points.flags.writeable = False
-    return item.points
+    return item
 
 
 def points(document: Document, name: str) -> Array:
     """The points (n, 3) of an object that can be tied, at rest: vertices, or those of the cage about them."""
+    return _thing(document, name).points
+
+
+def _thing(document: Document, name: str) -> Made:
     table = document.item(name)
     if table.kind not in TIED:
         raise InputError(
             f"{name!r} is of kind {table.kind}: flesh, cloth, jelly and rigid objects can be tied"
         )
     age = file_age(table.mesh)
-    return _points(dumped(table), age, Hidden((table, Path(), document.scene.frames)))
+    return _made(dumped(table), age, Hidden((table, Path(), document.scene.frames)))
+
+
+def _mass(document: Document, name: str) -> float:
+    """In kg, of what has any and is not held."""
+    item = _thing(document, name)
+    if isinstance(item, MadeSolid):
+        return float(item.mass.sum())
+    table = document.item(name)
+    return item.body.mass if isinstance(item, MadeRigid) and not table.fixed and not table.keys else 0.0
 
 
 def attach(document: Document, command: messages.Attach) -> Document:
@@ -101,7 +119,7 @@ def attach(document: Document, command: messages.Attach) -> Document:
     if command.kind in ("glue", "spring"):
         tied |= {"kind": command.kind, "points": {"indices": rows.tolist()}}
         if command.kind == "spring":
-            tied["stiffness"] = 100.0
+            tied["stiffness"] = _stiffness(document, command, len(rows))
     else:
         at = points(document, command.object)[rows].mean(0)
         tied |= {"kind": "joint", "type": command.kind, "at": at.tolist()}
@@ -110,6 +128,13 @@ def attach(document: Document, command: messages.Attach) -> Document:
     if problem:
         raise InputError(problem)
     return changed
+
+
+def _stiffness(document: Document, command: messages.Attach, count: int) -> float:
+    """Of each of so many springs (N/m) that hold the heavier of two objects without drawing out."""
+    mass = max(_mass(document, command.object), _mass(document, command.to)) or 1.0
+    size = float(np.ptp(points(document, command.object), axis=0).max())
+    return float(f"{mass * GRAVITY / (count * SAG * size):.2g}")
 
 
 def _selected(document: Document, name: str) -> NDArray[np.int64]:
@@ -140,7 +165,11 @@ def attach_key(document: Document, command: messages.AttachKey, frame: int) -> D
     if frame > document.scene.frames.end and not command.remove:
         raise InputError(f"frame {frame} is after the last one, {document.scene.frames.end}")
     value = None if command.remove else frame_time(frame)
-    return document.set(["attach", command.number, command.what], value)
+    changed = document.set(["attach", command.number, command.what], value)
+    known, seconds = changed.scene.attach[command.number], changed.scene.frames.seconds
+    if known.attach is None or known.release is None or seconds(known.attach) < seconds(known.release):
+        return changed
+    raise InputError(f"it must attach before it releases, got {known.attach} and {known.release}")
 
 
 def _check(document: Document, number: int) -> None:
@@ -154,6 +183,55 @@ def hold(document: Document, command: messages.Pin) -> Document:
         return document.set(["objects", command.object, "pin"], None)
     rows = _selected(document, command.object)
     return document.set(["objects", command.object, "pin"], {"indices": rows.tolist()})
+
+
+def carried(before: Document, after: Document) -> Document:
+    """The document after an edit, with what is tied, held or selected where it was on its objects.
+
+    Points are known by their numbers, and have others where an object is turned or made of something else.
+    """
+    if after.origin != before.origin:
+        return after  # another scene
+    for name in after.objects:
+        kinds = {document.objects.get(name, {}).get("kind") for document in (before, after)}
+        if kinds <= set(TIED) and (old := points(before, name)) is not (new := points(after, name)):
+            after = _carried(before, after, name, old, new)
+    return after
+
+
+def _carried(before: Document, after: Document, name: str, old: Array, new: Array) -> Document:
+    was, now = before.item(name).transform, after.item(name).transform
+    there = placed((old - was.translate) @ rotation(was.rotate) / was.scale, now)
+    nearest = cKDTree(new).query(there)[1]
+
+    def renumbered(value: Any) -> Any:
+        """The same points of the object, wherever a table names them by number."""
+        if isinstance(value, Mapping):
+            return {
+                key: sorted({int(nearest[row]) for row in each}) if key == "indices" else renumbered(each)
+                for key, each in value.items()
+            }
+        return [renumbered(each) for each in value] if isinstance(value, list | tuple) else value
+
+    table = after.table(name)
+    table = {**table, **{key: renumbered(table[key]) for key in ("pin", "grips", "groups") if key in table}}
+    ties = []
+    for tied, known in zip(after.attach, after.scene.attach, strict=True):
+        changed = dict(tied)
+        for key, side in (("points", "from"), ("among", "to")):
+            if key in tied and tied[side] == name:
+                changed[key] = renumbered(tied[key])
+        if isinstance(known, JointAttach) and tied["from"] == name:
+            at = (np.asarray(known.at) - was.translate) @ rotation(was.rotate) / was.scale
+            changed["at"] = placed([at], now)[0].tolist()
+        ties.append(changed)
+    chosen = after.selection
+    if chosen is not None and len(rows := chosen.of(name, "points")):
+        chosen = replace(chosen, chosen={**chosen.chosen, "points": np.unique(nearest[rows])})
+    tables = {**after.tables, "objects": {**after.objects, name: table}}
+    if ties:
+        tables["attach"] = ties
+    return replace(after, tables=tables, selection=chosen)
 
 
 def tie(document: Document, number: int) -> Tie:

@@ -121,7 +121,7 @@ class Rename(Edit):
 
 
 class Move(Edit):
-    """Turn an object about its middle (degrees about x, then y, then z), then shift it (m).
+    """Scale and turn an object about its middle (degrees about x, then y, then z), then shift it (m).
 
     Its handles and their keys, or its particles, go with it.
     """
@@ -130,6 +130,7 @@ class Move(Edit):
     object: str
     rotate: Vector = (0.0, 0.0, 0.0)
     translate: Vector = (0.0, 0.0, 0.0)
+    scale: float = Field(default=1.0, gt=0)
 
 
 class Remove(Edit):

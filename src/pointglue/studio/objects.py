@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError, PointglueWarning
-from ..scene.geometry import FARTHEST, middle, rotation
+from ..scene.geometry import FARTHEST, SMALLEST, USUAL_CELLS, middle, rotation
 from ..view import PALETTE
 from . import gluing, messages, posing
 from .document import GROUND, TIED, Document, Selection
@@ -21,12 +21,10 @@ _SHAPES: dict[str, dict[str, Any]] = {
     "sheet": {"size": [1.0, 1.0], "cells": [16, 16]},
     "octopus": {},
 }
-# What an object needs at least to be of a kind.
-_NEEDS: dict[str, dict[str, Any]] = {
-    "handles": {"handles": {}},
-    "flesh": {"material": {"young": 1e5}},
-    "jelly": {"material": {"stiffness": 500.0}},
-}
+# The share of its height by which what is made of flesh or jelly gives way under its own weight, about.
+_SAG = {"flesh": 0.04, "jelly": 0.03}
+WEIGHT = 1000 * 9.81  # N/m^3, of water
+_HELD = ("flesh", "jelly", "cloth")  # of which some points can be held
 _SHARED = ("mesh", "transform", "color", "visible")
 
 
@@ -61,7 +59,8 @@ def set_kind(document: Document, command: messages.SetKind) -> Document:
         raise InputError(
             f"{command.object!r} comes from a body file: its mesh cannot be made of something else"
         )
-    table = {key: old[key] for key in _SHARED if key in old}
+    held = ("pin", "grips") if {old["kind"], command.kind} <= set(_HELD) else ()
+    table = {key: old[key] for key in (*_SHARED, *held) if key in old}
     lost = "its handles and their keys are" if old.get("handles") else "its edited particles are"
     if old.get("handles") or command.object in document.bodies:
         warnings.warn(
@@ -70,8 +69,22 @@ def set_kind(document: Document, command: messages.SetKind) -> Document:
             stacklevel=2,
         )
     return document.with_object(
-        command.object, {**table, "kind": command.kind, **_NEEDS.get(command.kind, {})}
+        command.object, {**table, "kind": command.kind, **_needs(document, command.object, command.kind)}
     )
+
+
+def _needs(document: Document, name: str, kind: str) -> dict[str, Any]:
+    """What the table of an object needs to be of a kind: what is larger must be stiffer to keep its shape."""
+    if kind == "handles":
+        return {"handles": {}}
+    surface = document.surface(name)
+    if kind not in _SAG or surface is None:
+        return {}
+    size = float(np.ptp(surface.vertices, axis=0).max())
+    young = WEIGHT * size / _SAG[kind]
+    # The cubes of jelly are springs side by side and one on the other, each of four for four corners.
+    value = {"young": young} if kind == "flesh" else {"stiffness": young * size / USUAL_CELLS / 2}
+    return {"material": {key: float(f"{number:.2g}") for key, number in value.items()}}
 
 
 def rename(document: Document, command: messages.Rename) -> Document:
@@ -118,13 +131,17 @@ def move(document: Document, command: messages.Move) -> Document:
         points = body.positions
     else:
         raise InputError(f"{name!r} has nothing to move")
-    turn, centre = rotation(command.rotate), middle(points)
-    shift = command.translate + centre - turn @ centre
-    if not np.abs(points @ turn.T + shift).max(initial=0.0) <= FARTHEST:
-        raise InputError(f"{name!r} must stay within {FARTHEST:g} m of the origin")
-    if body is not None:
-        return document.with_body(name, body.moved(rotation=turn, translation=shift), keep=True)
-    return posing.moved(document, name, turn, shift)
+    scale, turn, centre = command.scale, rotation(command.rotate), middle(points)
+    shift = command.translate + centre - scale * turn @ centre
+    there = scale * points @ turn.T + shift
+    if not np.abs(there).max(initial=0.0) <= FARTHEST or not np.ptp(there, axis=0).max() >= SMALLEST:
+        raise InputError(
+            f"{name!r} must stay within {FARTHEST:g} m of the origin, and at least {SMALLEST:g} m large"
+        )
+    document = posing.moved(document, name, scale, turn, shift)
+    if body is None:
+        return document
+    return document.with_body(name, body.moved(scale=scale, rotation=turn, translation=shift), keep=True)
 
 
 def remove(document: Document, command: messages.Remove) -> Document:
@@ -143,7 +160,7 @@ def ground(document: Document, command: messages.Ground) -> Document:
     if not command.on:
         return document.with_object(GROUND, None)
     low, high = document.bounds()
-    height = float(low[1] - 0.25 * (high - low).max())
+    height = float(low[1] - 0.05 * (high - low).max())
     plane = {"shape": "plane", "point": [0.0, height, 0.0]}
     return document.with_object(GROUND, {"kind": "collider", "mesh": plane})
 

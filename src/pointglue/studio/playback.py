@@ -1,4 +1,4 @@
-"""Frames of a finished run."""
+"""Frames of a run, finished or still being computed."""
 
 from pathlib import Path
 
@@ -15,24 +15,79 @@ PREFIX = "run: "
 
 
 class Playback:
-    """A folder of `pointglue run`, frame by frame. Its objects have a prefix that no others have."""
+    """A folder of `pointglue run`, frame by frame. Its objects have a prefix that no others have.
+
+    What is shown has been read before: whatever becomes of the folder, the last good frame stays.
+    """
 
     def __init__(self, folder: Path, shown: str) -> None:
         self.store, self.shown = FrameStore.open(folder), shown
-        self.numbers = self.store.numbers()
-        if not self.numbers:
-            raise InputError(f"{shown}: has no frames yet")
-        self.frame = self.numbers[0]
+        self._made = self._stamp()
+        self.numbers = self._present()
+        self._show(self.numbers[0])
 
     def seek(self, frame: int) -> None:
-        """Go to the last frame that is there, up to `frame`."""
-        self.frame = max((number for number in self.numbers if number <= frame), default=self.numbers[0])
+        """Go to the last frame that is there by now, up to `frame`."""
+        self.numbers = self._present()
+        self._show(max((number for number in self.numbers if number <= frame), default=self.numbers[0]))
+
+    def rewind(self) -> None:
+        """Go to the first frame."""
+        self._show(self.numbers[0])
 
     def advance(self) -> bool:
-        """Go to the next frame; False at the end."""
+        """Go to the next frame; False if there is none, or none yet."""
+        if self.at_end:
+            self.numbers = self._present()
         later = [number for number in self.numbers if number > self.frame]
-        self.frame = later[0] if later else self.frame
+        if later:
+            self._show(later[0])
         return bool(later)
+
+    def resume(self) -> None:
+        """Make ready to play: from the first frame on if there is none after this one."""
+        self.numbers = self._present()
+        if self.at_end:
+            self.rewind()
+
+    @property
+    def at_end(self) -> bool:
+        """Whether this is the last frame that is known of."""
+        return self.frame >= self.numbers[-1]
+
+    def _show(self, number: int) -> None:
+        """Read a frame, and show it if that went well."""
+        self._require_same()
+        places = self.store.positions(self.store.read(number))
+        self._places = {
+            (PREFIX + look.name, "particles_now" if look.faces is None else "vertices"): places[look.name]
+            for look in self.store.looks
+        }
+        self.frame = number
+
+    def _present(self) -> list[int]:
+        """The numbers of the frames that are there now."""
+        self._require_same()
+        try:
+            numbers = self.store.numbers()
+        except OSError as error:
+            raise InputError(f"{self.shown}: cannot be read: {error.strerror or error}") from error
+        if not numbers:
+            raise InputError(f"{self.shown}: has no frames yet")
+        return numbers
+
+    def _require_same(self) -> None:
+        if self._stamp() != self._made:
+            raise InputError(f"{self.shown}: holds another run now: open it again")
+
+    def _stamp(self) -> tuple[int, ...]:
+        """What tells this run from another one in the same folder: its description is written once."""
+        file = self.store.directory / "scene.npz"
+        try:
+            about = file.stat()
+        except OSError as error:
+            raise InputError(f"{self.shown}: cannot be read any more: {error.strerror or error}") from error
+        return about.st_ino, about.st_size, about.st_mtime_ns
 
     def still(self) -> dict[tuple[str, str], Array]:
         """What does not change from frame to frame."""
@@ -52,12 +107,7 @@ class Playback:
 
     def arrays(self) -> dict[tuple[str, str], Array]:
         """Where everything is in this frame."""
-        places = self.store.positions(self.store.read(self.frame))
-        found = {}
-        for look in self.store.looks:
-            channel = "particles_now" if look.faces is None else "vertices"
-            found[PREFIX + look.name, channel] = places[look.name]
-        return found
+        return self._places
 
     def _radius(self, look: Look) -> float:
         return look.radius or 0.01 * float(np.ptp(look.rest, axis=0).max())

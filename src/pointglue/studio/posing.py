@@ -1,5 +1,6 @@
 """Handles: where they are in a frame, how they are dragged, and the mesh that follows."""
 
+import glob
 import math
 import warnings
 from collections.abc import Mapping
@@ -14,11 +15,13 @@ from ..checks import Array
 from ..deform import HandleDeformer, InsideShape, Skeleton
 from ..errors import InputError, PointglueWarning
 from ..io import Mesh, Part, open_output, read_mesh
+from ..scene.bodies import WELDED
 from ..scene.geometry import Track, middle, rotation
+from ..scene.tables import Transform
 from . import messages
 from .document import Document, Rig
 
-__all__ = ["Poses", "add_handle", "export", "key", "link", "moved", "remove_handle"]
+__all__ = ["Poses", "add_handle", "export", "in_the_way", "key", "link", "moved", "remove_handle"]
 
 EXPORTS = (".ply", ".obj", ".stl", ".off", ".glb", ".gltf", ".npy", ".npz")
 AXES = {"x": 0, "y": 1, "z": 2}
@@ -250,25 +253,28 @@ def add_handle(document: Document, command: messages.AddHandle, poses: Poses, fr
     return document.set(["objects", command.object, "handles"], handles)
 
 
-def moved(document: Document, name: str, turn: Array, shift: Array) -> Document:
-    """The mesh of an object at `turn` x + `shift`, with its handles and their keys."""
-    table, size = document.item(name), _size(document, name)
-    place = table.transform
+def moved(document: Document, name: str, scale: float, turn: Array, shift: Array) -> Document:
+    """The mesh of an object at `scale` `turn` x + `shift`, with its handles and their keys."""
+    table, size = document.item(name), scale * _size(document, name)
+    place = Transform.model_validate(document.table(name).get("transform", {}))
     transform = {
-        **document.table(name).get("transform", {}),
         "rotate": degrees(turn @ rotation(place.rotate)),
-        "translate": tidy(turn @ place.translate + shift, size),
+        "translate": tidy(scale * turn @ place.translate + shift, size),
     }
+    if scale != 1 or place.scale != (1.0, 1.0, 1.0):
+        transform["scale"] = [float(f"{scale * each:.12g}") for each in place.scale]
     document = document.set(["objects", name, "transform"], transform)
     if table.kind != "handles":
         return document
     handles = _handles(document, name)
     for handle in handles:
         known = table.handles[handle]
-        told = {**handles[handle], "at": tidy(turn @ known.at + shift, size)}
+        told = {**handles[handle], "at": tidy(scale * turn @ known.at + shift, size)}
+        if known.radius:
+            told["radius"] = scale * known.radius
         if known.keys:
             told["keys"] = [
-                {**key, "translate": tidy(turn @ parsed.translate, size)}
+                {**key, "translate": tidy(scale * turn @ parsed.translate, size)}
                 | ({"rotate": degrees(turn @ rotation(parsed.rotate) @ turn.T)} if "rotate" in key else {})
                 for key, parsed in zip(told["keys"], known.keys, strict=True)
             ]
@@ -305,16 +311,44 @@ def link(document: Document, command: messages.Link) -> Document:
     old = document.rigs.get(command.object, Rig())
     if command.how == "none":
         return document.with_rig(command.object, old.without(chosen))
-    if len(chosen) < 2:
-        raise InputError(f"choose at least two handles, got {len(chosen)}")
+    if len({*chosen}) < 2:
+        raise InputError(f"choose at least two handles, got {len({*chosen})}")
     chains, groups = old.chains, old.groups
     rig = Rig((*chains, chosen), groups) if command.how == "chain" else Rig(chains, (*groups, chosen))
-    Skeleton(  # which says what cannot be
-        places(document, command.object),
-        chains=[[handles.index(handle) for handle in chain] for chain in rig.chains],
-        groups=[[handles.index(handle) for handle in members] for members in rig.groups],
-    )
+    _check_links(rig)
+    try:
+        Skeleton(
+            places(document, command.object),
+            chains=[[handles.index(handle) for handle in chain] for chain in rig.chains],
+            groups=[[handles.index(handle) for handle in members] for members in rig.groups],
+        )
+    except InputError as error:
+        told = ", ".join(map(repr, chosen))
+        raise InputError(
+            f"{told} cannot be a {command.how}: handles are in the same place, or it would hang from itself"
+        ) from error
     return document.with_rig(command.object, rig)
+
+
+def _check_links(rig: Rig) -> None:
+    """Raise for what a skeleton cannot be, by the names of handles. Only a root may be in two chains."""
+    for what, links, first in (("chain", rig.chains, 1), ("group", rig.groups, 0)):
+        home: dict[str, int] = {}
+        for k, members in enumerate(links):
+            twice = [handle for handle in members if members.count(handle) > 1]
+            if twice:
+                raise InputError(f"{twice[0]!r} can be in a {what} once only")
+            for handle in members[first:]:
+                if home.setdefault(handle, k) != k:
+                    raise InputError(f"{handle!r} is in a {what} already: Unlink it first")
+    led = {handle for chain in rig.chains for handle in chain[1:]}
+    for members in rig.groups:
+        both = [handle for handle in members if handle in led]
+        if len(both) > 1:
+            raise InputError(
+                f"{both[0]!r} and {both[1]!r} are in chains, and a group can follow one of them only: "
+                "Unlink one first"
+            )
 
 
 def key(document: Document, command: messages.Key, poses: Poses, frame: int) -> Document:
@@ -332,6 +366,14 @@ def key(document: Document, command: messages.Key, poses: Poses, frame: int) -> 
     return document.set(["objects", command.object, "handles"], handles)
 
 
+def in_the_way(path: Path, animation: bool) -> list[Path]:
+    """The files that an export may write over: of an animation also those with a number in the name."""
+    there = [path] if path.exists() else []
+    if animation and path.suffix.lower() not in (".npy", ".npz"):  # which take all frames
+        there += sorted(path.parent.glob(f"{glob.escape(path.stem)}_[0-9]*{path.suffix}"))
+    return there
+
+
 def export(
     document: Document, command: messages.Export, poses: Poses, shown: Array | None, path: Path
 ) -> str:
@@ -345,7 +387,7 @@ def export(
     file = (
         getattr(getattr(table, "mesh", None), "file", None) if command.object not in document.bodies else None
     )
-    if file is not None:
+    if file is not None and table.kind not in WELDED:
         read = read_mesh(file)
         # Normals of the file are those of another pose.
         mesh = Mesh(tuple(Part(**{**part.__dict__, "normals": None}) for part in read.parts))

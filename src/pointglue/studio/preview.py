@@ -9,13 +9,13 @@ import numpy as np
 
 from ..checks import Array
 from ..elastic import RigidBody
-from ..errors import InputError, PointglueError
+from ..errors import ConvergenceError, InputError, PointglueError
 from ..glue import Glue, bind_glue
 from ..scene import build, load_scene
 from ..scene.engines import ImplicitEngine, ParticleEngine
 from .document import TIED, Document
 
-__all__ = ["Preview"]
+__all__ = ["Preview", "StoppedError", "require_holdable", "unskinned"]
 
 # Steps a second of particles alone: the motion is the same as with fewer, and the hand is smoother.
 PARTICLE_RATE = 120
@@ -23,6 +23,41 @@ PARTICLE_RATE = 120
 EAGER, SAFE = 12.0, 0.4
 # The share of an object's points that the hand holds on to.
 HELD = 0.2
+# What is simulated, and so can be taken hold of.
+HOLDABLE = ("particles", "flesh", "cloth", "jelly", "rigid")
+LONGEST_TEXT = 200
+
+
+class StoppedError(PointglueError):
+    """A frame that could not be computed; the message tells artists why, and what may help."""
+
+    def __init__(self, frame: int, cause: Exception) -> None:
+        told = str(cause)
+        told = told if len(told) <= LONGEST_TEXT else told[: LONGEST_TEXT - 3] + "..."
+        if isinstance(cause, ConvergenceError):
+            told = (
+                "the solver found no way on. Lighter or stiffer materials, or more steps a frame "
+                f"(frames.substeps), usually help. The solver says: {told}"
+            )
+        super().__init__(f"Stopped in frame {frame}: {told}")
+
+
+def require_holdable(document: Document, name: str) -> None:
+    """Raise unless an object is simulated, so that a hand can take hold of it."""
+    if document.objects.get(name, {}).get("kind") not in HOLDABLE:
+        raise InputError(f"{name!r} is not simulated: there is nothing to take hold of")
+
+
+def unskinned(document: Document) -> list[str]:
+    """Objects whose mesh does not follow their particles: all of it hangs on the first that was placed."""
+    found = []
+    for name in document.objects:
+        body = document.particles(name)
+        if body is not None and body.visual is not None and len(body) > 1:
+            carriers = body.visual.links[body.visual.weights > 0]
+            if (carriers == carriers[0]).all():
+                found.append(name)
+    return found
 
 
 @dataclass(eq=False)
@@ -103,8 +138,8 @@ class Preview:
         begin = perf_counter()
         try:
             self.state = self.simulation.advance(self.state, watch=watch)
-        except (ArithmeticError, np.linalg.LinAlgError) as error:
-            raise InputError(f"frame {self.frame + 1} cannot be computed: {error}") from error
+        except (PointglueError, ArithmeticError, np.linalg.LinAlgError) as error:
+            raise StoppedError(self.frame + 1, error) from error
         self.milliseconds = 1e3 * (perf_counter() - begin)
 
     def arrays(self) -> dict[tuple[str, str], Array | None]:

@@ -10,6 +10,7 @@ __all__ = [
     "AttachState",
     "Clock",
     "Done",
+    "Exists",
     "FileEntry",
     "Files",
     "HandleState",
@@ -104,6 +105,8 @@ class Clock(Message):
     status: Literal["still", "building", "playing", "paused"]
     milliseconds: float
     grabbed: bool
+    problem: str = ""
+    """Why the simulation stopped by itself, as long as it is where it stopped."""
 
 
 class ArrayPart(Message):
@@ -142,6 +145,13 @@ class Done(Message):
     type: Literal["done"] = "done"
 
 
+class Exists(Message):
+    """A file that was to be written is there already: the page asks, and says it again with `replace`."""
+
+    type: Literal["exists"] = "exists"
+    path: str
+
+
 class FileEntry(Message):
     """A file or folder."""
 
@@ -159,5 +169,5 @@ class Files(Message):
 
 REPLIES = (
     HandleState, ObjectState, AttachState, SelectionState, RunState, State, Clock, ArrayPart, Update, Note,
-    Done, FileEntry, Files,
+    Done, Exists, FileEntry, Files,
 )  # fmt: skip

@@ -1,27 +1,26 @@
 """A session of the studio: one document, its history, and what pages show of it. For one thread."""
 
-import glob
 import os
+import shlex
 import threading
 import warnings
-from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from time import monotonic
 from typing import Any
 
-import numpy as np
-
 from ..errors import InputError, PointglueError, PointglueWarning
-from . import authoring, gluing, messages, objects, posing, replies
+from . import gluing, messages, objects, posing, replies
+from .display import Display
 from .document import TIED, Document, empty_document, load_document, save_document
+from .edits import edited
 from .files import WorkingDirectory
 from .playback import Playback
-from .preview import Preview
+from .preview import Preview, StoppedError, require_holdable, unskinned
 from .recovery import Recovery
-from .replies import AttachState, Clock, SelectionState, State
-from .showing import object_state, plain, show_object
+from .replies import Clock, SelectionState, State
+from .showing import object_state
 from .wire import Replica
 
 __all__ = ["Session"]
@@ -29,36 +28,8 @@ __all__ = ["Session"]
 AUTOSAVE = 2.0  # s
 MOST_UNDO = 300
 
-_EDITS: dict[type[messages.Edit], Callable[[Document, Any], Document]] = {
-    messages.Set: lambda document, command: document.set(command.path, command.value),
-    messages.AddShape: objects.add_shape,
-    messages.SetKind: objects.set_kind,
-    messages.Rename: objects.rename,
-    messages.Move: objects.move,
-    messages.Remove: objects.remove,
-    messages.Ground: objects.ground,
-    messages.Select: objects.select,
-    messages.Make: authoring.make,
-    messages.Spray: authoring.spray,
-    messages.Place: authoring.place,
-    messages.Erase: authoring.erase,
-    messages.Connect: authoring.connect,
-    messages.ConnectPair: authoring.connect_pair,
-    messages.Cut: authoring.cut,
-    messages.Paint: authoring.paint,
-    messages.Pin: authoring.pin,
-    messages.Group: authoring.group,
-    messages.Fit: authoring.fit,
-    messages.Skin: authoring.skin,
-    messages.RemoveHandle: posing.remove_handle,
-    messages.Link: posing.link,
-    messages.Attach: gluing.attach,
-    messages.Detach: gluing.detach,
-    messages.New: lambda document, command: empty_document(),
-}
 
-
-class _GivenUpError(PointglueError):
+class _GivenUpError(Exception):
     """A frame that is not computed to its end, since there is something else to do."""
 
 
@@ -83,13 +54,15 @@ class Session:
         self._saved: dict[int, Document] = {self.document.origin: self.document}
         self._kept: Document = self.document
         self._kept_at = monotonic()
+        self._keeping_failed = False
         self._poses = posing.Poses()
         self._preview: Preview | None = None
         self._run: Playback | None = None
         self._playing = False
         self._due = 0.0
-        self._shown: dict[str, tuple[Any, ...]] = {}
-        self._tied: tuple[Any, list[gluing.Tie]] = (None, [])
+        self._problem = ""
+        self._told_unskinned: set[tuple[int, str]] = set()
+        self._display = Display(self.replica)
         try:
             if start is not None:
                 self._open(start, trusted=True)
@@ -139,7 +112,7 @@ class Session:
 
     def _apply(self, command: Any) -> list[Any]:
         if isinstance(command, messages.Edit):
-            self._edit(self._edited(command), command.stroke)
+            self._edit(edited(self.document, command, self._poses, self.frame), command.stroke)
             return []
         match command:
             case messages.ListFiles(folder=folder):
@@ -151,7 +124,7 @@ class Session:
                 self._save(self.files.to_write(path, (".toml",), over=None if replace else own))
             case messages.Restore(keep=keep):
                 if keep:
-                    self._edit(self.files.checked(self.recovery.restore(), trusted=True))
+                    self._restore()
                 self.recovery.forget_found()
             case messages.Undo():
                 self._go(self._past, self._future, "undo")
@@ -162,7 +135,7 @@ class Session:
             case messages.Scrub(frame=frame):
                 self._scrub(frame)
             case messages.Export():
-                self._export(command)
+                return self._export(command)
             case _:
                 self._perform(command)
         return []
@@ -171,55 +144,48 @@ class Session:
         """What runs and stops."""
         match command:
             case messages.Play():
-                if self._run is None and not self._simulated:
-                    if self.frame >= self.document.scene.frames.end:
-                        self.frame = self.document.scene.frames.start
-                else:
+                self._playing, self._problem = False, ""
+                if self._run is not None:
+                    self._run.resume()
+                elif self._simulated:
                     self._begin()
-                if self._run is not None and self._run.frame == self._run.numbers[-1]:
-                    self._run.frame = self._run.numbers[0]
+                    self._tell_unskinned()
+                elif self.frame >= self.document.scene.frames.end:
+                    self.frame = self.document.scene.frames.start
                 self._playing, self._due = True, monotonic()
             case messages.Pause():
                 self._playing = False
             case messages.Step():
-                self._playing = False
-                if self._run is not None or self._simulated:
+                self._playing, self._problem = False, ""
+                if self._run is None and self._simulated:
                     self._begin()
                 self.wanted.clear()
                 with suppress(_GivenUpError):
                     self._advance()
+            case messages.Reset() if self._run is not None:
+                self._playing = False
+                self._run.rewind()
             case messages.Reset():
                 self._reset()
-                if self._run is None:
-                    self.frame = self.document.scene.frames.start
+                self.frame = self.document.scene.frames.start
             case messages.CloseRun():
                 self._playing, self._run = False, None
             case messages.Grab(object=name, position=position):
-                self._begin()
-                assert self._preview is not None
-                self._preview.grab(name, position)
+                if self._run is not None:
+                    raise InputError("a run is only played: go back to the scene to take hold of something")
+                require_holdable(self.document, name)
+                self._begin().grab(name, position)
             case messages.Pull(position=position) if self._preview is not None:
                 self._preview.pull(position)
             case messages.LetGo() if self._preview is not None:
                 self._preview.let_go()
-
-    def _edited(self, command: messages.Edit) -> Document:
-        match command:
-            case messages.AddHandle():
-                return posing.add_handle(self.document, command, self._poses, self.frame)
-            case messages.Key():
-                return posing.key(self.document, command, self._poses, self.frame)
-            case messages.AttachKey():
-                return gluing.attach_key(self.document, command, self.frame)
-            case messages.Pin() if self.document.table(command.object)["kind"] in TIED:
-                return gluing.hold(self.document, command)
-        return _EDITS[type(command)](self.document, command)
 
     def _edit(self, document: Document, stroke: int = 0) -> None:
         """Another document; what was is remembered, unless it is of the same stroke."""
         if document is self.document:
             return
         self._check(self.files.checked(document))
+        document = gluing.carried(self.document, document)
         if not stroke or stroke != self._stroke or not self._past:
             self._past = [*self._past[-MOST_UNDO:], self.document]
         self._stroke = stroke
@@ -251,10 +217,13 @@ class Session:
             self.frame = min(max(self.frame, frames.start), frames.end)
         if self._preview is None or (before.tables is document.tables and before.bodies is document.bodies):
             return
-        preview = self._preview
+        if not document.objects or not self._simulated:
+            self._reset()
+            return
+        preview, self._problem = self._preview, ""
         try:
             # What runs goes on with what has changed, if it can.
-            self._preview = Preview(document, self.recovery.save(document))
+            self._preview = Preview(document, self.recovery.build(document))
             if not self._preview.resumed(preview):
                 self._playing = False
                 self.notes.append(replies.Note(level="info", text="The simulation begins anew."))
@@ -266,21 +235,39 @@ class Session:
     def _open(self, path: Path, trusted: bool = False) -> None:
         """A mesh, a scene or a run."""
         if path.is_dir():
-            self._playing, self._run = False, Playback(path, self.files.shown(path))
-            return
-        self._run = None
-        if path.suffix.lower() == ".toml":
+            self._run = Playback(path, self.files.shown(path))
+            self._playing = False
+        elif path.suffix.lower() == ".toml":
+            self.files.allow(path, trusted=trusted)
             document = load_document(path, partial(self.files.allow, trusted=trusted))
+            self._take(document)
+            self._paths[document.origin], self._saved[document.origin] = path.resolve(), document
+        else:
+            name = self.document.free_name(path.stem)
+            table = {"kind": "handles", "mesh": {"file": str(path.resolve())}, "handles": {}}
+            document = self.files.checked(self.document.with_object(name, table), trusted=trusted)
             self._check(document)
-            self._reset()
+            self._run = None
             self._edit(document)
-            self._paths[document.origin], self._saved[document.origin] = path, document
-            self.frame = document.scene.frames.start
-            return
-        name = self.document.free_name(path.stem)
-        table = {"kind": "handles", "mesh": {"file": str(path.resolve())}, "handles": {}}
-        document = self.document.with_object(name, table)
-        self._edit(self.files.checked(document, trusted=trusted))
+
+    def _take(self, document: Document) -> None:
+        """Another scene."""
+        self._check(document)
+        self._run = None
+        self._reset()
+        self._edit(document)
+        self.frame = document.scene.frames.start
+
+    def _restore(self) -> None:
+        """Take what was found. It is kept anew at once, since the only copy is about to be thrown away."""
+        document, path = self.recovery.restore()
+        self._take(self.files.checked(document, trusted=True))
+        if path is not None:
+            with suppress(InputError):  # a file elsewhere, that nobody has named this time
+                self.files.allow(path)
+                self._paths[document.origin] = path
+        self.recovery.save(document, self.path)
+        self._kept = document
 
     def _save(self, path: Path) -> None:
         if not self.document.objects:
@@ -290,11 +277,8 @@ class Session:
         self.recovery.clear()
         self._kept = self.document
         name = self.files.shown(path)
-        self.notes.append(
-            replies.Note(
-                level="info", text=f"Saved {name}. Run it with: pointglue run {name} -o {path.stem}_run"
-            )
-        )
+        command = f"pointglue run {shlex.quote(name)} -o {shlex.quote(f'{path.stem}_run')}"
+        self.notes.append(replies.Note(level="info", text=f"Saved {name}. Run it with: {command}"))
 
     def _drag(self, command: messages.DragHandle) -> None:
         self._reset(keep_frame=True)
@@ -313,17 +297,18 @@ class Session:
         self._reset()
         self.frame = min(max(frame, frames.start), frames.end)
 
-    def _export(self, command: messages.Export) -> None:
+    def _export(self, command: messages.Export) -> list[Any]:
         self.document.table(command.object)
-        path = self.files.to_write(command.path, posing.EXPORTS, over=None if command.replace else ())
-        if command.animation and not command.replace:
-            there = sorted(path.parent.glob(f"{glob.escape(path.stem)}_[0-9]*{path.suffix}"))
-            if there:
-                raise InputError(f"{self.files.shown(there[0])}: is there already, choose another name")
+        path = self.files.to_write(command.path, posing.EXPORTS, over=None)
+        there = posing.in_the_way(path, command.animation)
+        self.files.spare_meshes(there, (*self._past, *self._future, self.document))
+        if there and not command.replace:
+            return [replies.Exists(path=self.files.shown(there[0]))]
         shown = self.replica.get(command.object, "vertices")
         names = posing.export(self.document, command, self._poses, shown, path)
         text = names.replace(str(self.files.root) + os.sep, "")
         self.notes.append(replies.Note(level="info", text=f"Wrote {text}"))
+        return []
 
     @property
     def _simulated(self) -> bool:
@@ -331,33 +316,45 @@ class Session:
         kinds = {table["kind"] for table in self.document.objects.values()}
         return not kinds or bool(kinds - {"handles", "collider"})
 
-    def _begin(self) -> None:
-        """Build the simulation if there is none."""
-        if self._run is None and self._preview is None:
+    def _begin(self) -> Preview:
+        """The simulation; it is built if there is none."""
+        if self._preview is None:
             if not self.document.objects:
                 raise InputError("there is nothing to simulate yet: open a mesh first")
             self._clock("building")
-            self._preview = Preview(self.document, self.recovery.save(self.document))
+            self._preview = Preview(self.document, self.recovery.build(self.document))
+        return self._preview
+
+    def _tell_unskinned(self) -> None:
+        """Say once of each mesh that stays behind when its particles move."""
+        for name in unskinned(self.document):
+            if (self.document.origin, name) not in self._told_unskinned:
+                self._told_unskinned.add((self.document.origin, name))
+                text = f"The mesh of {name!r} does not follow its particles yet: Author, Skin."
+                self.notes.append(replies.Note(level="info", text=text))
 
     def _reset(self, keep_frame: bool = False) -> None:
-        if self._preview is None and not self._playing and (self._run is None or keep_frame):
+        """Without a simulation; a run stays where it is."""
+        self._problem = ""
+        if self._preview is None and not self._playing:
             return
         self._playing, self._preview = False, None
-        if self._run is not None:
-            self._run.frame = self._run.numbers[0]
-        elif not keep_frame:
+        if not keep_frame:
             self.frame = self.document.scene.frames.start
 
     def _advance(self) -> None:
         if self._run is not None:
             self._playing &= self._run.advance()
-            return
-        if self._preview is None:  # handles alone: round and round
+        elif self._preview is None:  # handles alone: round and round
             frames = self.document.scene.frames
             self.frame = self.frame + 1 if self.frame < frames.end else frames.start
-            return
-        self._preview.advance(self._watch)
-        self.frame = self._preview.frame
+        else:
+            try:
+                self._preview.advance(self._watch)
+            except StoppedError as error:
+                self._problem = str(error)
+                raise
+            self.frame = self._preview.frame
 
     def _watch(self) -> None:
         if self.wanted.is_set():
@@ -385,14 +382,20 @@ class Session:
         return min(max(self._due - monotonic(), 0.0), AUTOSAVE / 2)
 
     def _autosave(self) -> None:
+        """Keep what is not saved, and nothing else."""
         self._kept_at = monotonic()
-        if self.saved or self.document is self._kept or not self.document.objects:
+        if self.document is self._kept or not self.document.objects:
             return
         try:
-            self.recovery.save(self.document)
-            self._kept = self.document
+            if not self.saved:
+                self.recovery.save(self.document, self.path)
+            elif self._kept.origin == self.document.origin:
+                self.recovery.clear()  # undo has led back to what is in the file
+            self._kept, self._keeping_failed = self.document, False
         except PointglueError as error:
-            self.notes.append(replies.Note(level="error", text=f"Autosave failed: {error}"))
+            if not self._keeping_failed:  # once is enough of a full disk
+                self.notes.append(replies.Note(level="error", text=f"Autosave failed: {error}"))
+            self._keeping_failed = True
 
     def _clock(self, status: Any = None) -> None:
         if status is None:
@@ -404,57 +407,18 @@ class Session:
             status=status,
             milliseconds=round(preview.milliseconds / preview.steps, 2) if preview is not None else 0.0,
             grabbed=preview is not None and preview.hand is not None,
+            problem=self._problem if self._run is None else "",
         )
         self.replica.put_clock(clock)
 
     def refresh(self) -> None:
         """Let the replica show what is."""
-        put = self.replica.put
         if self._run is not None:
-            arrays = (
-                {**self._run.still(), **self._run.arrays()}
-                if "run" not in self._shown
-                else self._run.arrays()
-            )
-            self._shown = {"run": ()}
-            self.replica.keep({name for name, _ in arrays} | {o.name for o in self._run.objects()})
-            for (name, channel), array in arrays.items():
-                put(name, channel, array)
+            self._display.show_run(self._run)
         else:
-            if "run" in self._shown:
-                self._shown, self._tied = {}, (None, [])
-            self._refresh_document()
+            self._display.show_document(self.document, self._preview, self._poses, self.frame)
         self._clock()
         self.replica.put_state(self._state())
-
-    def _refresh_document(self) -> None:
-        document, put = self.document, self.replica.put
-        self.replica.keep({"", *document.objects})
-        self._shown = {name: seen for name, seen in self._shown.items() if name in document.objects}
-        running = self._preview.arrays() if self._preview is not None else {}
-        for name, table in document.objects.items():
-            surface, body = document.surface(name), document.particles(name)
-            seen = (surface, body, document.item(name))
-            if not all(a is b for a, b in zip(self._shown.get(name, (0, 0, 0)), seen, strict=True)):
-                self._shown[name] = seen
-                show_object(self.replica, document, name)
-            handles = table["kind"] == "handles"
-            put(
-                name,
-                "handles",
-                self._poses.handles(document, name, self.frame) if table.get("handles") else None,
-            )
-            vertices = running.get((name, "vertices"))
-            if vertices is None and handles and self._preview is None:
-                vertices = self._poses.vertices(document, name, self.frame)
-            put(name, "vertices", vertices)
-            for channel in ("particles_now", "turns_now"):
-                put(name, channel, running.get((name, channel)))
-            for what in ("particles", "vertices", "points"):
-                chosen = None if document.selection is None else document.selection.of(name, what)
-                put(name, f"selected_{what}", chosen if chosen is not None and len(chosen) else None)
-        put("", "hand", running.get(("", "hand")))
-        self._put_ties()
 
     def _state(self) -> State:
         document = self.document
@@ -469,7 +433,7 @@ class Session:
             objects=self._run.objects()
             if self._run is not None
             else [object_state(document, name) for name in document.objects],
-            attach=[] if self._run is not None else self._ties(),
+            attach=[] if self._run is not None else self._display.ties(document),
             frames={"start": frames.start, "end": frames.end, "rate": frames.rate},
             gravity=document.scene.world.gravity,
             ground=None if ground is None else float(ground[1]),
@@ -484,32 +448,3 @@ class Session:
             found="" if self.recovery.found is None else self.files.shown(self.recovery.found),
             tables={key: value for key, value in document.tables.items() if key not in ("objects", "attach")},
         )
-
-    def _ties(self) -> list[AttachState]:
-        """The attachments at rest; they are worked out anew where objects or attachments have changed."""
-        if self._tied[0] is not self.document.tables:
-            ties = [gluing.tie(self.document, k) for k in range(len(self.document.attach))]
-            for k in range(len(ties), len(self._tied[1])):
-                for channel in ("tie", "share"):
-                    self.replica.put("", f"{channel} {k}", None)
-            self._tied = (self.document.tables, ties)
-            self._put_ties()
-        found = []
-        known = self.document.scene.attach
-        for table, parsed, tie in zip(self.document.attach, known, self._tied[1], strict=True):
-            gap = tie.gap(partial(gluing.points, self.document))
-            shown = plain({key: value for key, value in table.items() if key != "points"}, parsed)
-            health = gluing.health(gap)
-            found.append(
-                AttachState(table=shown, points=tie.points, gap=gap, health=health, problem=tie.problem)
-            )
-        return found
-
-    def _put_ties(self) -> None:
-        """Show attachments where they are; gaps (k,) while the simulation runs, NaN where there is none."""
-        put, preview, ties = self.replica.put, self._preview, self._tied[1]
-        for k, tie in enumerate(ties):
-            put("", f"tie {k}", tie.ends if preview is None else tie.moved(preview.points))
-            put("", f"share {k}", tie.shares)
-        gaps = [] if preview is None else [tie.gap(preview.points) for tie in ties]
-        put("", "gaps", np.array([np.nan if gap is None else gap for gap in gaps]) if gaps else None)

@@ -24,6 +24,8 @@ BODY = (
     "torsion",
     "gap",
     "group",
+    "members",
+    "member_ends",
     "pinned",
     "links",
     "weights",
@@ -39,6 +41,7 @@ def show_object(replica: Replica, document: Document, name: str) -> None:
     arrays["faces"] = None if surface is None else surface.faces.astype(np.uint32)
     arrays["points"] = gluing.points(document, name) if tied else None
     if body is not None:
+        members, ends = authoring.members(body)
         arrays |= {
             "particles": body.positions,
             "turns": body.orientations,
@@ -48,6 +51,8 @@ def show_object(replica: Replica, document: Document, name: str) -> None:
             "torsion": body.torsion,
             "gap": authoring.gaps(body),
             "group": authoring.groups_of(body),
+            "members": members,
+            "member_ends": ends,
             "pinned": body.pinned.astype(np.uint32),
             "links": None if body.visual is None else body.visual.links.astype(np.uint32),
             "weights": None if body.visual is None else body.visual.weights,
