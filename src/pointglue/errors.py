@@ -4,6 +4,7 @@ __all__ = [
     "ConvergenceError",
     "DegenerateFitError",
     "InputError",
+    "IntersectionError",
     "MissingDependencyError",
     "PointglueError",
     "PointglueWarning",
@@ -17,6 +18,17 @@ class PointglueError(Exception):
 
 class InputError(PointglueError, ValueError):
     """An argument or file is not what was asked for; the message names it and says what arrived."""
+
+
+class IntersectionError(InputError):
+    """Bodies that contact keeps apart intersect at the start; `pairs` has the names of those that do."""
+
+    def __init__(self, message: str, pairs: tuple[tuple[str, str], ...]) -> None:
+        super().__init__(message, pairs)
+        self.pairs = pairs
+
+    def __str__(self) -> str:
+        return str(self.args[0])
 
 
 class DegenerateFitError(PointglueError, ArithmeticError):

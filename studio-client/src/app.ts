@@ -1,6 +1,6 @@
 /** What the page itself knows: the mode, the tool, its settings. Everything else is the server's. */
 
-import type { Command, ObjectState } from "./messages";
+import type { Command, Export, ObjectState, Save } from "./messages";
 import { Store } from "./store";
 import { View } from "./view";
 import type { ColourBy, Look } from "./visual";
@@ -32,7 +32,6 @@ export class App {
   private stroke = 0;
   private status = "still";
   private known = new Set<string>();
-  readonly exported = new Set<string>();
   private listeners: (() => void)[] = [];
 
   constructor(parent: HTMLElement) {
@@ -64,6 +63,14 @@ export class App {
     this.store.send(command);
   }
 
+  /** Write a file; over one that is there already only if somebody says so. */
+  write(command: Save | Export): void {
+    this.store.onExists = ({ path }) => {
+      if (confirm(`${path} is there already. Replace it?`)) this.send({ ...command, replace: true });
+    };
+    this.send(command);
+  }
+
   get object(): ObjectState | undefined {
     return this.store.state?.objects.find((object) => object.name === this.active);
   }
@@ -72,6 +79,11 @@ export class App {
   get objects(): ObjectState[] {
     const plane = (object: ObjectState) => (object.table.mesh as { shape?: string } | undefined)?.shape === "plane";
     return (this.store.state?.objects ?? []).filter((object) => object.name !== "ground" || !plane(object));
+  }
+
+  /** Objects that the simulation moves, and a hand can pull. */
+  get simulated(): ObjectState[] {
+    return this.objects.filter((object) => !["handles", "collider"].includes(object.kind));
   }
 
   newStroke(): number {
@@ -168,7 +180,12 @@ export class App {
     };
   }
 
+  /** How large the chosen object is: what brushes and distances are shares of. */
+  get size(): number {
+    return this.view.sizeOf(this.active);
+  }
+
   get radius(): number {
-    return this.settings.brush * this.view.size;
+    return this.settings.brush * this.size;
   }
 }

@@ -68,13 +68,16 @@ export class Dialogs {
       const above = files.folder.split("/").slice(0, -1).join("/");
       items.unshift(h("li", { click: () => this.app.send({ type: "list_files", folder: above }) }, h("span", { class: "name" }, "↑ up"), h("small", {}, "folder")));
     }
-    const name = h("input", { type: "text", "data-id": "File name" });
+    const name = h("input", { type: "text", required: true, "data-id": "File name" });
     name.value = this.app.store.state?.path.split("/").at(-1) || "scene.toml";
     const write = () => {
-      const file = /\.[^./]+$/.test(name.value) ? name.value : `${name.value}.toml`, path = into(file);
+      const typed = name.value.trim(), ended = /\.toml$/i.test(typed);
+      if (/^(\.toml)?$/i.test(typed)) name.value = ""; // which the browser then asks for
+      if (!name.reportValidity()) return;
+      const file = ended ? typed : `${typed}.toml`, path = into(file);
       const there = path !== this.app.store.state?.path && files.entries.some((entry) => entry.name === file);
       if (there && !confirm(`${path} is there already. Replace it?`)) return;
-      this.app.send({ type: "save", path, replace: there });
+      this.app.write({ type: "save", path, replace: there });
       close();
     };
     name.addEventListener("keydown", (event) => event.key === "Enter" && write());

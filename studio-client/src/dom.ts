@@ -58,19 +58,27 @@ export function slider(
   return h("label", { class: "slider" }, h("span", {}, label), number, input);
 }
 
+/** A number as a field has room for. */
+const digits = (value: number) => String(+Number(value).toPrecision(6));
+
 export function numberField(label: string, value: number, change: (value: number) => void, unit = ""): HTMLLabelElement {
   const input = h("input", { type: "number", step: "any", "data-id": label });
-  const before = (input.value = String(+Number(value).toPrecision(6)));
+  const before = (input.value = digits(value));
   input.addEventListener("change", () => (input.value === "" ? (input.value = before) : change(+input.value)));
   return h("label", { class: "field" }, h("span", {}, label), input, unit && h("small", {}, unit));
 }
 
 /** Three numbers in a row. */
 export function vectorField(label: string, value: number[], change: (value: [number, number, number]) => void): HTMLElement {
+  const exact = [...value]; // what is not typed stays as it is, with all its digits
   const inputs = value.map((part, k) => {
     const input = h("input", { type: "number", step: "any", "data-id": `${label} ${"xyz"[k]}`, title: "xyz"[k] });
-    const before = (input.value = String(+Number(part).toPrecision(5)));
-    input.addEventListener("change", () => input.value === "" ? (input.value = before) : change(inputs.map((each) => +each.value) as [number, number, number]));
+    const before = (input.value = digits(part));
+    input.addEventListener("change", () => {
+      if (input.value === "") return void (input.value = before);
+      exact[k] = +input.value;
+      change(exact as [number, number, number]);
+    });
     return input;
   });
   return h("div", { class: "vector" }, h("span", {}, label), ...inputs);

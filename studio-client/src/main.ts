@@ -20,7 +20,8 @@ document.querySelector("#app")!.append(bar, modes, canvas, side);
 const app = new App(canvas);
 canvas.append(overlay);
 const dialogs = new Dialogs(app, document.body), timeline = new Timeline(app);
-document.querySelector("#app")!.append(timeline.element, h("div", { class: "status" }, hint, work));
+const status = h("div", { class: "status" }, hint, work);
+document.querySelector("#app")!.append(timeline.element, status);
 const tools = new Tools(app, overlay);
 
 function showBar(): void {
@@ -38,8 +39,12 @@ function showBar(): void {
   if (state?.found) {
     bar.append(h("span", { class: "found" }, "Unsaved work was found. ",
       button("Restore", () => app.send({ type: "restore", keep: true }), { primary: true }),
-      button("Discard", () => app.send({ type: "restore", keep: false }))));
+      button("Discard", discard)));
   }
+}
+
+function discard(): void {
+  if (confirm("Throw away the unsaved work that was found? It cannot be brought back.")) app.send({ type: "restore", keep: false });
 }
 
 function begin(): void {
@@ -73,29 +78,40 @@ function advice(): string {
   switch (mode) {
     case "View":
       return "Drag to turn, wheel to zoom, middle button to move. Author makes a body, Pose places handles.";
-    case "Author":
+    case "Author": {
       if (!object?.particles) return "“Make it for me” fills the mesh with particles; or drag over the mesh to spray them yourself.";
       if (!object.edges) return "Now join the particles: choose Connect and drag over them.";
-      return {
-        Spray: "Drag over the mesh to spray particles. Then Connect joins them, Fit ellipsoids shapes them, Skin lets the mesh follow.",
+      const skinned = app.store.get(app.active, "links") !== undefined;
+      return ({
+        Spray: `Drag over the mesh to spray particles.${skinned ? "" : " Then Connect joins them, Fit ellipsoids shapes them, Skin lets the mesh follow."}`,
         Place: "Click on the mesh to place one particle.", Erase: "Drag over particles to remove them.",
         Connect: "Drag over particles to join those nearer than the longest edge.", Cut: "Drag over edges to cut them.",
         Edge: "Click two particles: an edge joins them, or is cut if there is one.",
         Paint: "Drag over the body to paint. Colour by shows the values.", Pin: "Drag over particles to hold them where they are.",
-      }[tool as string] ?? "";
+      }[tool as string] ?? "") + (skinned ? " Press Play (Space) to try it." : "");
+    }
     case "Pose":
       if (object?.kind !== "handles") return "Choose a mesh with handles, or make this one so.";
       if (!object.handles.length) return "Click on the mesh to place the first handle; then a few more, also where it should stay.";
       if (object.handles.length < 3) return "Place a few more handles where the mesh should stay. Then drag one.";
       return "Drag a handle: the mesh follows, and a key is set in this frame. Shift-click chooses several for Pair and Chain.";
     case "Play":
+      if (!app.simulated.length) return "Play shows the keys of handles. To simulate, make a body in Author, or say with “It is” what an object is made of.";
       if (app.store.clock.status === "still") return "Press Play (Space). Editing goes on while it runs.";
       return "Drag an object to pull it along. Reset returns to the first frame.";
   }
 }
 
+/** What to do next, or why the simulation has stopped by itself. */
+function showHint(): void {
+  const { problem } = app.store.clock;
+  hint.textContent = hint.title = problem || advice();
+  status.classList.toggle("problem", Boolean(problem));
+}
+
 let held = false;
-side.addEventListener("pointerdown", () => (held = true));
+// Of a scroll bar, which is the panel's own, the browser does not tell when it is let go of.
+side.addEventListener("pointerdown", (event) => (held = event.target !== side));
 window.addEventListener("pointerup", () => {
   if (held) setTimeout(() => ((held = false), showPanel()), 0);
 });
@@ -115,12 +131,12 @@ function show(): void {
   showBar();
   showModes();
   showPanel();
-  hint.textContent = advice();
+  showHint();
 }
 
 app.onChange(show);
 app.store.listen(() => {
-  hint.textContent = advice();
+  showHint();
   const readout = document.querySelector("#readout");
   showGaps(app);
   const { milliseconds, status } = app.store.clock;
@@ -132,6 +148,13 @@ window.addEventListener("keydown", (event) => {
   if (event.target instanceof HTMLInputElement && event.target.type !== "range" && event.target.type !== "checkbox") return;
   if (event.target instanceof HTMLSelectElement) return;
   const control = event.ctrlKey || event.metaKey, key = event.key.toLowerCase();
+  // A dialog has the keys for itself; a drag too, but what is pulled may be paused.
+  if (document.querySelector("dialog[open]")) return;
+  if (tools.dragging && !(key === " " && app.mode === "Play")) {
+    if (key === "escape") tools.cancel();
+    if (!["shift", "control", "alt", "meta"].includes(key)) event.preventDefault();
+    return;
+  }
   if (app.store.state?.run && (control || key === "delete") && key !== "o") return;
   if (control && key === "z") app.send({ type: event.shiftKey ? "redo" : "undo" });
   else if (control && key === "y") app.send({ type: "redo" });
@@ -139,7 +162,8 @@ window.addEventListener("keydown", (event) => {
   else if (control && key === "o") dialogs.open();
   else if (control) return;
   else if (key === " ") timeline.toggle();
-  else if (key === "f") app.view.frame();
+  else if (key === "f") app.view.frame(app.active);
+  else if (key === "a") app.view.frame();
   else if (key === "delete" && app.mode === "Pose") app.removeHandles();
   else if (key === "delete" && app.mode === "Author") app.send({ type: "erase", object: app.active });
   else return;

@@ -84,7 +84,7 @@ export interface Rename {
   name: string;
 }
 
-/** Turn an object about its middle (degrees about x, then y, then z), then shift it (m).
+/** Scale and turn an object about its middle (degrees about x, then y, then z), then shift it (m).
 
     Its handles and their keys, or its particles, go with it. */
 export interface Move {
@@ -93,6 +93,7 @@ export interface Move {
   object: string;
   rotate?: [number, number, number];
   translate?: [number, number, number];
+  scale?: number;
 }
 
 /** Remove an object and all that is attached to it. */
@@ -479,6 +480,7 @@ export interface Clock {
   status: "still" | "building" | "playing" | "paused";
   milliseconds: number;
   grabbed: boolean;
+  problem: string;
 }
 
 /** An array of an update; quantised ones are low + step * number. Without a shape it is gone. */
@@ -511,6 +513,12 @@ export interface Note {
 /** A command has been dealt with, whatever came of it. */
 export interface Done {
   type: "done";
+}
+
+/** A file that was to be written is there already: the page asks, and says it again with `replace`. */
+export interface Exists {
+  type: "exists";
+  path: string;
 }
 
 /** A file or folder. */

@@ -8,6 +8,8 @@ const KINDS: [string, string][] = [
   ["handles", "Mesh with handles"], ["particles", "Particles"], ["flesh", "Flesh"], ["jelly", "Jelly"],
   ["cloth", "Cloth"], ["rigid", "Rigid"], ["collider", "Obstacle"],
 ];
+/** A length that can be read, however small it is. */
+const length = (metres: number) => (metres < 0.01 ? `${+(1000 * metres).toPrecision(2)} mm` : `${+metres.toPrecision(2)} m`);
 const percent = (value: number) => `${(100 * value).toFixed(value < 0.095 ? 1 : 0)} %`;
 
 /** The lights of attachments, while the simulation runs. */
@@ -104,6 +106,8 @@ function placePanel(app: App): HTMLElement[] {
     return [section("Place",
       vectorField("Move by (m)", [0, 0, 0], (translate) => move({ translate })),
       vectorField("Turn by (degrees)", [0, 0, 0], (rotate) => move({ rotate })),
+      numberField("Scale by (times)", 1, (scale) => move({ scale })),
+      ...units(app, (scale) => move({ scale })),
       h("p", { class: "note" }, `Its ${object.handles.length ? "handles go" : "particles go"} with it.`)), ...shown];
   }
   type Vector = [number, number, number];
@@ -116,15 +120,30 @@ function placePanel(app: App): HTMLElement[] {
     vectorField("Position (m)", table.translate ?? [0, 0, 0], (translate) => set({ translate })),
     vectorField("Turn (degrees)", rotate, (value) => set({ rotate: value })),
     numberField("Size (times)", scale, (value) => set({ scale: value })),
+    ...units(app, (times) => set({ scale: Array.isArray(table.scale) ? table.scale.map((each) => times * each) : times * scale })),
     row(
       button("Stand it up (z is up)", () => set({ rotate: [-90, 0, 0] }), { id: "Z up", title: "Turn by -90 degrees about x" }),
       button("Put it back", () => app.send({ type: "set", path: ["objects", object.name, "transform"], value: null }), { id: "No transform", disabled: !object.table.transform }))),
   ...shown];
 }
 
+/** A size that hardly anything has comes from a file in other units. */
+function units(app: App, scale: (times: number) => void): HTMLElement[] {
+  const { size } = app;
+  if (size >= 0.01 && size <= 50) return [];
+  const large = size > 50;
+  const by = (times: number, unit: string) => button(large ? `${unit} (× ${times})` : `× ${times}`, () => scale(times), { id: `Scale ${times}` });
+  return [
+    h("p", { class: "note", "data-id": "units" }, `It is ${length(size)} large. ${large ? "Is it in millimetres?" : "Should it be larger?"}`),
+    large ? row(by(0.001, "Millimetres"), by(0.01, "Centimetres")) : row(by(1000, ""), by(100, "")),
+  ];
+}
+
 function viewPanel(app: App): HTMLElement {
   return section("Show", ...showing(app),
-    button("Frame all (F)", () => app.view.frame(), { id: "Frame" }));
+    row(
+      button("Frame it (F)", () => app.view.frame(app.active), { id: "Frame it", disabled: !app.object }),
+      button("Frame all (A)", () => app.view.frame(), { id: "Frame" })));
 }
 
 function showing(app: App): HTMLElement[] {
@@ -161,11 +180,11 @@ function legend(app: App): HTMLElement | null {
 function authorPanel(app: App): HTMLElement[] {
   const { settings, object, tool } = app;
   if (!object) return [section("Author", h("p", { class: "empty" }, "Open a mesh first."))];
-  const size = app.view.size, has = object.particles > 0, name = object.name;
+  const size = app.size, has = object.particles > 0, name = object.name;
   const chosen = app.store.get(name, "selected_particles")?.data.length ?? 0;
   const vertices = app.store.get(name, "selected_vertices")?.data.length ?? 0;
   const brush = ["Spray", "Erase", "Connect", "Cut", "Paint", "Pin"].includes(tool);
-  const metres = (value: number) => `${+(value * size).toPrecision(2)} m`;
+  const metres = (value: number) => length(value * size);
   return [
     section("Body",
       row(
@@ -181,7 +200,7 @@ function authorPanel(app: App): HTMLElement[] {
         ? slider("Spacing", settings.spacing, [0.01, 0.3, 0.005], (value, done) => done && app.set({ spacing: value }), metres) : null,
       tool === "Place" ? check("In the middle, not on the surface", settings.middle, (middle) => app.set({ middle })) : null,
       tool === "Connect"
-        ? slider("Longest edge", settings.longest, [0.02, 0.6, 0.01], (value, done) => done && app.set({ longest: value }), metres) : null,
+        ? slider("Longest edge", settings.longest, [0.01, 0.6, 0.01], (value, done) => done && app.set({ longest: value }), metres) : null,
       tool === "Pin" ? choice("Pins", settings.pin ? "1" : "0", [["1", "Hold"], ["0", "Let go"]], (value) => app.set({ pin: value === "1" })) : null,
       ...(tool === "Paint" ? [
         choice("Property", settings.field, [["stiffness", "Stiffness"], ["torsion", "Torsion"]], (field) => app.set({ field: field as "torsion", colour: field as "torsion" })),
@@ -205,14 +224,15 @@ function authorPanel(app: App): HTMLElement[] {
   ];
 }
 
-/** Rigid groups, to select what is in one. */
+/** Rigid groups, which may share particles, to select what is in one. */
 function groupList(app: App, object: ObjectState): HTMLElement {
-  const of = Array.from(app.store.get(object.name, "group")?.data ?? []);
-  const members = (group: number) => of.flatMap((other, particle) => (other === group ? [particle] : []));
-  const groups = [...new Set(of)].filter((group) => group >= 0).sort((a, b) => a - b);
-  return h("div", { class: "tools" }, ...groups.slice(0, 24).map((group) => button(`Group ${group + 1}`,
-    () => app.send({ type: "select", object: object.name, what: "particles", indices: members(group) }),
-    { id: `group ${group + 1}`, title: `Select its ${members(group).length} particles` })));
+  const all = Array.from(app.store.get(object.name, "members")?.data ?? []);
+  const ends = Array.from(app.store.get(object.name, "member_ends")?.data ?? []);
+  return h("div", { class: "tools groups" }, ...ends.map((end, group) => {
+    const indices = all.slice(group ? ends[group - 1] : 0, end);
+    return button(`Group ${group + 1}`, () => app.send({ type: "select", object: object.name, what: "particles", indices }),
+      { id: `group ${group + 1}`, title: `Select its ${indices.length} particles` });
+  }));
 }
 
 function posePanel(app: App): HTMLElement[] {
@@ -263,12 +283,9 @@ function posePanel(app: App): HTMLElement[] {
 
 function exporting(app: App, name: string, animation: boolean): HTMLElement {
   const ask = (all: boolean) => {
-    const path = prompt(all ? "Name of the files (.ply, .obj, .glb: one each frame; .npy: one array)" : "Name of the file", `${name}_posed.ply`);
-    if (!path) return;
-    const replace = app.exported.has(path);
-    if (replace && !confirm(`${path} has been written before. Replace it?`)) return;
-    app.exported.add(path);
-    app.send({ type: "export", object: name, path, animation: all, replace });
+    const path = prompt(all ? "Name of the files (.ply, .obj, .glb: one each frame; .npy: one array)" : "Name of the file",
+      `${name}_${all ? "animation" : "posed"}.ply`);
+    if (path) app.write({ type: "export", object: name, path, animation: all, replace: false });
   };
   return section("Export", row(
     button("This pose…", () => ask(false), { id: "Export pose" }),
@@ -331,7 +348,7 @@ function attachment(app: App, tie: AttachState, number: number): HTMLElement {
 function playPanel(app: App): HTMLElement[] {
   const state = app.store.state!;
   const gravity = (value: number) => app.send({ type: "set", path: ["world", "gravity"], value: [state.gravity[0], -value, state.gravity[2]] });
-  const simulated = app.objects.filter((object) => !["handles", "collider"].includes(object.kind));
+  const { simulated } = app;
   const apart = simulated.some((object) => object.kind === "particles") && simulated.some((object) => object.kind !== "particles");
   const met = !simulated.length || state.ground !== null || app.objects.some((object) => object.kind === "collider" || object.pinned || object.table.pin);
   const idle = app.objects.length > 0 && app.objects.every((object) => object.kind === "handles" && !object.handles.length);
@@ -347,7 +364,7 @@ function playPanel(app: App): HTMLElement[] {
       numberField("Frames", state.frames.end - state.frames.start + 1,
         (value) => app.send({ type: "set", path: ["frames", "count"], value: Math.round(value) })),
       numberField("Frames a second", state.frames.rate, (value) => app.send({ type: "set", path: ["frames", "rate"], value }), "1/s"),
-      h("p", { class: "note" }, "While it runs, drag objects with the mouse."),
+      simulated.length > 0 && h("p", { class: "note" }, "While it runs, drag objects with the mouse."),
       h("div", { class: "readout" }, h("span", { id: "readout" }))),
     section("Show", ...showing(app)),
   ];

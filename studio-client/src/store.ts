@@ -1,6 +1,6 @@
 /** What the server has told: arrays, the state and the clock. Listeners are called when any of it changes. */
 
-import type { Clock, Command, Done, Files, Note, State, Update } from "./messages";
+import type { Clock, Command, Done, Exists, Files, Note, State, Update } from "./messages";
 
 export type Numbers = Float32Array | Uint32Array | Int32Array;
 
@@ -15,7 +15,7 @@ type Listener = (change: { state: boolean; arrays: [string, string][] }) => void
 
 export class Store {
   state: State | null = null;
-  clock: Clock = { frame: 1, status: "still", milliseconds: 0, grabbed: false };
+  clock: Clock = { frame: 1, status: "still", milliseconds: 0, grabbed: false, problem: "" };
   connected = false;
   updates = 0;
   bytes = 0;
@@ -30,6 +30,7 @@ export class Store {
 
   onNote: (note: Note) => void = () => {};
   onFiles: (files: Files) => void = () => {};
+  onExists: (file: Exists) => void = () => {};
   onDone: () => void = () => {};
   onConnection: (connected: boolean) => void = () => {};
 
@@ -81,7 +82,7 @@ export class Store {
       this.send({ type: "hello", quantise: this.quantise });
     };
     socket.onmessage = (event) => {
-      if (typeof event.data === "string") this.hear(JSON.parse(event.data) as Note | Files | Done);
+      if (typeof event.data === "string") this.hear(JSON.parse(event.data) as Note | Files | Exists | Done);
       else this.apply(event.data as ArrayBuffer);
     };
     socket.onclose = () => {
@@ -91,9 +92,10 @@ export class Store {
     };
   }
 
-  private hear(message: Note | Files | Done): void {
+  private hear(message: Note | Files | Exists | Done): void {
     if (message.type === "note") this.onNote(message);
     else if (message.type === "files") this.onFiles(message);
+    else if (message.type === "exists") this.onExists(message);
     else {
       this.waiting = Math.max(this.waiting - 1, 0);
       this.since = performance.now();

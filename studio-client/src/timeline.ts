@@ -52,7 +52,10 @@ export class Timeline {
     this.label.textContent = clock.status === "building" ? "building…" : clock.frame > last ? `frame ${clock.frame}, after ${last}` : `frame ${clock.frame} of ${last}`;
     this.play.textContent = clock.status === "playing" ? "Pause" : "Play";
     const keys = new Map<string, [number, string]>();
-    const add = (frame: number, what: string) => keys.set(`${what} ${frame}`, [frame, what]);
+    const add = (frame: number, what: string) => {
+      // What is not in these frames has no place among them.
+      if (frame >= first && frame <= last) keys.set(`${what} ${frame}`, [frame, what]);
+    };
     this.app.object?.handles.forEach((handle) => handle.keys.forEach((frame) => add(frame, "key")));
     for (const tie of state?.attach ?? []) {
       for (const what of ["attach", "release"]) {

@@ -12,7 +12,12 @@ const vector = (v: THREE.Vector3): Vector => [v.x, v.y, v.z];
 interface Drag {
   move(event: PointerEvent): void;
   up(event: PointerEvent): void;
+  /** As if it had not begun; what cannot be taken back goes on. */
+  cancel?(): void;
 }
+
+/** Pixels that the mouse may tremble in a click. */
+const TREMBLE = 4;
 
 export class Tools {
   private drag: Drag | null = null;
@@ -34,6 +39,22 @@ export class Tools {
     app.store.onDone = () => this.free();
   }
 
+  /** Whether the mouse is at work in the picture. */
+  get dragging(): boolean {
+    return this.drag !== null;
+  }
+
+  cancel(): void {
+    const drag = this.drag;
+    if (!drag?.cancel) return;
+    this.drag = this.later = null;
+    drag.cancel();
+  }
+
+  private still(event: MouseEvent): boolean {
+    return Math.hypot(event.clientX - this.pressed[0], event.clientY - this.pressed[1]) <= TREMBLE;
+  }
+
   /** Send a move, or keep it until the server has answered the last one. */
   private stream(send: () => void): void {
     if (this.app.store.busy) this.later = send;
@@ -49,7 +70,7 @@ export class Tools {
   /** A click that was no turn of the view chooses the object under it. */
   private choose(event: MouseEvent): void {
     const { app } = this;
-    if (app.mode !== "View" || app.store.state?.run || Math.hypot(event.clientX - this.pressed[0], event.clientY - this.pressed[1]) > 4) return;
+    if (app.mode !== "View" || app.store.state?.run || !this.still(event)) return;
     const hit = app.view.pick(event.clientX, event.clientY);
     if (hit && hit.object !== app.active && hit.object !== "ground") app.choose(hit.object);
   }
@@ -82,10 +103,10 @@ export class Tools {
     const brush = BRUSHES.includes(tool) || tool === "Place" || tool === "Add handle";
     if (brush && app.active) {
       const small = tool === "Place" || tool === "Add handle";
-      app.view.moveCursor(app.view.pick(event.clientX, event.clientY, app.active), small ? 0.02 * app.view.size : app.radius);
+      app.view.moveCursor(app.view.pick(event.clientX, event.clientY, app.active), small ? 0.02 * app.size : app.radius);
     } else app.view.moveCursor(null, 1);
     const over = tool === "Drag handle" && this.handleAt(event) !== null;
-    this.canvas.style.cursor = over || tool === "Grab" ? "grab" : brush || SELECTORS.includes(tool) ? "crosshair" : "default";
+    this.canvas.style.cursor = over || (tool === "Grab" && app.simulated.length) ? "grab" : brush || SELECTORS.includes(tool) ? "crosshair" : "default";
   }
 
   private handleAt(event: PointerEvent): number | null {
@@ -113,13 +134,13 @@ export class Tools {
   }
 
   private click(action: () => void): Drag {
-    return { move: () => {}, up: action };
+    return { move: () => {}, up: action, cancel: () => {} };
   }
 
   private place(hit: Hit): void {
     const { app } = this;
     const at = app.settings.middle ? hit.point.clone().add(hit.exit).multiplyScalar(0.5) : hit.point;
-    app.send({ type: "place", object: app.active, position: vector(at), radius: 0.5 * app.settings.spacing * app.view.size });
+    app.send({ type: "place", object: app.active, position: vector(at), radius: 0.5 * app.settings.spacing * app.size });
   }
 
   /** A stroke: places along it are sent as fast as the server takes them. */
@@ -158,7 +179,7 @@ export class Tools {
   }
 
   private brushed(centres: Vector[], stroke: number): Command {
-    const { app } = this, { settings } = app, size = app.view.size;
+    const { app } = this, { settings, size } = app;
     const shared = { object: app.active, centres, radius: app.radius, stroke };
     switch (app.tool) {
       case "Spray":
@@ -230,6 +251,7 @@ export class Tools {
         }
         app.send({ type: "select", object: app.active, what, indices, how });
       },
+      cancel: () => shape.remove(),
     };
   }
 
@@ -253,24 +275,34 @@ export class Tools {
     app.chooseHandles([number]);
     const place = new THREE.Vector3().fromArray(app.store.get(object, "handles")!.data, 3 * number);
     const grip = app.view.onPlane(event.clientX, event.clientY, place).sub(place);
-    let moved = false;
-    const target = (at: PointerEvent) => vector(app.view.onPlane(at.clientX, at.clientY, place).sub(grip));
     const mirror = app.settings.mirror || null;
+    /** Where it is dragged to; null as long as it is only chosen. */
+    let position: Vector | null = null;
+    const follow = (at: PointerEvent) => {
+      if (position || !this.still(at)) position = vector(app.view.onPlane(at.clientX, at.clientY, place).sub(grip));
+    };
+    const send = (done: boolean) => position && app.send({ type: "drag_handle", object, handle: name, position, mirror, done });
     return {
       move: (at) => {
-        moved = true;
-        const position = target(at);
-        this.stream(() => app.send({ type: "drag_handle", object, handle: name, position, mirror }));
+        follow(at);
+        this.stream(() => send(false));
       },
       up: (at) => {
-        if (moved) app.send({ type: "drag_handle", object, handle: name, position: target(at), mirror, done: true });
+        follow(at);
+        send(true);
+      },
+      cancel: () => {
+        // What the server has been shown of it becomes an edit, which is taken back.
+        if (!position) return;
+        send(true);
+        app.send({ type: "undo" });
       },
     };
   }
 
   private grab(event: PointerEvent): Drag | null {
     const { app } = this, hit = app.view.pick(event.clientX, event.clientY);
-    if (!hit || app.store.clock.status === "still") return null;
+    if (!hit || !app.simulated.length || app.store.clock.status === "still") return null;
     app.send({ type: "grab", object: hit.object, position: vector(hit.point) });
     return {
       move: (at) => {

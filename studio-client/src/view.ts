@@ -23,6 +23,12 @@ function inSoftware(): boolean {
   return /swiftshader|llvmpipe|software/i.test(name);
 }
 
+/** The longest side of a box. */
+function extent(box: THREE.Box3): number {
+  const { x, y, z } = box.getSize(new THREE.Vector3());
+  return Math.max(x, y, z);
+}
+
 export class View {
   readonly renderer: THREE.WebGLRenderer;
   readonly camera = new THREE.PerspectiveCamera(40, 1, 0.01, 100);
@@ -38,7 +44,10 @@ export class View {
   private grid: THREE.GridHelper;
   private ground: THREE.Mesh;
   private wanted = true;
-  private framed = "";
+  /** Boxes around objects at rest, by name, and of which version of their arrays they are. */
+  private boxes = new Map<string, { box: THREE.Box3; version: number }>();
+  private framed = false;
+  private height: number | null = null;
   private rays = new THREE.Raycaster();
   size = 1;
   centre = new THREE.Vector3();
@@ -50,7 +59,10 @@ export class View {
     this.renderer.setClearColor(0xe9edf2);
     parent.append(this.renderer.domElement);
     this.controls = new OrbitControls(this.camera, this.renderer.domElement);
-    this.controls.addEventListener("change", () => this.draw());
+    this.controls.addEventListener("change", () => {
+      this.clip();
+      this.draw();
+    });
     this.controls.zoomSpeed = 0.8;
     this.scene.add(new THREE.HemisphereLight(0xffffff, 0xb8bfc8, 2.0));
     const sun = new THREE.DirectionalLight(0xffffff, 1.8);
@@ -118,7 +130,7 @@ export class View {
       visual.dispose();
       this.visuals.delete(name);
     }
-    this.measure(state.objects.map((object) => object.name));
+    const fresh = this.measure([...names]);
     for (const object of state.objects) {
       let visual = this.visuals.get(object.name);
       if (!visual) {
@@ -126,12 +138,14 @@ export class View {
         this.visuals.set(object.name, visual);
         this.scene.add(visual.group);
       }
-      visual.sync(object, this.look, this.size);
+      visual.sync(object, this.look, this.sizeOf(object.name));
     }
-    this.frameNew(state.objects.map((object) => object.name));
     this.ground.visible = state.ground !== null && !state.run;
     this.ground.position.set(this.centre.x, state.ground ?? 0, this.centre.z);
     this.ground.scale.setScalar(6 * this.size);
+    const laid = this.ground.visible && this.height === null && !this.sees(this.ground.position);
+    this.height = this.ground.visible ? state.ground : null;
+    if (fresh || laid) this.frame();
     const hand = this.store.get("", "hand");
     this.hand.visible = hand !== undefined;
     if (hand) this.hand.geometry.setAttribute("position", new THREE.BufferAttribute(hand.data as Float32Array, 3));
@@ -139,30 +153,41 @@ export class View {
     this.draw();
   }
 
-  /** The box around everything at rest. */
-  private measure(names: string[]): void {
-    const box = new THREE.Box3(), point = new THREE.Vector3();
+  /** Boxes around everything at rest; whether there is something new to be looked at. */
+  private measure(names: string[]): boolean {
+    const before = this.boxes, all = new THREE.Box3();
+    this.boxes = new Map();
     for (const name of names) {
-      const rest = this.store.get(name, "rest") ?? this.store.get(name, "particles");
-      if (!rest) continue;
-      const stride = 3 * Math.max(1, Math.floor(rest.shape[0] / 5000));
-      for (let k = 0; k + 2 < rest.data.length; k += stride) box.expandByPoint(point.fromArray(rest.data, k));
+      const rest = this.store.get(name, "rest") ?? this.store.get(name, "particles"), old = before.get(name);
+      if (!rest?.data.length) continue;
+      const box = old?.version === rest.version ? old.box : new THREE.Box3().setFromArray(rest.data as Float32Array);
+      this.boxes.set(name, { box, version: rest.version });
+      all.union(box);
     }
-    if (box.isEmpty()) return;
-    const extent = box.getSize(new THREE.Vector3());
-    this.size = Math.max(extent.x, extent.y, extent.z, 1e-9);
-    box.getCenter(this.centre);
+    if (all.isEmpty()) return false;
+    this.size = extent(all) || 1;
+    all.getCenter(this.centre);
     this.grid.scale.setScalar(this.size);
-    const floor = this.store.state?.ground ?? box.min.y - 0.01 * this.size;
+    const floor = this.store.state?.ground ?? all.min.y - 0.01 * this.size;
     this.grid.position.set(this.centre.x, floor, this.centre.z);
+    const gone = [...before].filter(([name]) => !this.boxes.has(name)).map(([, { box }]) => box);
+    return [...this.boxes].some(([name, { box }]) => {
+      const old = before.get(name)?.box;
+      if (!old) return !gone.some((other) => other.equals(box)); // else it has another name only
+      const was = extent(old), is = extent(box);
+      return was > 0 && (is > 10 * was || is < 0.1 * was); // in other units, and out of sight
+    });
   }
 
-  /** What is new is framed, once it is there. */
-  private frameNew(names: string[]): void {
-    const key = names.filter((name) => name !== "ground").join("|");
-    if (key === this.framed) return;
-    this.framed = key;
-    this.frame();
+  /** How large an object is at rest. */
+  sizeOf(name: string): number {
+    const known = this.boxes.get(name);
+    return (known && extent(known.box)) || this.size;
+  }
+
+  private sees(place: THREE.Vector3): boolean {
+    const { x, y, z } = place.clone().project(this.camera);
+    return Math.max(Math.abs(x), Math.abs(y), Math.abs(z)) < 1;
   }
 
   /** Show the plane through the middle of an object that handles are mirrored at, or none. */
@@ -177,26 +202,33 @@ export class View {
     this.mirror.scale.setScalar(1.2 * Math.max(size.x, size.y, size.z));
   }
 
-  /** Bring everything into view, where it is now. */
-  frame(): void {
-    const box = new THREE.Box3(), point = new THREE.Vector3();
-    for (const visual of this.visuals.values()) {
+  /** Bring an object, or everything and the ground, into view, where it is now, as seen from the same side. */
+  frame(only?: string): void {
+    const box = new THREE.Box3();
+    for (const [name, visual] of this.visuals) {
       const now = visual.places(this.look) ?? visual.centres(this.look);
-      if (!now || !visual.group.visible) continue;
-      const stride = 3 * Math.max(1, Math.floor(now.shape[0] / 5000));
-      for (let k = 0; k + 2 < now.data.length; k += stride) box.expandByPoint(point.fromArray(now.data, k));
+      if (!now?.data.length || !visual.group.visible || (only && name !== only)) continue;
+      box.union(new THREE.Box3().setFromArray(now.data as Float32Array));
     }
-    const ball = box.isEmpty() ? new THREE.Sphere(this.centre, 0.87 * this.size) : box.getBoundingSphere(new THREE.Sphere());
-    const radius = Math.max(ball.radius, 1e-3 * this.size);
+    if (box.isEmpty()) box.setFromCenterAndSize(this.centre, new THREE.Vector3().setScalar(this.size));
+    if (!only && this.ground.visible) box.expandByPoint(box.getCenter(new THREE.Vector3()).setY(this.ground.position.y));
+    const ball = box.getBoundingSphere(new THREE.Sphere()), radius = ball.radius || 0.5 * this.size;
     const half = Math.min(1, this.camera.aspect) * Math.tan(THREE.MathUtils.degToRad(this.camera.fov / 2));
-    const from = new THREE.Vector3(0.55, 0.35, 1).normalize().multiplyScalar((1.02 * radius) / Math.sin(Math.atan(half)));
+    const from = this.framed ? this.camera.position.clone().sub(this.controls.target) : new THREE.Vector3(0.55, 0.35, 1);
+    this.framed = true;
     this.controls.target.copy(ball.center);
-    this.camera.position.copy(ball.center).add(from);
-    this.camera.near = this.size / 100;
-    this.camera.far = Math.max(this.size * 100, 10 * from.length());
-    this.camera.updateProjectionMatrix();
+    this.camera.position.copy(ball.center).add(from.setLength((1.02 * radius) / Math.sin(Math.atan(half))));
     this.controls.update();
+    this.clip();
     this.draw();
+  }
+
+  /** What is near enough to be drawn: small things too, once they are looked at closely. */
+  private clip(): void {
+    const away = this.controls.getDistance();
+    this.camera.near = 0.01 * away;
+    this.camera.far = 10 * away + 100 * this.size;
+    this.camera.updateProjectionMatrix();
   }
 
   private syncTies(health: string[]): void {

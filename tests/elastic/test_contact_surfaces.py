@@ -11,7 +11,7 @@ from scenes import box, joined, run
 import pointglue as pg
 from pointglue.elastic import Bond, ClothEnergy, Contact, ElasticBody, FleshEnergy, ImplicitSolver, StepError
 from pointglue.elastic.contact import ContactStage
-from pointglue.errors import InputError, PointglueWarning
+from pointglue.errors import InputError, IntersectionError, PointglueWarning
 from pointglue.geometry.simplices import tet_box, tet_surface
 
 RNG = np.random.default_rng(5)
@@ -245,9 +245,25 @@ class TestStart:
             tilted, bodies[1].mass, bodies[1].energies, faces=bodies[1].faces, name="upper"
         )
         with pytest.raises(
-            InputError, match=r"must not intersect at the start, got edge .* of '.*' and face"
-        ):
+            IntersectionError, match=r"must not intersect at the start, got edge .* of '.*' and face"
+        ) as told:
             ImplicitSolver(bodies, contact=Contact(distance=1e-3))
+        assert told.value.pairs == (("lower", "upper"),)
+        assert pickle.loads(pickle.dumps(told.value)).pairs == told.value.pairs
+
+    @pytest.mark.parametrize("pinned", [False, True])
+    def test_what_crosses_itself_may_if_it_is_ignored_pinned_or_not(self, pinned):
+        one, other = flesh(), flesh(shift=(0.05, 0.07, 0.03))
+        rest = np.concatenate([one.positions, other.positions])
+        mass = np.concatenate([one.mass, other.mass])
+        faces = np.concatenate([one.faces, other.faces + len(one.positions)])
+        held = (rest[:, 1] < rest[:, 1].min() + 1e-9) & pinned
+        both = ElasticBody(rest, mass, pinned=held, faces=faces, name="both")
+        with pytest.raises(IntersectionError) as told:
+            ImplicitSolver([both], contact=Contact(distance=1e-3))
+        assert told.value.pairs == (("both", "both"),)
+        solver = ImplicitSolver([both], contact=Contact(distance=1e-3, ignore=[("both", "both")]))
+        assert not solver.surfaces.intersecting(rest)
 
     def test_thickness_beyond_the_first_distance_is_named(self):
         bodies = [sheet("lower"), sheet("upper", (0.01, 2e-3, 0))]

@@ -10,7 +10,7 @@ from small_scenes import ALL, HANDLES, PARTICLES, SOLIDS
 
 import pointglue as pg
 from pointglue.errors import SceneError
-from pointglue.scene import build, load_scene
+from pointglue.scene import build, check, load_scene
 from pointglue.scene.geometry import Track, placed, rotation, select, surface_of
 from pointglue.scene.load import LoadedScene
 from pointglue.scene.schema import Frames
@@ -314,6 +314,45 @@ class TestBuilding:
             one, other = made.pack(state), made.pack(again)
             assert one.keys() == other.keys()
             assert all(np.array_equal(one[key], other[key]) for key in one)
+
+
+def test_all_problems_are_told_at_once():
+    """What is right is looked at, though other tables are wrong; what hangs on those is not told."""
+    box = {"kind": "jelly", "mesh": {"shape": "box", "size": [1, 1, 1]}, "material": {"stiffness": 300}}
+    rigid = {"kind": "rigid", "mesh": {"shape": "sphere", "radius": 1}}
+    glue = {"kind": "glue", "points": {"all": True}}
+    scene = {
+        "frames": {"cuont": 3},
+        "objects": {
+            "lost": {"kind": "cloth", "mesh": {"file": "lost.obj"}},
+            "odd": {"kind": "rigit"},
+            "on odd": {"kind": "follower", "mesh": {"shape": "sphere", "radius": 1}, "on": "odd"},
+            "jelly": box | {"pin": {"box": [[5, 5, 5], [6, 6, 6]]}},
+            "ball": rigid,
+            "plane": {"kind": "collider", "mesh": {"shape": "plane"}},
+            "huge": {"kind": "rigid", "mesh": {"shape": "sphere", "radius": 1e300}},
+        },
+        "attach": [
+            glue | {"from": "nobody", "to": "ball"},
+            glue | {"from": "lost", "to": "ball"},
+            glue | {"from": "jelly", "to": "plane"},
+            glue | {"from": "jelly", "to": "ball", "attach": "2 s", "release": "1 s"},
+        ],
+        "force": [
+            {"kind": "push", "force": [1, 2], "on": ["ball"]},
+            {"kind": "push", "force": [1, 2, 3], "on": ["ball"], "start": "2 s", "stop": "1 s"},
+        ],
+        "contact": {"distance": "1 cm", "ignore": [["lost", "ball"]]},
+    }
+    with pytest.raises(SceneError) as caught:
+        check(scene)
+    keys = sorted(problem.split(" ")[0] for problem in caught.value.problems)
+    assert keys == [
+        "attach[0].from", "attach[2].to", "attach[3].release", "force[0].force", "force[1].stop",
+        "frames.cuont", "objects.huge", "objects.jelly.pin", "objects.lost.mesh.file", "objects.odd.kind",
+    ]  # fmt: skip
+    right = {"objects": {"ball": rigid}}
+    assert check(right, {"frames.count": 3}).frames.count == 3
 
 
 class TestImpossible:

@@ -77,7 +77,7 @@ class TestUnits:
         assert Row(Quantity("m")).parse(["1 cm", 2, "3 m"]) == (0.01, 2.0, 3.0)
         with pytest.raises(ValueError, match=r"must be 3 numbers in m, got \[1, 2\]"):
             Row(Quantity("m")).parse([1, 2])
-        with pytest.raises(ValueError, match="number 2 of it must be a number in m"):
+        with pytest.raises(ValueError, match="number 3 of 3 must be a number in m"):
             Row(Quantity("m")).parse([1, 2, "3 s"])
 
 
@@ -130,7 +130,7 @@ class TestProblems:
             "5: frames.rate must be a number in 1/s, or a text such as '2 1/s', got '24 m'",
             "7: objects.trunk.kind must be one of handles, particles, flesh, cloth, jelly, rigid, collider, "
             "animated, follower, got 'flsh'; did you mean 'flesh'?",
-            "10: objects.c.mesh.size number 0 of it must be a number in m, or a text such as '2 m', "
+            "10: objects.c.mesh.size number 1 of 3 must be a number in m, or a text such as '2 m', "
             "got '10 N'",
             "11: objects.c.color must be #rrggbb or one of coral, teal, gold, blue, plum, sage, sky, rose, "
             "red, green, sand, slate, graphite, white, got 'blu'; did you mean 'blue'?",
@@ -267,3 +267,19 @@ def test_json_schema_accepts_what_is_right():
         assert table["additionalProperties"] is False
         for name, field in table["properties"].items():
             assert name in ("kind", "shape") or field["description"]
+
+
+def test_texts_of_other_editors(tmp_path):
+    scene = '[objects.a]\r\nkind = "rigid"\r\nmesh = { shape = "sphere", radius = 1 }\r\n'
+    (tmp_path / "marked.toml").write_bytes(b"\xef\xbb\xbf" + scene.encode())
+    assert list(load_scene(tmp_path / "marked.toml").tables.objects) == ["a"]
+    (tmp_path / "latin.toml").write_bytes((scene + 'title = "Bär"').encode("latin-1"))
+    with pytest.raises(SceneError, match=r"latin.toml:4: is not a text file in UTF-8"):
+        load_scene(tmp_path / "latin.toml")
+
+
+def test_a_folder_is_no_mesh(tmp_path):
+    (tmp_path / "d.obj").mkdir()
+    thing = {"kind": "rigid", "mesh": {"file": str(tmp_path / "d.obj")}}
+    with pytest.raises(SceneError, match=r"objects.a.mesh.file is a folder, not a file: '"):
+        load_scene({"objects": {"a": thing}})

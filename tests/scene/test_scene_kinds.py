@@ -1,6 +1,8 @@
 """What goes with what: followers, grips, animated meshes, meshes that are touched, linear bindings."""
 
 import tomllib
+from contextlib import nullcontext
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -9,7 +11,7 @@ from scipy.spatial import cKDTree
 from small_scenes import TOGETHER
 
 import pointglue as pg
-from pointglue.errors import SceneError
+from pointglue.errors import PointglueWarning, SceneError
 from pointglue.glue.linear import LinearBinding
 from pointglue.scene import build, load_scene
 from pointglue.scene.geometry import rotation
@@ -193,3 +195,33 @@ def test_vertices_at_the_same_place_are_one(kind, tmp_path):
         one, other = (made[name].points["a"] for name in ("whole", "loose"))
         assert one.shape == other.shape
         assert cKDTree(one).query(other)[0].max() < 1e-6  # in another order, and with rounding of the file
+
+
+class TestStart:
+    """What intersects where contact begins."""
+
+    octopus: ClassVar = {"kind": "flesh", "mesh": {"shape": "octopus"}, "material": {"young": 1e5}}
+
+    @pytest.mark.parametrize("touch", ["cells", "mesh"])
+    @pytest.mark.parametrize(
+        "pin", [{}, {"pin": {"box": [[-9, -9, -9], [9, 0.1, 9]]}}], ids=["free", "pinned"]
+    )
+    def test_solids_that_cross_themselves_do_not_meet_themselves(self, touch, pin):
+        """Cubes of limbs that are near each other overlap, so that they do not hang together."""
+        scene = {"objects": {"a": self.octopus | pin | {"touch": touch}}, "contact": {"distance": 0.002}}
+        with (
+            pytest.warns(PointglueWarning, match="objects.a crosses itself at the start")
+            if touch == "cells"
+            else nullcontext()
+        ):
+            assert len(frames(scene, 2)) == 2
+        scene["contact"]["ignore"] = [["a", "a"]]
+        assert len(frames(scene, 2)) == 2
+
+    def test_others_are_named_with_a_remedy(self):
+        box = {"kind": "rigid", "mesh": {"shape": "box", "size": [0.3, 0.3, 0.3]}}
+        told = problems({"objects": {"a": CLOTH, "b": box}, "contact": {"distance": 0.002}})
+        assert told == (
+            "contact 'a' and 'b' intersect at the start: move them apart, "
+            'or let contact ignore = [["a", "b"]]'
+        )

@@ -49,6 +49,10 @@ class Person:
             str(value),
         )
 
+    def type(self, label, value):
+        self.page.fill(f'input[data-id="{label}"]', value)
+        self.page.keyboard.press("Enter")
+
     def tick(self, label, on):
         self.page.set_checked(f'input[data-id="{label}"]', on)
 

@@ -86,7 +86,7 @@ class ContactSurfaces:
         start = np.asfortranarray(x[self.particles])
         self.mesh = ipc.CollisionMesh(start, edges, local)
         self._check_names()
-        self._allowed = self._filter(_patches(contact, scene, self.particles))
+        self._allowed = self._filter(_patches(scene, self.particles))
         self.mesh.can_collide = self._allowed
         self._holding: tuple[bool, ...] = ()
         begin = Start(ipc, self.mesh, self.particles, scene, start)
@@ -129,8 +129,10 @@ class ContactSurfaces:
         alone = np.arange(len(patches)) + len(names)
         for pair in self.contact.ignore:
             a, b = (names.index(name) for name in pair)
-            if a != b:
-                one, other = body_of == a, body_of == b
+            one, other = body_of == a, body_of == b
+            if a == b:
+                allowed = allowed & make(np.where(one, 0, alone).astype(np.int32))
+            else:
                 apart = make(np.where(one | other, 0, alone).astype(np.int32))
                 both_in_one = ~make(np.where(one, 0, alone).astype(np.int32))
                 both_in_other = ~make(np.where(other, 0, alone).astype(np.int32))
@@ -395,11 +397,11 @@ def _still(scene: Scene) -> NDArray[np.bool_]:
     return np.asarray(scene.pinned | fixed[scene.body_of])
 
 
-def _patches(contact: Contact, scene: Scene, particles: NDArray[np.int64]) -> NDArray[np.int32]:
+def _patches(scene: Scene, particles: NDArray[np.int64]) -> NDArray[np.int32]:
     """A number a vertex: those with the same do not meet. All that cannot move is one patch."""
     out = np.arange(len(scene.rest)) + len(scene.bodies) + 1
     for number, body in enumerate(scene.bodies):
-        if body in scene.rigid or (body.name, body.name) in [tuple(pair) for pair in contact.ignore]:
+        if body in scene.rigid:
             out[scene.rows[body.name]] = number + 1
     out[_still(scene)] = 0
     return out[particles].astype(np.int32)

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..checks import Array
-from ..errors import InputError
+from ..errors import InputError, IntersectionError
 from .scene import Scene, Tie
 
 __all__ = ["Start"]
@@ -61,12 +61,14 @@ class Start:
         """Raise, naming pairs, if surfaces intersect."""
         if not self._ipc.has_intersections(self._mesh, self._vertices):
             return
-        pairs = [
-            f"edge {self._named(edge)} and face {self._named(face)}"
-            for edge, face in self._crossings()[:NAMED]
-        ]
-        found = "; ".join(pairs) if pairs else "surfaces that touch"
-        raise InputError(f"bodies must not intersect at the start, got {found}: {advice}")
+        crossings = self._crossings()
+        named = [f"edge {self._named(edge)} and face {self._named(face)}" for edge, face in crossings[:NAMED]]
+        found = "; ".join(named) if named else "surfaces that touch"
+        bodies = [(self._body(edge[0]), self._body(face[0])) for edge, face in crossings]
+        pairs = {(min(pair), max(pair)) for pair in bodies}
+        raise IntersectionError(
+            f"bodies must not intersect at the start, got {found}: {advice}", tuple(sorted(pairs))
+        )
 
     def untangle(self, free: NDArray[np.bool_]) -> Array:
         """Vertices (V, 3), of which those that are `free` (V,) have moved until nothing crosses, if ever.
@@ -116,6 +118,11 @@ class Start:
         names = [self._scene.describe(int(self._particles[v])) for v in vertices]
         points, bodies = zip(*(name.split(" of ", 1) for name in names), strict=True)
         return f"{' '.join(points)} of {bodies[0]}"
+
+    def _body(self, vertex: int) -> str:
+        """The name of the body of a vertex."""
+        particle = self._particles[vertex]
+        return next(name for name, rows in self._scene.rows.items() if rows.start <= particle < rows.stop)
 
     def _around(self, tie: Tie) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """Vertices (V,) that hang and that they hang on, with their neighbours."""

@@ -4,7 +4,7 @@ for frame in run_scene("tree.toml", out="tree"):
     print(frame.number, frame.stats)
 """
 
-from .build import build
+from .build import build, check
 from .demo import demo_path, demo_titles
 from .load import LoadedScene, load_scene, parse_setting
 from .run import Run, run_scene
@@ -20,6 +20,7 @@ __all__ = [
     "SimulationState",
     "Wedge",
     "build",
+    "check",
     "demo_path",
     "demo_titles",
     "draw_wedges",

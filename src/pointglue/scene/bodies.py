@@ -67,6 +67,7 @@ PRESETS: dict[str, dict[str, float]] = {
 }
 WHOLE = ("rigid", "plastic")  # one rigid group
 WELDED = ("cloth", "rigid")  # whose points are the vertices of their mesh
+SKIN = "/mesh"  # after the name of an object, in no name of its own: the mesh of it that others touch
 FINER = 3  # cells of the mesh of a particle sheet to one of the particles
 WATER = 1000.0  # kg/m^3
 FAR = 50.0  # m from its point, a plane ends where it is a surface
@@ -150,9 +151,8 @@ class MadeSolid(Made):
         a, b, c = np.moveaxis(vertices[faces], 1, 0)
         area = np.linalg.norm(np.cross(b - a, c - a), axis=1) / 2
         mass = self.hide * np.bincount(faces.ravel(), np.repeat(area / 3, 3), minlength=len(vertices))
-        if not (mass > 0).all():
-            raise InputError("mesh must not have vertices without faces: nothing could touch them")
-        own = f"{name}/mesh"  # no object can have this name
+        mass = np.maximum(mass, mass[mass > 0].min(initial=np.inf))  # also of vertices that have no faces
+        own = name + SKIN
         skin = ElasticBody(vertices, mass, faces=faces, velocities=moving(table, vertices), name=own)
         return skin, Bond(own, np.arange(len(vertices)), name, self.skin)
 

@@ -1,9 +1,12 @@
 """From a scene file to a simulation, or to a list of all that cannot be built."""
 
-from collections.abc import Iterator
+import warnings
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from importlib.util import find_spec
 from math import inf
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,13 +15,14 @@ from scipy.spatial import cKDTree
 from ..checks import Array
 from ..elastic import Bond, ElasticBody, ImplicitSolver, JointBond, RigidBody
 from ..elastic.contact import Contact
-from ..errors import InputError, PointglueError
+from ..errors import InputError, IntersectionError, PointglueError, PointglueWarning
 from ..glue import Binding, Spring, bind_glue, bind_joint, bind_linear
 from ..io.frames import Look, Motion
 from ..particles import ParticleSolver, Script
-from ..view import PALETTE
+from ..view.palette import Rgb, object_colors
 from . import forces, schema
 from .bodies import (
+    SKIN,
     Hold,
     Made,
     MadeAnimated,
@@ -33,11 +37,11 @@ from .bodies import (
 )
 from .engines import HandleEngine, ImplicitEngine, ParticleEngine
 from .geometry import Indices, Track, middle, select
-from .load import LoadedScene, Problem
+from .load import LoadedScene, Problem, Where, read_tables, validated
 from .simulation import Engine, Follower, Simulation
 from .tables import Points
 
-__all__ = ["build"]
+__all__ = ["build", "check"]
 
 TIED = (MadeSolid, MadeRigid, MadeAnimated)  # what the implicit solver moves
 
@@ -45,6 +49,57 @@ TIED = (MadeSolid, MadeRigid, MadeAnimated)  # what the implicit solver moves
 def build(scene: LoadedScene) -> Simulation:
     """The simulation of a scene; SceneError with all problems if there are any."""
     return _Builder(scene).simulation()
+
+
+def check(scene: str | Path | Mapping[str, Any], overrides: Mapping[str, Any] | None = None) -> Simulation:
+    """Load and build a scene; SceneError with all that is wrong with it, as far as it can be told at once.
+
+    Where some tables are wrong, the others are looked at all the same.
+    """
+    source, raw = read_tables(scene, overrides)
+    tables, problems = validated(raw, source)
+    if tables is not None and not problems:
+        return build(LoadedScene(tables, source, raw))
+    right, numbers = _right_tables(raw, {where[:2] for where, _ in problems})
+    tables, others = validated(right, source)
+    if tables is not None and not others:
+        builder = _Builder(LoadedScene(tables, source, right))
+        builder.make()
+        problems += [(_as_given(where, numbers), text) for where, text in builder.problems]
+    raise source.error(problems)
+
+
+def _as_given(where: Where, numbers: Mapping[str, list[int]]) -> Where:
+    """A key of tables that are left, as a key of all."""
+    match where:
+        case (str(key), int(k), *rest) if key in numbers:
+            return (key, numbers[key][k], *rest)
+    return where
+
+
+def _right_tables(raw: dict[str, Any], wrong: set[Where]) -> tuple[dict[str, Any], dict[str, list[int]]]:
+    """The tables without those that are wrong or hang on them, and which of each list are left."""
+    right = {key: value for key, value in raw.items() if (key,) not in wrong}
+    objects = raw.get("objects", {}) if isinstance(raw.get("objects"), dict) else {}
+    right["objects"] = {name: item for name, item in objects.items() if ("objects", name) not in wrong}
+    while lost := [n for n, item in right["objects"].items() if item.get("on", n) not in right["objects"]]:
+        right["objects"] = {n: item for n, item in right["objects"].items() if n not in lost}
+    numbers = {}
+    for key in ("attach", "force"):
+        tables = raw.get(key, []) if isinstance(raw.get(key), list) else []
+        numbers[key] = [
+            k
+            for k, item in enumerate(tables)
+            if (key, k) not in wrong
+            and {item.get("from"), item.get("to"), *item.get("on", ())} - {None} <= right["objects"].keys()
+        ]
+        right[key] = [tables[k] for k in numbers[key]]
+    for key in {str(where[0]) for where in wrong if where} - {"objects", "attach", "force"}:
+        right.pop(key, None)
+    if isinstance(contact := right.get("contact"), dict) and "ignore" in contact:
+        pairs = [pair for pair in contact["ignore"] if set(pair) <= right["objects"].keys()]
+        right["contact"] = {**contact, "ignore": pairs}
+    return right, numbers
 
 
 class _Builder:
@@ -67,13 +122,18 @@ class _Builder:
         except MemoryError:
             self.problems.append((where, "needs more memory than there is"))
 
-    def simulation(self) -> Simulation:
-        """With all engines that the scene needs."""
+    def make(self) -> None:
+        """Make all objects, and look at what does not go together."""
         for name, table in self.objects.items():
             with self.about("objects", name):
                 self._object(name, table)
         self._check_moments()
         self._check_meetings()
+
+    def simulation(self) -> Simulation:
+        """With all engines that the scene needs."""
+        self.make()
+        self._check_company()
         if "usd" in self.tables.output.formats and find_spec("pxr") is None:
             text = "has usd, which needs usd-core: pip install 'pointglue[usd]'"
             self.problems.append((("output", "formats"), text))
@@ -81,7 +141,8 @@ class _Builder:
             raise self.scene.source.error(self.problems)
         engines = [engine for engine in (self._handles(), self._particles(), self._solids()) if engine]
         followers = self._followers(engines)
-        looks = [self._look(name) for name in self.objects]
+        colors = object_colors([table.color for table in self.objects.values()])
+        looks = [self._look(name, color) for name, color in zip(self.objects, colors, strict=True)]
         if not any(looks):
             self.problems.append((("objects",), "must be visible, at least one of them"))
         if self.problems:
@@ -114,7 +175,7 @@ class _Builder:
     def _all(self, *kinds: type[Made]) -> dict[str, Any]:
         return {name: item for name, item in self.made.items() if isinstance(item, kinds)}
 
-    def _look(self, name: str) -> Look | None:
+    def _look(self, name: str, color: Rgb) -> Look | None:
         table, item = self.objects[name], self.made[name]
         if not table.visible or item.surface is None:
             return None
@@ -122,9 +183,6 @@ class _Builder:
         if isinstance(item, (MadeRigid, MadeCollider)):
             moves = name in self.tracks or (isinstance(item, MadeRigid) and not table.fixed)
             motion = "transform" if moves else "still"
-        codes = list(PALETTE.values())[:8]
-        code = codes[list(self.objects).index(name) % len(codes)]
-        red, green, blue = table.color or (int(code[k : k + 2], 16) / 255 for k in (1, 3, 5))
         faces = item.surface.faces if len(item.surface.faces) else None
         radius = None
         if faces is None and isinstance(item, MadeParticles):
@@ -133,7 +191,7 @@ class _Builder:
             name=name,
             rest=item.surface.vertices,
             faces=faces,
-            color=(red, green, blue),
+            color=color,
             radius=radius,
             motion=motion,
         )
@@ -173,25 +231,27 @@ class _Builder:
                     text = f"cannot be pushed: {name!r} is of kind {kinds[name]}"
                     self.problems.append((("force", k, "on", j), text))
         contact = self.tables.contact
-        if contact is not None and not tied:
-            self.problems.append(
-                (("contact",), "is for flesh, cloth, jelly and rigid objects: there are none")
-            )
         meeting = {*tied, *self._all(MadeCollider)}
         for k, pair in enumerate(contact.ignore if contact is not None else ()):
             for j, name in enumerate(pair):
                 if name not in meeting:
                     text = f"must name what contact is of, {', '.join(sorted(meeting))}, got {name!r}"
                     self.problems.append((("contact", "ignore", k, j), text))
-        if not particles and (contact is None or not tied):
-            text = "is a collider that nothing can touch: particles can, and others where there is [contact]"
-            self.problems += [(("objects", name), text) for name in self._all(MadeCollider)]
-
         for name, follower in self._all(MadeFollower).items():
             if isinstance(made.get(follower.on), MadeCollider | MadeFollower):
                 what = f"{follower.on!r}, which is of kind {kinds[follower.on]}"
                 text = f"must be an object that a solver moves, got {what}"
                 self.problems.append((("objects", name, "on"), text))
+
+    def _check_company(self) -> None:
+        """What is there for others, which are not."""
+        tied, contact = self._all(*TIED), self.tables.contact
+        if contact is not None and not tied:
+            text = "is for flesh, cloth, jelly and rigid objects: there are none"
+            self.problems.append((("contact",), text))
+        if not self._all(MadeParticles) and (contact is None or not tied):
+            text = "is a collider that nothing can touch: particles can, and others where there is [contact]"
+            self.problems += [(("objects", name), text) for name in self._all(MadeCollider)]
 
     def _followers(self, engines: list[Engine]) -> dict[str, Follower]:
         """What goes with other objects."""
@@ -279,20 +339,52 @@ class _Builder:
         acting = self._air(bodies, offsets, masses)
         own = self._forces(offsets, masses)
         acting += [forces.on_solids(own)] if own else []
-        contact = self.tables.contact
+        make = partial(
+            ImplicitSolver,
+            list(bodies.values()),
+            glue=glue,
+            joints=joints,
+            forces=acting,
+            gravity=self.tables.world.gravity,
+            **self.tables.solver.implicit.model_dump(),
+        )
         with self.about("attach" if glue or joints else "objects"):
-            solver = ImplicitSolver(
-                list(bodies.values()),
-                glue=glue,
-                joints=joints,
-                forces=acting,
-                gravity=self.tables.world.gravity,
-                contact=None if contact is None else Contact(**contact.model_dump()),
-                **self.tables.solver.implicit.model_dump(),
-            )
+            solver = make() if self.tables.contact is None else self._meeting(make, bodies)
             skins = {name: item.skin for name, item in self._all(MadeSolid).items() if item.skin is not None}
-            return ImplicitEngine(solver, skins)
+            return None if solver is None else ImplicitEngine(solver, skins)
         return None
+
+    def _meeting(
+        self, make: Callable[..., ImplicitSolver], bodies: Mapping[str, Any]
+    ) -> ImplicitSolver | None:
+        """The solver with contact. Solids that cross themselves at the start do not meet themselves."""
+        assert self.tables.contact is not None
+        options = self.tables.contact.model_dump()
+        touched = {name: name + SKIN for name in bodies if name + SKIN in bodies}
+        ignored = [tuple(touched.get(name, name) for name in pair) for pair in options.pop("ignore")]
+        try:
+            return make(contact=Contact(**options, ignore=ignored))
+        except IntersectionError as error:
+            pairs = [(one.removesuffix(SKIN), other.removesuffix(SKIN)) for one, other in error.pairs]
+        caged = [name for name, item in self._all(MadeSolid).items() if item.tets is not None]
+        own = [one for one, other in pairs if one == other and one in caged]
+        for one, other in pairs:
+            if one not in own or one != other:
+                told = f"{one!r} crosses itself" if one == other else f"{one!r} and {other!r} intersect"
+                way = "unfold it" if one == other else "move them apart"
+                text = f'{told} at the start: {way}, or let contact ignore = [["{one}", "{other}"]]'
+                self.problems.append((("contact",), text))
+        if len(own) < len(pairs):
+            return None
+        for name in own:
+            warnings.warn(
+                f"objects.{name} crosses itself at the start, so that it does not meet itself: "
+                f'ignore = [["{name}", "{name}"]] in [contact] says so without this warning',
+                PointglueWarning,
+                stacklevel=2,
+            )
+        ignored += [(touched.get(name, name),) * 2 for name in own]
+        return make(contact=Contact(**options, ignore=ignored))
 
     def _air(self, bodies: dict[str, Any], offsets: dict[str, int], masses: dict[str, Array]) -> list[Any]:
         """Wind on all that can be moved."""

@@ -92,9 +92,10 @@ def surface_of(mesh: Any, transform: tables.Transform, folder: Path, *, weld: bo
     """What a mesh table describes, where the transform puts it.
 
     `weld` makes one vertex of all that are at the same place: some files have several at seams of textures,
-    STL files everywhere.
+    STL files everywhere. Vertices without faces are left out then.
     """
-    vertices, faces = _made(mesh, folder)
+    with np.errstate(over="ignore", invalid="ignore"):  # which is told below
+        vertices, faces = _made(mesh, folder)
     if weld and isinstance(mesh, tables.FromFile):
         vertices, faces = _welded(vertices, faces)
     if not len(faces):
@@ -103,7 +104,8 @@ def surface_of(mesh: Any, transform: tables.Transform, folder: Path, *, weld: bo
         points = placed(vertices, transform)
         reach, size = np.abs(points).max(), np.ptp(points, axis=0).max()
     if not reach <= FARTHEST:
-        raise InputError(f"mesh must be within {FARTHEST:g} m of the origin, but reaches {reach:g} m")
+        far = f"{reach:g} m" if np.isfinite(reach) else "farther than can be said"
+        raise InputError(f"mesh must be within {FARTHEST:g} m of the origin, but reaches {far}")
     if not size > 0:
         raise InputError("mesh must have a size: all its vertices are at one place")
     if size < SMALLEST:
@@ -174,16 +176,12 @@ def _made(mesh: Any, folder: Path) -> tuple[Array, Array]:
 
 
 def _welded(vertices: Array, faces: Array) -> tuple[Array, Array]:
-    """Vertices in the order in which their places come first, and the faces that still have three corners."""
+    """Vertices of faces, in the order in which their places come first, and faces that have three corners."""
     _, first, place = np.unique(vertices, axis=0, return_index=True, return_inverse=True)
-    if len(first) == len(vertices):
-        return vertices, faces
-    order = np.argsort(first)
-    number = np.empty(len(first), np.int64)
-    number[order] = np.arange(len(first))
-    corners = number[place.ravel()][faces]
-    whole = (corners != np.roll(corners, 1, axis=1)).all(1)
-    return vertices[first[order]], corners[whole]
+    corners = first[place.ravel()][faces]
+    corners = corners[(corners != np.roll(corners, 1, axis=1)).all(1)]
+    used, numbers = np.unique(corners, return_inverse=True)
+    return vertices[used], numbers.reshape(-1, 3)
 
 
 def groups_of(mesh: Any) -> dict[str, tables.Points]:

@@ -80,20 +80,34 @@ def load_scene(
     `overrides` are values by dotted keys, ``{"frames.count": 10, "attach.0.release": "1 s"}``, that go before
     what the file says. Raises SceneError with all problems.
     """
+    source, raw = read_tables(scene, overrides)
+    tables, problems = validated(raw, source)
+    if problems or tables is None:
+        raise source.error(problems)
+    return LoadedScene(tables, source, raw)
+
+
+def read_tables(
+    scene: str | Path | Mapping[str, Any], overrides: Mapping[str, Any] | None
+) -> tuple[Source, dict[str, Any]]:
+    """The tables of a scene, whatever they say, with `overrides`."""
     source, raw = _read(scene)
     for key, value in (overrides or {}).items():
         where = _override(raw, key, value)
         source.overridden[where] = value
+    return source, raw
+
+
+def validated(raw: dict[str, Any], source: Source) -> tuple[Scene | None, list[Problem]]:
+    """The tables as a scene, if each has what it may have, and all that is wrong with them."""
     problems = _wrong_names(raw, source)
     try:
-        tables = Scene.model_validate(raw)
+        return Scene.model_validate(raw), problems
     except ValidationError as error:
         problems += _found(error)
     except RecursionError:
         problems.append(((), "the scene is nested too deeply"))
-    if problems:
-        raise source.error(problems)
-    return LoadedScene(tables, source, raw)
+    return None, problems
 
 
 def parse_setting(text: str) -> tuple[str, Any]:
@@ -125,9 +139,10 @@ def _read(scene: Any) -> tuple[Source, dict[str, Any]]:
         raise SceneError(f"scene must be the path of a file, or tables, got {type(scene).__name__}")
     path = Path(scene)
     try:
-        text = path.read_bytes().decode("utf-8")
-    except UnicodeDecodeError:
-        raise SceneError(f"{path}: is not a text file in UTF-8") from None
+        text = path.read_bytes().decode("utf-8-sig")  # with the mark that some editors put before it, or not
+    except UnicodeDecodeError as error:
+        number = 1 + error.object.count(b"\n", 0, error.start)
+        raise SceneError(f"{path}:{number}: is not a text file in UTF-8") from None
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise SceneError(f"{path}: cannot be read: {reason}") from None
@@ -250,6 +265,8 @@ def _missing_file(where: Where, name: Any, source: Source) -> list[Problem]:
         path = source.folder / name
         if path.is_file():
             return []
+        if path.is_dir():
+            return [(where, f"is a folder, not a file: {shown(name)}")]
         beside = [other.name for other in path.parent.iterdir()] if path.parent.is_dir() else []
     except (OSError, ValueError):
         beside = []
@@ -331,7 +348,7 @@ def _message(item: Any, where: Where, table: type[Table] | None) -> Problem:
     if kind == "value_error":
         return where, str(context["error"])
     if kind == "string_pattern_mismatch":
-        return where, f"must be made of letters, digits, _, - and spaces, got {shown(value)}"
+        return where, f"must be made of letters a to z, digits, _, - and spaces, got {shown(value)}"
     if kind == "string_too_long":
         return where, f"must have at most {context['max_length']} letters"
     if kind in ("model_type", "model_attributes_type", "dict_type"):

@@ -174,7 +174,7 @@ class Row(Plain):
             try:
                 result.append(self.each.parse(number))
             except ValueError as error:
-                raise ValueError(f"number {k} of it {error}") from None
+                raise ValueError(f"number {k + 1} of {len(value)} {error}") from None
         return tuple(result)
 
     @property
