@@ -1,6 +1,7 @@
 """The command line. No mathematics here."""
 
 import json
+import math
 import os
 import runpy
 import shlex
@@ -12,7 +13,7 @@ from contextlib import contextmanager
 from enum import StrEnum
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from .io import Handles
 
 __all__ = ["app", "main"]
+
+Number = TypeVar("Number", int, float)
 
 app = typer.Typer(
     name="pointglue",
@@ -187,7 +190,7 @@ def check(
     schema: Annotated[bool, typer.Option("--schema", help="Print the JSON Schema of scene files.")] = False,
 ) -> None:
     """Say all that is wrong with a scene file at once, without running it."""
-    from .scene import build, json_schema, load_scene, parse_setting
+    from .scene import check, json_schema, parse_setting
 
     if schema:
         typer.echo(json.dumps(json_schema(), indent=2))
@@ -196,7 +199,7 @@ def check(
             raise typer.BadParameter("give a scene file, or --schema", param_hint="SCENE.toml")
         return
     with _warnings_in_a_line(str):
-        simulation = build(load_scene(scene, dict(map(parse_setting, settings or []))))
+        simulation = check(scene, dict(map(parse_setting, settings or [])))
     if not schema:
         counts = (
             f"{_count(simulation.frames.count, 'frame')}, {_count(len(simulation.looks), 'visible object')}"
@@ -240,11 +243,10 @@ def run(
             tell_problems(error.problems)
         raise
     except KeyboardInterrupt:
-        again = " ".join(shlex.quote(word) for word in sys.argv[1:] if word not in ("--resume", "--replace"))
         written = frames.store.numbers() if frames is not None and frames.store is not None else []
         told = f"stopped after frame {written[-1]}" if written else "stopped before the first frame"
-        typer.secho(f"pointglue: {told}. Go on with: pointglue {again} --resume", fg="yellow", err=True)
-        raise typer.Exit(130) from None
+        words = [word for word in sys.argv[1:] if word not in ("--resume", "--replace")]
+        raise _stopped(told, [*words, "--resume"]) from None
 
 
 @app.command()
@@ -284,13 +286,17 @@ def render(
     """Draw the frames of a run: pictures, a movie, and a contact sheet."""
     from .view import Camera, render_run
 
-    width, height = _numbers("--size", size, "x", 2)
-    x, y, z = _numbers("--from", direction, ",", 3)
+    width, height = _numbers("--size", size, "x", 2, int)
+    x, y, z = _numbers("--from", direction, ",", 3, float)
+    if not any((x, y, z)):
+        raise InputError(
+            f"--from must not be zero: say where the camera is, such as 0,0,1, got {direction!r}"
+        )
     with _bar("pictures", quiet) as progress:
         made = render_run(
             directory,
             output,
-            size=(int(width), int(height)),
+            size=(width, height),
             every=every,
             movie=movie,
             ground=ground,
@@ -314,6 +320,10 @@ def demo(
             "--output", "-o", metavar="DIR", show_default="out/NAME", help="The folder for results."
         ),
     ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with the run that is in DIR.")] = False,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Begin anew where a run has been; out/NAME always does.")
+    ] = False,
     settings: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="Another value for a key: frames.count=10."),
@@ -330,7 +340,8 @@ def demo(
         return
     path, folder = demo_path(name), output or Path("out") / name
     formats = ["output.formats=['usd']"] if find_spec("pxr") else []
-    run(path, folder, False, output is None, [*formats, *(settings or [])], quiet, False)
+    replace = replace or (output is None and not resume)
+    run(path, folder, resume, replace, [*formats, *(settings or [])], quiet, False)
     if find_spec("polyscope") is None:
         typer.echo("for pictures: pip install 'pointglue[movie]', then pointglue render " + str(folder))
         return
@@ -377,25 +388,32 @@ def wedge(
     from .scene import draw_wedges, parse_sweep, run_wedges
 
     folder = output or Path("out") / f"{scene.stem}_wedges"
+    through = "before the first wedge was through"
 
     def told(one: Any, done: int, count: int) -> None:
+        nonlocal through
+        through = f"with {done:,} of {_count(count, 'wedge')} through"
         if one.status == "failed":
             typer.secho(f"pointglue: {one.folder.name}: {one.error}", fg="red", err=True)
         elif not quiet:
             typer.echo(f"{done}/{count}  {one.folder.name}  {one.status} ({one.seconds:.1f} s)")
 
-    wedges = run_wedges(
-        scene,
-        dict(map(parse_sweep, settings)),
-        folder,
-        scheduler=scheduler,
-        metrics=[name.strip() for names in metrics or [] for name in names.split(",")],
-        parquet=parquet,
-        progress=told,
-    )
     files = [folder / "wedges.csv", *([folder / "wedges.parquet"] if parquet else [])]
-    if sheet and find_spec("polyscope"):
-        files += draw_wedges(wedges, folder / "contact_sheet.png")
+    try:
+        wedges = run_wedges(
+            scene,
+            dict(map(parse_sweep, settings)),
+            folder,
+            scheduler=scheduler,
+            metrics=[name.strip() for names in metrics or [] for name in names.split(",")],
+            parquet=parquet,
+            progress=told,
+        )
+        if sheet and find_spec("polyscope"):
+            files += draw_wedges(wedges, folder / "contact_sheet.png")
+    except KeyboardInterrupt:
+        table = f"; they are in {files[0]}" if files[0].exists() else ""
+        raise _stopped(f"stopped {through}{table}", sys.argv[1:]) from None
     if not quiet:
         for path in files:
             typer.echo(f"wrote {path}")
@@ -403,14 +421,23 @@ def wedge(
         raise typer.Exit(1)
 
 
-def _numbers(option: str, text: str, between: str, count: int) -> list[float]:
+def _numbers(option: str, text: str, between: str, count: int, kind: type[Number]) -> list[Number]:
     try:
-        numbers = [float(part) for part in text.split(between)]
-    except ValueError:
-        numbers = []
-    if len(numbers) != count:
-        raise InputError(f"{option} must be {count} numbers with {between!r} between them, got {text!r}")
+        numbers = [kind(part) for part in text.split(between)]
+        usable = len(numbers) == count and all(map(math.isfinite, numbers))
+    except (ValueError, OverflowError):
+        usable = False
+    if not usable:
+        words = "whole numbers" if kind is int else "finite numbers"
+        raise InputError(f"{option} must be {count} {words} with {between!r} between them, got {text!r}")
     return numbers
+
+
+def _stopped(told: str, again: Iterable[str]) -> typer.Exit:
+    """Say how to go on after Ctrl-C; the exit to raise."""
+    command = " ".join(map(shlex.quote, ["pointglue", *again]))
+    typer.secho(f"pointglue: {told}. Go on with: {command}", fg="yellow", err=True)
+    return typer.Exit(130)
 
 
 @contextmanager

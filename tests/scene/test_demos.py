@@ -90,7 +90,18 @@ def test_the_command(tmp_path, monkeypatch, capsys):
     assert len(list(pictures.glob("frame_*.png"))) == 3
     code, _, told = command("twisted_bar", "--set", "frames.count=3", "-o", "out/twisted_bar")
     assert code == 1
-    assert "holds a run already" in told
+    assert "holds a run already: --resume it, --replace it" in told
+    monkeypatch.setattr("pointglue.cli.render", lambda folder, **_: None)  # it has been seen to draw
+    for more, wrote in [
+        (["--resume", "-o", "out/twisted_bar"], "wrote 1 frame "),
+        (["--resume"], "wrote 0 frames "),
+        (["--replace", "-o", "out/twisted_bar"], "wrote 4 frames "),
+        ([], "wrote 4 frames "),
+    ]:
+        code, printed, told = command("twisted_bar", "--set", "frames.count=4", *more)
+        assert (code, told) == (0, "")
+        assert printed.startswith(wrote)
+    assert "exclude each other" in command("twisted_bar", "--resume", "--replace")[2]
 
 
 if __name__ == "__main__":

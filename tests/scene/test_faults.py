@@ -128,6 +128,25 @@ def test_damaged_frames_and_descriptions_are_named(command, scene, tmp_path):
     assert FrameStore.open(out).damaged() == []
 
 
+def test_a_frame_damaged_inside_is_computed_again_as_the_error_says(command, scene, tmp_path):
+    out, usd = tmp_path / "run", ["--set", "output.formats=['usd']"]
+    command("run", scene, "-o", out, "--quiet")
+    before, frame = frames(out), out / "frames" / "frame_1003.npz"
+    content = bytearray(frame.read_bytes())
+    content[len(content) // 2] ^= 1
+    frame.write_bytes(content)
+    for arguments in (["render", out, "--no-movie"], ["run", scene, "-o", out, "--resume", *usd]):
+        code, _, told = command(*arguments)
+        assert code == 1
+        assert f"{frame}: is damaged or no frame of a run: Bad CRC-32" in told
+        assert "Delete it and run the scene with --resume, which then computes all frames again" in told
+    frame.unlink()
+    code, printed, _ = command("run", scene, "-o", out, "--resume", *usd)
+    assert code == 0
+    assert printed.startswith("wrote 5 frames")
+    assert frames(out) == before
+
+
 def test_folders_that_cannot_be_written(command, scene, tmp_path):
     (tmp_path / "file").touch()
     places = [tmp_path / "file" / "run"]

@@ -17,6 +17,9 @@ from pointglue.errors import PointglueError, PointglueWarning, SceneError
 from pointglue.io.frames import FrameStore
 from pointglue.scene import load_scene, run_scene
 from pointglue.scene.run import scene_hash
+from pointglue.studio import objects
+from pointglue.studio.document import Document
+from pointglue.view.palette import PALETTE, color_code
 
 
 def tables(text):
@@ -129,6 +132,17 @@ class TestScenesThatChange:
         list(run_scene(tables(HANDLES), tmp_path / "once", overrides=longer))
         assert files(tmp_path / "run") == files(tmp_path / "once")
 
+    def test_it_cannot_be_made_shorter(self, tmp_path):
+        list(run_scene(tables(HANDLES), tmp_path / "run"))
+        before = files(tmp_path / "run")
+        for path in (tmp_path / "run").glob("checkpoint*"):
+            path.unlink()  # even without, nothing that is there is lost
+        with pytest.raises(
+            SceneError, match=r"run: holds 5 frames, but frames\.count is 2: .*count=5 or more"
+        ):
+            run_scene(tables(HANDLES), tmp_path / "run", resume=True, overrides={"frames.count": 2})
+        assert files(tmp_path / "run") == before
+
     def test_a_changed_mesh_is_another_scene(self, tmp_path):
         (tmp_path / "a.obj").write_text("v 0 0 0\nv 1 0 0\nv 0 1 0\nf 1 2 3\n")
         (tmp_path / "scene.toml").write_text('[objects.a]\nkind = "cloth"\nmesh.file = "a.obj"\n')
@@ -228,6 +242,15 @@ def test_what_the_output_asks_for_is_written_at_the_end(tmp_path):
     list(run)
     assert [path.name for path in run.files] == ["stats.jsonl", "ply", "animation.usdc"]
     assert len(list((tmp_path / "run" / "ply").iterdir())) == 5
+
+
+def test_colours_that_are_chosen_are_not_given_to_others():
+    cloth = {"kind": "cloth", "mesh": {"shape": "sheet", "size": [1, 1]}}
+    chosen = {"a": {}, "b": {"color": "coral"}, "c": {}, "d": {"color": "blue"}}
+    scene = {"frames": {"count": 1}, "objects": {name: cloth | own for name, own in chosen.items()}}
+    looks = {look.name: color_code(look.color) for look in run_scene(scene).simulation.looks}
+    assert looks == {"a": PALETTE["teal"], "b": PALETTE["coral"], "c": PALETTE["gold"], "d": PALETTE["blue"]}
+    assert {name: objects.color(Document(scene), name) for name in looks} == looks  # in the studio as well
 
 
 class TestCommands:

@@ -3,19 +3,23 @@
 import csv
 import os
 import signal
+import subprocess
 import sys
 import threading
 import time
+from dataclasses import replace
 
+import imageio.v3 as imageio
 import numpy as np
 import pytest
 from small_scenes import HANDLES, PARTICLES
 
+from pointglue import view
 from pointglue.cli import main
 from pointglue.errors import PointglueError, SceneError
 from pointglue.io import FrameStore
-from pointglue.scene import load_scene, parse_sweep, run_scene, run_wedges
-from pointglue.scene.wedge import _measured, _planned, run_wedge, write_table
+from pointglue.scene import draw_wedges, load_scene, parse_sweep, run_scene, run_wedges
+from pointglue.scene.wedge import _measured, _planned, _short, run_wedge, write_table
 
 pytestmark = pytest.mark.filterwarnings("default")  # Dask's own
 
@@ -44,6 +48,27 @@ class TestSweeps:
     def test_refusals(self, text):
         with pytest.raises(SceneError, match=r"must look like key=a,b,c|a range must"):
             parse_sweep(text)
+
+    def test_ranges_that_are_too_long(self):
+        with pytest.raises(
+            SceneError, match=r"a range must have at most 100,000 numbers, got 'k=1:10:1000000'"
+        ):
+            parse_sweep("k=1:10:1000000")
+
+    @pytest.mark.parametrize(
+        ("keys", "short"),
+        [
+            (["frames.count"], ["count"]),
+            (["objects.a.transform.translate.1"], ["translate.1"]),
+            (["objects.a.falloff", "objects.b.falloff", "frames.count"], ["a.falloff", "b.falloff", "count"]),
+            (["objects.a.x.0", "objects.b.x.0", "objects.b.x.1"], ["a.x.0", "b.x.0", "x.1"]),
+            (["rate", "frames.rate"], ["rate", "frames.rate"]),
+            (["a.x.k", "a.y.k", "b.x.k"], ["a.x.k", "y.k", "b.k"]),
+            (["0.1"], ["0.1"]),
+        ],
+    )
+    def test_keys_are_shortened_to_what_tells_them_apart(self, keys, short):
+        assert [_short(key, keys) for key in keys] == short
 
     def test_folders_have_names_of_their_own_that_last(self, tmp_path):
         few = _planned({"a.x": [1, 2], "b": ["1 mm"]}, tmp_path)
@@ -103,7 +128,9 @@ def test_a_command_with_a_wedge_that_fails_and_a_rerun(tmp_path, monkeypatch, ca
         rows = list(csv.DictReader(file))
     assert [row["status"] for row in rows] == ["done", "done", "failed"]
     assert float(rows[0]["high.bar"]) == pytest.approx(0.5, abs=0.05)
-    assert (out / "contact_sheet.png").stat().st_size > 10_000
+    assert (
+        imageio.imread(out / "contact_sheet.png").shape == contact_sheet(3).shape
+    )  # what failed has a place
     begin = time.monotonic()
     code, printed, _ = command("--metrics", "high.bar,low.bar", "--no-sheet")
     assert printed.count("skipped") == 2
@@ -115,6 +142,64 @@ def test_a_command_with_a_wedge_that_fails_and_a_rerun(tmp_path, monkeypatch, ca
     code, _, told = command("--metrics", "height")
     assert code == 1
     assert "metric must be one of fastest particle, " in told
+
+
+def contact_sheet(count):
+    """An empty one of so many pictures."""
+    return view.contact_sheet([np.zeros((360, 640, 3), np.uint8)] * count, [""] * count)
+
+
+def test_what_failed_is_on_the_contact_sheet(tmp_path, monkeypatch):
+    drawn, wedges = {}, _planned({"a.b.0": [1, 2, 3], "a.c.0": [4]}, tmp_path)
+    wedges[1] = replace(wedges[1], status="failed")
+    pictures = [np.full((36, 64, 3), value, np.uint8) for value in (0, 1)]
+    monkeypatch.setattr("pointglue.scene.wedge.last_pictures", lambda folders: pictures[: len(folders)])
+    monkeypatch.setattr(
+        "pointglue.scene.wedge.contact_sheet",
+        lambda images, labels: drawn.update(zip(labels, images, strict=True)),
+    )
+    monkeypatch.setattr("pointglue.scene.wedge.save_png", lambda image, path: None)
+    draw_wedges(wedges, tmp_path / "sheet.png")
+    assert list(drawn) == ["b.0=1, c.0=4", "b.0=2, c.0=4", "b.0=3, c.0=4"]
+    first, failed, last = drawn.values()
+    assert (first == 0).all()
+    assert (last == 1).all()
+    assert failed.shape == first.shape
+    assert failed.min() < 100 < np.median(failed)  # letters on paper
+
+
+def test_a_scene_made_shorter_is_run_anew(tmp_path):
+    (tmp_path / "scene.toml").write_text(HANDLES)
+    for count in (5, 3):
+        (tmp_path / "scene.toml").write_text(HANDLES.replace("count = 5", f"count = {count}"))
+        done = run_wedge(str(tmp_path / "scene.toml"), {}, str(tmp_path / "run"), [])
+        assert done["status"] == "done"
+        assert len(FrameStore.open(tmp_path / "run").numbers()) == count
+
+
+@pytest.mark.skipif(not hasattr(os, "killpg"), reason="has no groups of processes")
+def test_interrupted(tmp_path):
+    """By Ctrl-C, which goes to the workers as well: what is done is in the table, and all else can go on."""
+    scene, out = tmp_path / "scene.toml", tmp_path / "wedges"
+    scene.write_text(HANDLES)
+    code = "import sys; from pointglue.cli import main; sys.argv[0] = 'pointglue'; main()"
+    arguments = ["wedge", str(scene), "--set", "frames.count=-1,3,100000,100001,100002", "-o", str(out)]
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, *arguments],
+        start_new_session=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert "count=3" in process.stdout.readline()
+    os.killpg(process.pid, signal.SIGINT)
+    _, told = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "Traceback" not in told
+    table = out / "wedges.csv"
+    assert f"stopped with 2 of 5 wedges through; they are in {table}. Go on with: pointglue wedge" in told
+    with table.open() as file:
+        assert [row["status"] for row in csv.DictReader(file)] == ["failed", "done"]
 
 
 def test_keys_that_no_wedge_can_have(tmp_path, monkeypatch):

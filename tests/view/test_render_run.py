@@ -1,5 +1,6 @@
 """Pictures, movie and contact sheet of a run on disk."""
 
+import re
 import subprocess
 import sys
 
@@ -10,6 +11,7 @@ from imageio_ffmpeg import get_ffmpeg_exe
 from small_runs import write_run
 
 from pointglue import view
+from pointglue.cli import main
 from pointglue.errors import InputError, MissingDependencyError, PointglueError
 from pointglue.io import Frame, FrameStore, Look
 from pointglue.view import runs
@@ -160,6 +162,33 @@ def test_a_small_disk_runs_full(small_disk, tmp_path, movie):
     for path in (small_disk / "out").iterdir():
         assert path.suffix == ".png"
         assert imageio.imread(path).shape == (180, 320, 3)
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "message"),
+    [
+        ("--size", "0x0", r"size must be a width and a height of 16 to 8192 pixels, got \(0, 0\)"),
+        ("--size", "64x0", r"size must be a width and a height of 16 to 8192 pixels, got \(64, 0\)"),
+        ("--size", "nanx64", "--size must be 2 whole numbers with 'x' between them, got 'nanx64'"),
+        ("--size", "64.5x64", "--size must be 2 whole numbers with 'x' between them, got '64.5x64'"),
+        ("--from", "0,0,0", "--from must not be zero: say where the camera is, such as 0,0,1, got '0,0,0'"),
+        ("--from", "nan,0,0", "--from must be 3 finite numbers with ',' between them, got 'nan,0,0'"),
+        ("--from", "1e999,0,0", "--from must be 3 finite numbers with ',' between them"),
+    ],
+)
+def test_options_that_cannot_be(tmp_path, monkeypatch, capsys, option, value, message):
+    write_run(tmp_path, [1])
+    monkeypatch.setattr(sys, "argv", ["pointglue", "render", str(tmp_path), "--no-movie", option, value])
+    with pytest.raises(SystemExit):
+        main()
+    assert re.match(f"pointglue: {message}", capsys.readouterr().err)
+    assert not (tmp_path / "pictures").exists()
+
+
+def test_sizes_of_last_pictures(tmp_path):
+    write_run(tmp_path, [1])
+    with pytest.raises(InputError, match="size must be a width and a height of 16 to 8192 pixels"):
+        view.last_pictures([tmp_path], size=(64, 0))
 
 
 def test_what_is_wrong(tmp_path, monkeypatch):

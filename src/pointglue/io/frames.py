@@ -6,6 +6,7 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -288,6 +289,10 @@ class FrameStore:
 
     def read(self, number: int) -> Frame:
         """The frame of a number; the error for a missing or damaged one names its file."""
+        with _saying_how_to_mend_it():
+            return self._read(number)
+
+    def _read(self, number: int) -> Frame:
         file = self.path(number)
         arrays = read_archive(file, "frame of a run")
         try:
@@ -348,7 +353,8 @@ class FrameStore:
             for number in self.numbers():
                 about = self._told.get(number)
                 if about is None:
-                    entry = read_archive(self.path(number), "frame of a run", only="frame")
+                    with _saying_how_to_mend_it():
+                        entry = read_archive(self.path(number), "frame of a run", only="frame")
                     about = json.loads(str(entry["frame"]))
                 line = {"frame": number, "time": about["time"], **about["stats"]}
                 strict = {key: value if math.isfinite(value) else None for key, value in line.items()}
@@ -454,6 +460,19 @@ def _locked(folder: Path) -> IO[bytes] | None:
         except OSError:
             pass  # a file system without locks
     return lock
+
+
+@contextmanager
+def _saying_how_to_mend_it() -> Iterator[None]:
+    """Say what to do about a frame that is there but cannot be used."""
+    try:
+        yield
+    except InputError as error:
+        if isinstance(error.__cause__, OSError):  # it is not there, or may well be whole
+            raise
+        raise InputError(
+            f"{error}. Delete it and run the scene with --resume, which then computes all frames again"
+        ) from error
 
 
 def _points(name: str, value: Any) -> Array:

@@ -106,6 +106,7 @@ class Run(Iterator[Frame]):
                         f"{out}: holds the run of another scene, or the scene or a mesh has changed since: "
                         "it cannot be resumed. Give it back as it was, or run it anew"
                     )
+                self._check_length(store)
                 state = self._resumed(store)
             except BaseException:
                 store.close()
@@ -117,6 +118,17 @@ class Run(Iterator[Frame]):
         looks = self.simulation.looks
         store = FrameStore.create(out, looks, rate=rate, scene_hash=self.hash, replace=begun)
         return store, None
+
+    def _check_length(self, store: FrameStore) -> None:
+        """Raise SceneError if there are frames after the last one wanted."""
+        frames, written = self.simulation.frames, store.numbers()
+        if written and written[-1] > frames.end:
+            count = written[-1] - frames.start + 1
+            raise SceneError(
+                f"{store.directory}: holds {count:,} frames, but frames.count is {frames.count:,}: a run can "
+                f"be made longer, not shorter. Resume it with frames.count={count} or more, --replace it, "
+                "or choose another folder"
+            )
 
     def _resumed(self, store: FrameStore) -> SimulationState | None:
         try:

@@ -10,7 +10,7 @@ import re
 import shutil
 import tomllib
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -26,6 +26,7 @@ from ..io.archives import writing
 from ..io.frames import FrameStore
 from ..view import contact_sheet, last_pictures
 from ..view.files import save_png
+from ..view.sheets import text_picture
 from .engines import STATS
 from .load import LoadedScene, load_scene, parse_setting
 from .run import run_scene, scene_hash
@@ -34,6 +35,8 @@ __all__ = ["Wedge", "draw_wedges", "parse_sweep", "run_wedges"]
 
 MOST = 100_000  # wedges: more are a slip of the pen
 ANSWER = "10s"  # within which a scheduler must answer
+# What workers do first: Ctrl-C reaches them as well, and each would die of it with a traceback.
+DEAF = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)"
 LOSSES = 10  # how often the worker of a wedge may be lost before the wedge is given up
 PLACES = {"low": "least height", "high": "greatest height", "drift": "how far its middle has gone"}
 """Metrics of an object, "low.flag": over all frames, but `drift` in the last."""
@@ -74,7 +77,9 @@ def _range(text: str, first: str, last: str, count: str) -> list[Any]:
         a, b, n = float(first), float(last), int(count)
     except ValueError:
         raise SceneError(f"a range must be first:last:count, three numbers, got {text!r}") from None
-    if not 2 <= n <= MOST or not np.isfinite([a, b]).all():
+    if n > MOST:
+        raise SceneError(f"a range must have at most {MOST:,} numbers, got {text!r}")
+    if n < 2 or not np.isfinite([a, b]).all():
         raise SceneError(f"a range must have finite ends and at least 2 numbers, got {text!r}")
     values = np.linspace(a, b, n).tolist()
     whole = "." not in first + last and all(value == round(value) for value in values)
@@ -99,7 +104,8 @@ def run_wedges(
     run again. `metrics` are names of statistics, of which the table has the largest of all frames, or
     "low.NAME", "high.NAME" and "drift.NAME" of an object; by default all statistics. ``wedges.csv`` in `out`
     has a row for each; with `parquet`, so has ``wedges.parquet``. `progress` is called with every wedge
-    that is through, how many are, and how many there are.
+    that is through, how many are, and how many there are. Stopped by KeyboardInterrupt, it leaves a table of
+    those that are through.
     """
     if parquet:
         _need("pyarrow", "Parquet files need pyarrow: pip install 'pointglue[cluster]'")
@@ -134,13 +140,23 @@ def run_wedges(
     for wedge in wedges:
         if wedge.folder in wrong:
             through(_failed(wedge, "; ".join(wrong[wedge.folder].problems)))
-    if left:
-        with _client(scheduler, len(left)) as client:
-            for wedge in _results(client, path, left, list(metrics)):
-                through(wedge)
-    done = [found[wedge.folder] for wedge in wedges]
+    try:
+        if left:
+            with _client(scheduler, len(left)) as client:
+                for wedge in _results(client, path, left, list(metrics)):
+                    through(wedge)
+    except KeyboardInterrupt:
+        if found:
+            write_table(folder / "wedges.csv", _in_order(found, wedges), parquet=parquet)
+        raise
+    done = _in_order(found, wedges)
     write_table(folder / "wedges.csv", done, parquet=parquet)
     return done
+
+
+def _in_order(found: Mapping[Path, Wedge], planned: Sequence[Wedge]) -> list[Wedge]:
+    """What became of the wedges that are through, in the order in which they were planned."""
+    return [found[wedge.folder] for wedge in planned if wedge.folder in found]
 
 
 def _planned(sweeps: Mapping[str, Sequence[Any]], folder: Path) -> list[Wedge]:
@@ -159,10 +175,22 @@ def _planned(sweeps: Mapping[str, Sequence[Any]], folder: Path) -> list[Wedge]:
 
 def _name(settings: Mapping[str, Any]) -> str:
     """What a folder is called: keys and values as far as they fit, and what tells it from all others."""
-    words = [f"{key.rpartition('.')[2]}={_plain(value)}" for key, value in settings.items()]
+    words = [f"{_short(key, settings)}={_plain(value)}" for key, value in settings.items()]
     text = re.sub(r"[^\w=.+-]+", "_", ",".join(words)).strip("_.")[:60]
     code = hashlib.sha256(json.dumps(settings, sort_keys=True, default=str).encode()).hexdigest()
     return f"{text}-{code[:8]}"
+
+
+def _short(key: str, keys: Iterable[str]) -> str:
+    """The end of a key, from its last word on; where another key ends alike, after a part of its own."""
+    parts = key.split(".")
+    last_word = next((k for k in reversed(range(len(parts))) if not parts[k].isdecimal()), 0)
+    end = ".".join(parts[last_word:])
+    alike = [other.split(".") for other in keys if other != key and f".{other}".endswith(f".{end}")]
+    if not alike:
+        return end
+    own = [part for part in parts[:last_word] if not any(part in other for other in alike)]
+    return f"{own[-1]}.{end}" if own else key
 
 
 def _plain(value: Any) -> str:
@@ -206,7 +234,7 @@ def run_wedge(scene: str, settings: dict[str, Any], folder: str, metrics: list[s
         with warnings.catch_warnings(), threads(1):
             warnings.simplefilter("ignore", PointglueWarning)
             loaded = load_scene(scene, settings)
-            if _of_another_scene(wedge.folder, scene_hash(loaded)):
+            if not _can_go_on(wedge.folder, loaded):
                 shutil.rmtree(wedge.folder)
             for _ in run_scene(loaded, wedge.folder, resume=True):
                 pass
@@ -222,11 +250,14 @@ def run_wedge(scene: str, settings: dict[str, Any], folder: str, metrics: list[s
     return asdict(done)
 
 
-def _of_another_scene(folder: Path, hash: str) -> bool:
+def _can_go_on(folder: Path, scene: LoadedScene) -> bool:
+    """Whether there is nothing in the folder, or a run of this scene that is no longer than it is now."""
     try:
-        return FrameStore.open(folder).scene_hash != hash
+        store = FrameStore.open(folder)
     except InputError:
-        return folder.exists()
+        return not folder.exists()
+    last = scene.tables.frames.end
+    return store.scene_hash == scene_hash(scene) and all(number <= last for number in store.numbers())
 
 
 def _measured(folder: Path, metrics: Sequence[str]) -> dict[str, float]:
@@ -276,6 +307,7 @@ def _client(scheduler: str | None, count: int) -> Iterator[Any]:
         workers = min(count, process_cores())
         options: dict[str, Any] = {"dashboard_address": ":0", "silence_logs": logging.CRITICAL}
         options |= {"n_workers": workers, "threads_per_worker": 1, "processes": True}
+        options["preload"] = [DEAF]
         with LocalCluster(**options) as cluster, Client(cluster) as client:
             yield client
 
@@ -345,15 +377,19 @@ def write_table(path: Path, wedges: Sequence[Wedge], *, parquet: bool = False) -
 
 
 def draw_wedges(wedges: Sequence[Wedge], path: Path) -> list[Path]:
-    """Draw the last frame of each wedge that is whole, with its values below it; the picture, if any."""
+    """Draw the last frame of each wedge, or that it failed, with its values below; none if all failed."""
     whole = [wedge for wedge in wedges if wedge.status != "failed"]
     if not whole:
         return []
     labels = [
-        ", ".join(f"{key.rpartition('.')[2]} {_plain(value)}" for key, value in wedge.settings.items())
-        for wedge in whole
+        ", ".join(f"{_short(key, wedge.settings)}={_plain(value)}" for key, value in wedge.settings.items())
+        for wedge in wedges
     ]
-    save_png(contact_sheet(last_pictures([wedge.folder for wedge in whole]), labels), path)
+    drawn = last_pictures([wedge.folder for wedge in whole])
+    failed = text_picture("failed", size=(drawn[0].shape[1], drawn[0].shape[0]))
+    left = iter(drawn)
+    pictures = [failed if wedge.status == "failed" else next(left) for wedge in wedges]
+    save_png(contact_sheet(pictures, labels), path)
     return [path]
 
 

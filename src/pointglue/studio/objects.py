@@ -9,7 +9,7 @@ import numpy as np
 
 from ..errors import InputError, PointglueWarning
 from ..scene.geometry import FARTHEST, SMALLEST, USUAL_CELLS, middle, rotation
-from ..view import PALETTE
+from ..view.palette import color_code, object_colors
 from . import gluing, messages, posing
 from .document import GROUND, TIED, Document, Selection
 
@@ -195,8 +195,6 @@ def select(document: Document, command: messages.Select) -> Document:
 
 def color(document: Document, name: str) -> str:
     """#rrggbb, as pictures of a run have it."""
-    given = document.item(name).color
-    if given is None:
-        codes = list(PALETTE.values())[:8]
-        return str(codes[list(document.objects).index(name) % len(codes)])
-    return "#" + "".join(f"{round(255 * c):02x}" for c in given)
+    names = list(document.objects)
+    colors = object_colors([document.item(other).color for other in names])
+    return color_code(colors[names.index(name)])

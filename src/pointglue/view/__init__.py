@@ -16,8 +16,8 @@ A run that is on disk is filmed in one call: `render_run`.
 """
 
 from .camera import Camera
-from .checks import PALETTE
 from .files import save_movie
+from .palette import PALETTE
 from .runs import Rendered, last_pictures, render_run
 from .scene import Scene
 from .sheets import contact_sheet

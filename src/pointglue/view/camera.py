@@ -39,6 +39,8 @@ class Camera:
     def axes(self) -> Floats:
         """Unit vectors in rows (3, 3): to the right of the picture, up in it, and out of it to the camera."""
         back = np.asarray(self.direction, dtype=float)
+        _, power = np.frexp(abs(back).max())
+        back = np.ldexp(back, -power)  # of about unit size: squares of huge or tiny numbers are none
         back = back / np.linalg.norm(back)
         up = (0.0, 1.0, 0.0) if abs(back[1]) < 0.999 else (0.0, 0.0, -1.0)  # straight down: -z is up
         right = np.cross(up, back)

@@ -7,27 +7,10 @@ from numpy.typing import ArrayLike
 
 from ..checks import as_reals, require_finite
 from ..errors import InputError
+from .palette import PALETTE
 from .shapes import Floats, Ints
 
 Color = str | ArrayLike
-
-PALETTE = {
-    "coral": "#e8674a",
-    "teal": "#2a9d8f",
-    "gold": "#e9b44c",
-    "blue": "#4178bc",
-    "plum": "#8e5583",
-    "sage": "#8ab17d",
-    "sky": "#6bb3d6",
-    "rose": "#dd8fa3",
-    "red": "#d1434f",
-    "green": "#4f9d5b",
-    "sand": "#d9c4a0",
-    "slate": "#647384",
-    "graphite": "#3a4048",
-    "white": "#f2f0eb",
-}
-"""The colours that go by name; the first eight are taken in turn where no colour is given."""
 
 RAMP = ("#3b2a63", "#33628d", "#2a9d8f", "#8fc26b", "#f6d860")  # values from low to high, dark to light
 
@@ -60,6 +43,14 @@ def positive(name: str, value: Any) -> float:
     if number(name, value) <= 0:
         raise InputError(f"{name} must be positive, got {value!r}")
     return float(value)
+
+
+def picture_size(value: Any) -> tuple[int, int]:
+    """Width and height in pixels."""
+    width, height = floats("size", value, 2)
+    if not all(n == int(n) and 16 <= n <= 8192 for n in (width, height)):
+        raise InputError(f"size must be a width and a height of 16 to 8192 pixels, got {value!r}")
+    return int(width), int(height)
 
 
 def indices(name: str, value: ArrayLike, columns: int, count: int) -> Ints:

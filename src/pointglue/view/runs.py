@@ -11,6 +11,7 @@ import numpy as np
 
 from ..errors import InputError, MissingDependencyError
 from .camera import Camera
+from .checks import picture_size
 from .files import Image, save_movie, save_png
 from .scene import Scene, Size
 from .shapes import Floats
@@ -54,6 +55,7 @@ def render_run(
     from ..io.archives import writing
     from ..io.frames import FrameStore
 
+    size = picture_size(size)
     if isinstance(every, bool) or not isinstance(every, int) or every < 1:
         raise InputError(f"every must be a whole number from 1 up, got {every!r}")
     if movie and find_spec("imageio_ffmpeg") is None:  # now, rather than after an hour of drawing
@@ -103,6 +105,7 @@ def last_pictures(directories: Sequence[str | os.PathLike[str]], *, size: Size =
     """The last frame of each of several runs, all seen by the same camera: to compare them."""
     from ..io.frames import FrameStore
 
+    size = picture_size(size)
     stores = [FrameStore.open(directory) for directory in directories]
     ends = [store.read(store.numbers()[-1]) for store in stores if store.numbers()]
     if not stores or len(ends) < len(stores):

@@ -10,8 +10,9 @@ from numpy.typing import ArrayLike
 from ..errors import InputError
 from . import checks, shapes
 from .camera import Camera
-from .checks import PALETTE, Color
+from .checks import Color
 from .files import Image, save_png
+from .palette import IN_TURN
 from .shapes import Floats, Ints, Triangles
 
 Size = tuple[int, int]
@@ -74,10 +75,7 @@ class Scene:
         `size` is the width and height in pixels. `ground` is the height of the ground, which takes the
         shadows and hides what is below it: True for just under the lowest point, False for none.
         """
-        width, height = checks.floats("size", size, 2)
-        if not all(n == int(n) and 16 <= n <= 8192 for n in (width, height)):
-            raise InputError(f"size must be a width and a height of 16 to 8192 pixels, got {size!r}")
-        self.size = (int(width), int(height))
+        self.size = checks.picture_size(size)
         self.ground = bool(ground) if isinstance(ground, bool | np.bool_) else checks.number("ground", ground)
         self.camera = camera or Camera()
         self._items: list[Item] = []
@@ -205,7 +203,7 @@ class Scene:
     ) -> None:
         """Check what the items have in common and keep one; `count` is of its colours."""
         if color is None:
-            color = list(PALETTE)[self._cycled % 8]
+            color = IN_TURN[self._cycled % len(IN_TURN)]
             self._cycled += 1
         rgb = checks.colors(color, count or len(points))
         if checks.positive("opacity", opacity) > 1:

@@ -1,12 +1,14 @@
 """Contact sheets: many small pictures on one, each with its label."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from ..errors import InputError, MissingDependencyError
-from .checks import PALETTE, colors
+from .checks import colors
 from .files import Image
+from .scene import Size
 
 GAP = 10  # pixels around every thumbnail
 TEXT = 20  # height of the letters
@@ -26,22 +28,13 @@ def contact_sheet(
     for name, value in (("columns", columns), ("width", width)):
         if value < 1:
             raise InputError(f"{name} must be at least 1, got {value!r}")
-    from . import light, render  # not before they are needed: most of scipy comes with them
-
-    try:
-        from PIL import Image as Pillow
-        from PIL import ImageDraw, ImageFont
-    except ImportError as error:
-        raise MissingDependencyError("contact sheets need Pillow: pip install 'pointglue[view]'") from error
-
     heights = [round(width * image.shape[0] / image.shape[1]) for image in images]
     cell = (width + GAP, max(heights) + TEXT + 3 * GAP)
     columns = min(columns, len(images))
     rows = -(-len(images) // columns)
-    paper = _color(light.BACKGROUND ** (1 / render.GAMMA))
-    sheet = Pillow.new("RGB", (columns * cell[0] + GAP, rows * cell[1] + GAP), paper)
-    draw, font = ImageDraw.Draw(sheet), ImageFont.load_default(TEXT)
-    ink = _color(colors(PALETTE["graphite"], 1))
+    sheet, draw, font = _paper((columns * cell[0] + GAP, rows * cell[1] + GAP), TEXT)
+    from PIL import Image as Pillow
+
     for k, (image, label, height) in enumerate(zip(images, labels, heights, strict=True)):
         x, y = GAP + k % columns * cell[0], GAP + k // columns * cell[1]
         small = Pillow.fromarray(image).resize((width, height), Pillow.Resampling.LANCZOS)
@@ -50,8 +43,34 @@ def contact_sheet(
         while text and draw.textlength(text, font) > width:
             text = text[:-2].rstrip() + "…" if len(text) > 2 else ""
         middle = (x + width / 2, y + max(heights) + GAP)
-        draw.text(middle, text, ink, font, anchor="ma")
+        draw.text(middle, text, _ink(), font, anchor="ma")
     return np.asarray(sheet)
+
+
+def text_picture(text: str, *, size: Size) -> Image:
+    """A picture of a word, in place of one that could not be drawn."""
+    width, height = size
+    picture, draw, font = _paper(size, height // 8)
+    draw.rectangle((0, 0, width - 1, height - 1), outline=_ink(), width=2)
+    draw.text((width / 2, height / 2), text, _ink(), font, anchor="mm")
+    return np.asarray(picture)
+
+
+def _paper(size: Size, letters: float) -> tuple[Any, Any, Any]:
+    """An empty sheet, what draws on it, and a font of that height."""
+    from . import light, render  # not before they are needed: most of scipy comes with them
+
+    try:
+        from PIL import Image as Pillow
+        from PIL import ImageDraw, ImageFont
+    except ImportError as error:
+        raise MissingDependencyError("contact sheets need Pillow: pip install 'pointglue[view]'") from error
+    sheet = Pillow.new("RGB", size, _color(light.BACKGROUND ** (1 / render.GAMMA)))
+    return sheet, ImageDraw.Draw(sheet), ImageFont.load_default(letters)
+
+
+def _ink() -> tuple[int, int, int]:
+    return _color(colors("graphite", 1))
 
 
 def _color(rgb: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> tuple[int, int, int]:

@@ -1,0 +1,54 @@
+"""The colours that go by name, and those that objects have without being told."""
+
+from collections import Counter
+from collections.abc import Sequence
+
+Rgb = tuple[float, float, float]
+
+PALETTE = {
+    "coral": "#e8674a",
+    "teal": "#2a9d8f",
+    "gold": "#e9b44c",
+    "blue": "#4178bc",
+    "plum": "#8e5583",
+    "sage": "#8ab17d",
+    "sky": "#6bb3d6",
+    "rose": "#dd8fa3",
+    "red": "#d1434f",
+    "green": "#4f9d5b",
+    "sand": "#d9c4a0",
+    "slate": "#647384",
+    "graphite": "#3a4048",
+    "white": "#f2f0eb",
+}
+"""The colours that go by name; the first eight are taken in turn where no colour is given."""
+
+IN_TURN = tuple(PALETTE.values())[:8]
+
+
+def object_colors(chosen: Sequence[Rgb | None]) -> list[Rgb]:
+    """The colours of the objects of a scene: those chosen, and for None one that the fewest others have.
+
+    Without any chosen, the colours come in turn; one that is taken makes place for the next.
+    """
+    users = Counter(color_code(color) for color in chosen if color is not None)
+    found = []
+    for k, color in enumerate(chosen):
+        if color is None:
+            turn = k % len(IN_TURN)
+            code = min(IN_TURN[turn:] + IN_TURN[:turn], key=users.__getitem__)
+            users[code] += 1
+            found.append(_rgb(code))
+        else:
+            found.append(color)
+    return found
+
+
+def color_code(color: Rgb) -> str:
+    """#rrggbb."""
+    return "#" + "".join(f"{round(255 * c):02x}" for c in color)
+
+
+def _rgb(code: str) -> Rgb:
+    red, green, blue = (int(code[k : k + 2], 16) / 255 for k in (1, 3, 5))
+    return red, green, blue
