@@ -6,6 +6,9 @@ import pytest
 import studio_server
 from pages import Person
 
+from pointglue.studio import messages
+from pointglue.studio.session import Session
+
 ROOT = Path(__file__).parents[2]
 # Where pictures of the page go; with POINTGLUE_TOUR those of the guided tour in docs are made anew.
 SHOTS = ROOT / "out" / "studio"
@@ -17,6 +20,16 @@ FLAGS = [
     "--enable-unsafe-swiftshader",
     "--ignore-gpu-blocklist",
 ]
+
+
+@pytest.fixture
+def session(tmp_path):
+    """A session without a server, with a bar that has just been opened."""
+    studio_server.write_box(tmp_path)
+    made = Session(tmp_path)
+    made.apply(messages.Open(path="bar.ply"))
+    yield made
+    made.close()
 
 
 @pytest.fixture

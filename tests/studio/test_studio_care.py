@@ -18,15 +18,6 @@ from pointglue.studio.session import Session
 from pointglue.studio.toml import toml_text
 
 
-@pytest.fixture
-def session(tmp_path):
-    write_box(tmp_path)
-    made = Session(tmp_path)
-    made.apply(m.Open(path="bar.ply"))
-    yield made
-    made.close()
-
-
 @pytest.mark.parametrize("kind", ["flesh", "jelly", "cloth", "rigid"])
 def test_all_kinds_stay_above_the_ground(session, tmp_path, kind):
     session.apply(m.SetKind(object="bar", kind=kind))

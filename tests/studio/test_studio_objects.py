@@ -12,15 +12,6 @@ from pointglue.studio import messages as m
 from pointglue.studio.session import Session
 
 
-@pytest.fixture
-def session(tmp_path):
-    write_box(tmp_path)
-    made = Session(tmp_path)
-    made.apply(m.Open(path="bar.ply"))
-    yield made
-    made.close()
-
-
 def extent(session, name="bar"):
     return np.ptp(session.document.surface(name).vertices, axis=0)
 

@@ -19,15 +19,6 @@ from pointglue.studio.recovery import FOLDER
 from pointglue.studio.session import Session
 
 
-@pytest.fixture
-def session(tmp_path):
-    write_box(tmp_path)
-    made = Session(tmp_path)
-    made.apply(m.Open(path="bar.ply"))
-    yield made
-    made.close()
-
-
 def damage(folder, number):
     path = FrameStore.open(folder).path(number)
     path.write_bytes(path.read_bytes()[:100])
