@@ -464,7 +464,7 @@ def test_a_step_is_a_function_of_its_state_alone():
 
 
 def test_a_reach_beyond_the_mesh_is_warned_of():
-    with pytest.warns(PointglueWarning, match="farther than the edges of 'flesh'"):
+    with pytest.warns(PointglueWarning, match="farther than many edges of 'flesh'"):
         ImplicitSolver([flesh()], contact=Contact(distance=0.3))
 
 
