@@ -24,7 +24,7 @@ export class App {
   /** The first particle of an edge that is being made. */
   first: number | null = null;
   settings = {
-    brush: 0.08, spacing: 0.06, longest: 0.15, pin: true, see: false, field: "stiffness" as "stiffness" | "torsion", value: 0.9, strength: 1,
+    brush: 0.08, spacing: 0.06, longest: 0.15, pin: true, see: false, field: "stiffness" as "stiffness" | "torsion", value: 0.3, strength: 1,
     middle: true, select: "particles" as "particles" | "vertices", mirror: "" as "" | "x" | "y" | "z",
     to: "", tie: "glue" as "glue" | "spring" | "ball" | "hinge" | "weld", colour: "plain" as ColourBy, clear: true,
     mesh: true, wire: false, particles: true, ellipsoids: false, edges: true,

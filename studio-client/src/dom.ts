@@ -61,15 +61,23 @@ export function slider(
 /** A number as a field has room for. */
 const digits = (value: number) => String(+Number(value).toPrecision(6));
 
-export function numberField(label: string, value: number, change: (value: number) => void, unit = ""): HTMLLabelElement {
+/** A number to type. `relative`: it says by how much, and is done with once it is said. */
+export function numberField(
+  label: string, value: number, change: (value: number) => void, unit = "", relative = false,
+): HTMLLabelElement {
   const input = h("input", { type: "number", step: "any", "data-id": label });
   const before = (input.value = digits(value));
-  input.addEventListener("change", () => (input.value === "" ? (input.value = before) : change(+input.value)));
+  input.addEventListener("change", () => {
+    if (input.value !== "") change(+input.value);
+    if (input.value === "" || relative) input.value = before;
+  });
   return h("label", { class: "field" }, h("span", {}, label), input, unit && h("small", {}, unit));
 }
 
-/** Three numbers in a row. */
-export function vectorField(label: string, value: number[], change: (value: [number, number, number]) => void): HTMLElement {
+/** Three numbers in a row; `relative` as above. */
+export function vectorField(
+  label: string, value: number[], change: (value: [number, number, number]) => void, relative = false,
+): HTMLElement {
   const exact = [...value]; // what is not typed stays as it is, with all its digits
   const inputs = value.map((part, k) => {
     const input = h("input", { type: "number", step: "any", "data-id": `${label} ${"xyz"[k]}`, title: "xyz"[k] });
@@ -77,7 +85,8 @@ export function vectorField(label: string, value: number[], change: (value: [num
     input.addEventListener("change", () => {
       if (input.value === "") return void (input.value = before);
       exact[k] = +input.value;
-      change(exact as [number, number, number]);
+      change([...exact] as [number, number, number]);
+      if (relative) [exact[k], input.value] = [value[k], before];
     });
     return input;
   });

@@ -447,12 +447,13 @@ export interface SelectionState {
   count: number;
 }
 
-/** A finished run that is played. */
+/** A run that is played; `growing`: it is still being computed. */
 export interface RunState {
   folder: string;
   first: number;
   last: number;
   rate: number;
+  growing: boolean;
 }
 
 /** All that the page shows, but for arrays and the clock. */

@@ -10,6 +10,7 @@ const KINDS: [string, string][] = [
 ];
 /** A length that can be read, however small it is. */
 const length = (metres: number) => (metres < 0.01 ? `${+(1000 * metres).toPrecision(2)} mm` : `${+metres.toPrecision(2)} m`);
+const mean = (numbers: ArrayLike<number> = []) => Array.from(numbers).reduce((a, b) => a + b, 0) / (numbers.length || 1);
 const percent = (value: number) => `${(100 * value).toFixed(value < 0.095 ? 1 : 0)} %`;
 
 /** The lights of attachments, while the simulation runs. */
@@ -104,9 +105,9 @@ function placePanel(app: App): HTMLElement[] {
   if (object.edited || object.handles.length || !object.table.mesh) {
     const move = (change: object) => app.send({ type: "move", object: object.name, ...change });
     return [section("Place",
-      vectorField("Move by (m)", [0, 0, 0], (translate) => move({ translate })),
-      vectorField("Turn by (degrees)", [0, 0, 0], (rotate) => move({ rotate })),
-      numberField("Scale by (times)", 1, (scale) => move({ scale })),
+      vectorField("Move by (m)", [0, 0, 0], (translate) => move({ translate }), true),
+      vectorField("Turn by (degrees)", [0, 0, 0], (rotate) => move({ rotate }), true),
+      numberField("Scale by (times)", 1, (scale) => move({ scale }), "", true),
       ...units(app, (scale) => move({ scale })),
       h("p", { class: "note" }, `Its ${object.handles.length ? "handles go" : "particles go"} with it.`)), ...shown];
   }
@@ -114,15 +115,16 @@ function placePanel(app: App): HTMLElement[] {
   const table = (object.table.transform ?? {}) as { translate?: Vector; rotate?: Vector; scale?: number | Vector };
   const scale = Array.isArray(table.scale) ? table.scale[0] : table.scale ?? 1;
   const rotate = table.rotate ?? [0, 0, 0];
-  const set = (change: object) =>
-    app.send({ type: "set", path: ["objects", object.name, "transform"], value: { ...table, ...change } });
+  // One key at a time: this panel is not made anew while somebody goes from field to field.
+  const set = (key: "translate" | "rotate" | "scale", value: number | number[]) =>
+    app.send({ type: "set", path: ["objects", object.name, "transform", key], value });
   return [section("Place",
-    vectorField("Position (m)", table.translate ?? [0, 0, 0], (translate) => set({ translate })),
-    vectorField("Turn (degrees)", rotate, (value) => set({ rotate: value })),
-    numberField("Size (times)", scale, (value) => set({ scale: value })),
-    ...units(app, (times) => set({ scale: Array.isArray(table.scale) ? table.scale.map((each) => times * each) : times * scale })),
+    vectorField("Position (m)", table.translate ?? [0, 0, 0], (translate) => set("translate", translate)),
+    vectorField("Turn (degrees)", rotate, (value) => set("rotate", value)),
+    numberField("Size (times)", scale, (value) => set("scale", value)),
+    ...units(app, (times) => set("scale", Array.isArray(table.scale) ? table.scale.map((each) => times * each) : times * scale)),
     row(
-      button("Stand it up (z is up)", () => set({ rotate: [-90, 0, 0] }), { id: "Z up", title: "Turn by -90 degrees about x" }),
+      button("Stand it up (z is up)", () => set("rotate", [-90, 0, 0]), { id: "Z up", title: "Turn by -90 degrees about x" }),
       button("Put it back", () => app.send({ type: "set", path: ["objects", object.name, "transform"], value: null }), { id: "No transform", disabled: !object.table.transform }))),
   ...shown];
 }
@@ -193,7 +195,9 @@ function authorPanel(app: App): HTMLElement[] {
         }),
         button("Fit ellipsoids", () => app.send({ type: "fit", object: name }), { disabled: !has }),
         button("Skin", () => app.send({ type: "skin", object: name }), { disabled: !has, title: "Let the mesh follow the particles" }),
-      )),
+      ),
+      has && slider("Stiffness of all", mean(app.store.get(name, "stiffness")?.data), [0, 1, 0.01], (value, done) =>
+        done && app.send({ type: "paint", object: name, centres: [[0, 0, 0]], radius: 1e12, field: "stiffness", value, strength: 1 }))),
     section("Brush", tools(app, "Spray", "Place", "Erase", "Connect", "Cut", "Edge", "Paint", "Pin"),
       brush ? slider("Brush size", settings.brush, [0.01, 0.4, 0.005], (value, done) => done && app.set({ brush: value }), metres) : null,
       tool === "Spray" || tool === "Place"
@@ -349,6 +353,7 @@ function playPanel(app: App): HTMLElement[] {
   const state = app.store.state!;
   const gravity = (value: number) => app.send({ type: "set", path: ["world", "gravity"], value: [state.gravity[0], -value, state.gravity[2]] });
   const { simulated } = app;
+  const solid = simulated.filter((object) => object.kind !== "particles").length;
   const apart = simulated.some((object) => object.kind === "particles") && simulated.some((object) => object.kind !== "particles");
   const met = !simulated.length || state.ground !== null || app.objects.some((object) => object.kind === "collider" || object.pinned || object.table.pin);
   const idle = app.objects.length > 0 && app.objects.every((object) => object.kind === "handles" && !object.handles.length);
@@ -358,6 +363,7 @@ function playPanel(app: App): HTMLElement[] {
       slider("Gravity", -state.gravity[1], [0, 20, 0.1], (value, done) => done && gravity(value), (value) => `${value.toFixed(1)} m/s²`),
       !met && !idle && h("p", { class: "note" }, "Nothing is below: tick Ground, or things fall out of the picture."),
       apart && h("p", { class: "note" }, "Particles do not meet flesh, jelly, cloth and rigid objects: all meet the ground and obstacles."),
+      solid > 1 && h("p", { class: "note" }, "Flesh, jelly, cloth and rigid objects meet each other where the boxes around them are apart at the start."),
       check("Ground", state.ground !== null, (on) => app.send({ type: "ground", on })),
       state.ground !== null && numberField("Height of the ground", state.ground,
         (value) => app.send({ type: "set", path: ["objects", "ground", "mesh", "point"], value: [0, value, 0] }), "m"),
@@ -372,7 +378,7 @@ function playPanel(app: App): HTMLElement[] {
 
 function runPanel(app: App): HTMLElement {
   const run = app.store.state!.run!;
-  return section("Finished run", h("p", {}, run.folder),
+  return section(run.growing ? "Run, still under way" : "Finished run", h("p", {}, run.folder),
     h("p", { class: "note" }, `Frames ${run.first} to ${run.last}, ${run.rate} a second`),
     button("Back to the scene", () => app.send({ type: "close_run" }), { primary: true, id: "Close run" }));
 }

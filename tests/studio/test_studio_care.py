@@ -1,6 +1,7 @@
 """What people trip over: grounds for everything, files of others, bodies of scenes, two crashes in a row."""
 
 import math
+import tomllib
 
 import numpy as np
 import pytest
@@ -30,7 +31,8 @@ def test_all_kinds_stay_above_the_ground(session, tmp_path, kind):
     session.apply(m.Set(path=["frames", "count"], value=2))
     session.apply(m.Save(path="scene.toml"))
     assert len(list(run_scene(tmp_path / "scene.toml"))) == 2
-    assert "contact" in load_document(tmp_path / "scene.toml").tables
+    assert "contact" in tomllib.loads((tmp_path / "scene.toml").read_text())
+    assert "contact" not in load_document(tmp_path / "scene.toml").tables  # made anew as the scene changes
 
 
 def test_what_intersects_itself_meets_the_ground_all_the_same(tmp_path):
@@ -42,8 +44,50 @@ def test_what_intersects_itself_meets_the_ground_all_the_same(tmp_path):
         session.apply(m.Step())
     assert session.replica.clock.frame == 4
     session.apply(m.Save(path="octopus.toml"))
-    assert load_document(tmp_path / "octopus.toml").tables["contact"]["ignore"] == [["octopus", "octopus"]]
+    saved = tomllib.loads((tmp_path / "octopus.toml").read_text())
+    assert saved["contact"]["ignore"] == [["octopus", "octopus"]]
     session.close()
+
+
+def test_contact_of_the_file_stays_if_it_is_another(session, tmp_path):
+    session.apply(m.SetKind(object="bar", kind="rigid"))
+    session.apply(m.Ground(on=True))
+    session.apply(m.Set(path=["contact"], value={"distance": 0.003, "friction": 0.4}))
+    session.apply(m.Save(path="scene.toml"))
+    assert load_document(tmp_path / "scene.toml").tables["contact"] == {"distance": 0.003, "friction": 0.4}
+
+
+@pytest.mark.parametrize("kind", ["rigid", "flesh"])
+def test_what_falls_on_another_object_stays_on_it(session, kind):
+    session.apply(m.AddShape(shape="box"))
+    for name, made_of in (("bar", "rigid"), ("box", kind)):
+        session.apply(m.SetKind(object=name, kind=made_of))
+    session.apply(m.Set(path=["objects", "bar", "fixed"], value=True))
+    top = session.document.surface("bar").vertices[:, 1].max()
+    place = {"translate": [0, float(top) + 0.7, 0], "scale": 0.4}
+    session.apply(m.Set(path=["objects", "box", "transform"], value=place))
+    for _ in range(24):
+        session.apply(m.Step())
+    low = session.replica.get("box", "vertices")[:, 1].min()
+    assert top < low < top + 0.2  # free fall would be 2.6 m below
+
+
+def test_what_begins_within_another_passes_through(session):
+    session.apply(m.AddShape(shape="box"))
+    for name in ("bar", "box"):
+        session.apply(m.SetKind(object=name, kind="rigid"))
+    session.apply(m.Set(path=["objects", "box", "transform"], value={"scale": 0.3}))
+    session.apply(m.Ground(on=True))
+    session.apply(m.Step())
+    assert session.replica.clock.problem == ""
+
+
+def test_a_new_scene_begins_at_its_first_frame(session):
+    session.apply(m.Scrub(frame=47))
+    session.apply(m.New())
+    assert session.replica.clock.frame == 1
+    session.apply(m.Undo())
+    assert list(session.document.objects) == ["bar"]
 
 
 def test_particles_alone_need_no_contact(session, tmp_path):

@@ -94,6 +94,19 @@ def test_it_is_not_let_go_of_before_it_is_attached(tied):
     assert tied.document.attach[1]["attach"] == "frame 10"
 
 
+def test_lines_of_what_has_been_let_go_of_are_gone(tied):
+    tied.apply(m.Scrub(frame=3))
+    tied.apply(m.AttachKey(number=0, what="release"))
+    tied.apply(m.Reset())
+    seen = []
+    for _ in range(4):
+        tied.apply(m.Step())
+        seen.append(tied.replica.get("", "tie 0") is not None)
+    assert seen == [True, False, False, False]  # frames 2 to 5
+    tied.apply(m.Reset())
+    assert tied.replica.get("", "tie 0") is not None
+
+
 def test_other_scenes_keep_their_numbers(tied):
     tied.apply(m.Save(path="one.toml"))
     tied.apply(m.Set(path=["objects", "bar", "transform"], value={"rotate": [0, 40, 0]}))

@@ -199,6 +199,50 @@ def test_a_small_object_beside_a_large_one(person, studio):
     assert person.notes() == []
 
 
+def test_fields_are_filled_in_one_after_the_other(person, studio):
+    """From field to field by Tab: each says what it says, and nothing of the others is lost or said again."""
+    write_box(studio.folder)
+    person.open("bar.ply")
+    person.until("studio.app.object && studio.app.store.get('bar', 'rest')")
+    person.page.click('input[data-id="Position (m) x"]')
+    for value in ("1", "2", "3", "0", "45", "0", "2"):
+        person.page.keyboard.press("Control+a")
+        person.page.keyboard.type(value)
+        person.page.keyboard.press("Tab")
+    wait_until(lambda: studio.document.objects["bar"].get("transform", {}).get("scale") == 2)
+    expected = {"translate": [1, 2, 3], "rotate": [0, 45, 0], "scale": 2}
+    assert studio.document.objects["bar"]["transform"] == expected
+
+    person.mode("Author")
+    person.click("Make it for me")
+    person.until("studio.app.object.particles > 0")
+    person.slide("Stiffness of all", 0.5)
+    wait_until(lambda: np.all(studio.document.bodies["bar"].stiffness == 0.5))
+    before = studio.document.bodies["bar"].positions
+    person.mode("View")
+    person.page.click('input[data-id="Move by (m) x"]')
+    for value in ("1", "2", "3"):
+        person.page.keyboard.press("Control+a")
+        person.page.keyboard.type(value)
+        person.page.keyboard.press("Tab")
+    wait_until(lambda: np.ptp(studio.document.bodies["bar"].positions - before) > 1.5)  # z has gone by 3 too
+    moved = studio.document.bodies["bar"].positions - before
+    np.testing.assert_allclose(moved, np.broadcast_to([1.0, 2, 3], moved.shape), atol=1e-12)
+
+
+def test_a_note_does_not_keep_the_mouse_from_the_picture(person, studio):
+    write_box(studio.folder)
+    person.open("bar.ply")
+    person.until("studio.app.object && studio.app.store.get('bar', 'rest')")
+    person.save("noted.toml")
+    person.page.wait_for_selector(".notes .note")
+    box = person.page.locator(".notes .note .text").bounding_box()
+    under = person.ask("document.elementFromPoint(a[0], a[1]).tagName", [box["x"] + 20, box["y"] + 5])
+    assert under == "CANVAS"
+    person.click("Close note")
+    person.until("document.querySelectorAll('.notes .note').length === 0")
+
+
 def test_other_units_are_noticed(person, studio):
     write_box(studio.folder, "tool.ply", (200, 40, 40), (10, 2, 2))
     person.open("tool.ply")

@@ -23,15 +23,15 @@ __all__ = [
 ]  # fmt: skip
 
 MOST_EDGES = 100_000  # at a time
-# Particles of a body that is authored by hand are of this stuff, unless painted.
-SOFT = 0.3
+# Of particles, unless painted: a creature on its legs stands, and still gives way.
+STIFFNESS = 0.9
 
 
 def make(document: Document, command: messages.Make) -> Document:
     """A whole body from the mesh."""
     surface = _surface(document, command.object)
     body = OrientedBody.from_mesh(
-        surface, spacing=command.spacing, placement=command.placement, stiffness=SOFT
+        surface, spacing=command.spacing, placement=command.placement, stiffness=STIFFNESS
     )
     return _with(document, command.object, body)
 
@@ -64,7 +64,7 @@ def place(document: Document, command: messages.Place) -> Document:
         return document.with_body(command.object, body, keep=True)
     vertices, faces = _surface(document, command.object)
     visual = Skin.of(vertices, faces, [command.position])
-    body = OrientedBody([command.position], radii=command.radius, stiffness=SOFT, visual=visual)
+    body = OrientedBody([command.position], radii=command.radius, stiffness=STIFFNESS, visual=visual)
     return _with(document, command.object, body)
 
 

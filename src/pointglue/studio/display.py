@@ -87,7 +87,9 @@ class Display:
             self._tied = (document.tables, ties)
         ties = self._tied[1]
         for k, tie in enumerate(ties):
-            put("", f"tie {k}", tie.ends if preview is None else tie.moved(preview.points))
-            put("", f"share {k}", tie.shares)
+            held = preview is None or preview.holds(document.scene.attach[k])
+            ends = tie.ends if preview is None else tie.moved(preview.points)
+            put("", f"tie {k}", ends if held else None)
+            put("", f"share {k}", tie.shares if held else None)
         gaps = [] if preview is None else [tie.gap(preview.points) for tie in ties]
         put("", "gaps", np.array([np.nan if gap is None else gap for gap in gaps]) if gaps else None)

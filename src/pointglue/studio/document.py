@@ -23,7 +23,7 @@ from ..io.archives import writing
 from ..particles import OrientedBody
 from ..scene import LoadedScene, Scene, load_scene
 from ..scene.bodies import WELDED, MadeParticles, made
-from ..scene.geometry import Surface, middle, rotation, surface_of
+from ..scene.geometry import USUAL_CELLS, Surface, middle, rotation, surface_of
 from ..scene.tables import Transform
 from .messages import What
 from .toml import toml_text
@@ -127,28 +127,47 @@ class Document:
     def runnable(self, bodies: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
         """The same; handles that only keep a mesh where it is are in its middle.
 
-        Where something is to be met that particles alone would meet, there is contact: with that, and not of
-        the others with each other, which may intersect.
+        Where something is to be met that particles alone would meet, there is contact: with that, and of the
+        others with each other where they are clearly apart at the start.
         """
         tables = self.told(bodies)
-        kinds = [table["kind"] for table in self.objects.values()]
-        if "contact" not in tables and "collider" in kinds and (set(kinds) & set(TIED)):
-            tables["contact"] = self._contact_table()
+        if "contact" not in tables and (contact := self._contact_table()) is not None:
+            tables["contact"] = contact
         for name, table in tables["objects"].items():
             if list(table.get("handles", ())) == [REST] and (surface := self.surface(name)) is not None:
                 table["handles"] = {REST: {"at": middle(surface.vertices).tolist()}}
         return tables
 
-    def _contact_table(self) -> dict[str, Any]:
+    def _contact_table(self) -> dict[str, Any] | None:
+        """The contact that a scene needs which does not say so itself; None if it needs none."""
         found, tied = [], [name for name, table in self.objects.items() if table["kind"] in TIED]
+        others = any(table["kind"] == "collider" for table in self.objects.values()) or len(tied) > 1
+        if not tied or not others:
+            return None
         for name, table in self.objects.items():
             surface = self.surface(name)
             if table["kind"] in TIED and surface is not None and len(surface.faces):
                 x, faces = surface.vertices, surface.faces
                 edge = np.median(np.linalg.norm(x[faces] - x[np.roll(faces, 1, axis=1)], axis=2))
                 found.append(min(NEAR * float(np.ptp(x, axis=0).max()), NEAR_EDGE * float(edge)))
-        pairs = [[one, other] for k, one in enumerate(tied) for other in tied[k:]]
-        return {"distance": float(f"{min(found, default=1e-3):.2g}"), "ignore": pairs}
+        distance = float(f"{min(found, default=1e-3):.2g}")
+        boxes = {name: self._box(name) for name in tied}
+
+        def apart(one: str, other: str) -> bool:
+            (low, high), (bottom, top) = boxes[one], boxes[other]
+            return bool((bottom - high > distance).any() or (low - top > distance).any())
+
+        pairs = [[one, other] for k, one in enumerate(tied) for other in tied[k:] if not apart(one, other)]
+        return {"distance": distance, "ignore": pairs}
+
+    def _box(self, name: str) -> tuple[Array, Array]:
+        """Around an object and the cubes that it may be carried by, which are a tenth of it at most."""
+        surface = self.surface(name)
+        assert surface is not None
+        x, kind = surface.vertices, self.item(name).kind
+        cell = getattr(self.item(name), "cell", None) or np.ptp(x, axis=0).max() / USUAL_CELLS
+        margin = cell if kind in ("flesh", "jelly") else 0.0
+        return x.min(0) - margin, x.max(0) + margin
 
     def particles(self, name: str) -> OrientedBody | None:
         """The body of an object: as edited, or as its table has it made; None if it is no body."""
@@ -363,7 +382,10 @@ def load_document(path: Path, allow: Callable[[Path], None] = lambda path: None)
         chains, together = (tuple(map(tuple, table.pop(key, ()))) for key in ("chains", "together"))
         if chains or together:
             rigs[name] = Rig(chains, together)
-    return Document(tables, bodies, rigs, origin=next(_ORIGINS))
+    document = Document(tables, bodies, rigs, origin=next(_ORIGINS))
+    bare = document.set(["contact"], None)
+    # Contact as it is saved with a scene that needs it goes on to fit the scene as that is edited.
+    return bare if tables.get("contact") == bare._contact_table() else document
 
 
 def body_file(path: Path, name: str) -> str:

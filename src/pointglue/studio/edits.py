@@ -6,7 +6,7 @@ from typing import Any
 
 from ..errors import InputError
 from . import authoring, gluing, messages, objects, posing
-from .document import TIED, Document, empty_document
+from .document import TIED, Document
 
 __all__ = ["edited"]
 
@@ -96,5 +96,4 @@ _EDITS: dict[type[messages.Edit], Callable[[Document, Any], Document]] = {
     messages.Link: posing.link,
     messages.Attach: gluing.attach,
     messages.Detach: gluing.detach,
-    messages.New: lambda document, command: empty_document(),
 }

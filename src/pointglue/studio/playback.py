@@ -1,6 +1,7 @@
 """Frames of a run, finished or still being computed."""
 
 from pathlib import Path
+from time import time
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from .replies import HandleState, ObjectState, RunState
 __all__ = ["Playback"]
 
 PREFIX = "run: "
+PATIENCE = 60.0  # s without a new frame, after which a run is taken for one that was stopped
 
 
 class Playback:
@@ -49,6 +51,17 @@ class Playback:
         self.numbers = self._present()
         if self.at_end:
             self.rewind()
+
+    @property
+    def growing(self) -> bool:
+        """Whether frames are still being added: a run that has ended has written its statistics."""
+        try:
+            last = self.store.path(self.numbers[-1]).stat().st_mtime
+            stats = self.store.directory / "stats.jsonl"
+            ended = stats.exists() and stats.stat().st_mtime >= last
+        except OSError:
+            return False
+        return not ended and time() - last < PATIENCE
 
     @property
     def at_end(self) -> bool:
@@ -115,7 +128,8 @@ class Playback:
     @property
     def state(self) -> RunState:
         """For the page."""
-        return RunState(folder=self.shown, first=self.numbers[0], last=self.numbers[-1], rate=self.store.rate)
+        first, last = self.numbers[0], self.numbers[-1]
+        return RunState(folder=self.shown, first=first, last=last, rate=self.store.rate, growing=self.growing)
 
     def objects(self) -> list[ObjectState]:
         """For the page."""

@@ -165,6 +165,13 @@ class Preview:
         found["", "hand"] = hand
         return found
 
+    def holds(self, attach: Any) -> bool:
+        """Whether an attachment holds now, by its times; whether it has broken is not asked."""
+        frames = self.simulation.frames
+        begin = -np.inf if attach.attach is None else frames.seconds(attach.attach)
+        end = np.inf if attach.release is None else frames.seconds(attach.release)
+        return bool(begin <= self.simulation.time(self.frame) < end)
+
     def points(self, name: str) -> Array | None:
         """Where the points of an object that glue can hold on to are."""
         for engine, part in zip(self.simulation.engines, self.state.parts, strict=True):

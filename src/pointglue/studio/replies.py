@@ -70,12 +70,13 @@ class SelectionState(Message):
 
 
 class RunState(Message):
-    """A finished run that is played."""
+    """A run that is played; `growing`: it is still being computed."""
 
     folder: str
     first: int
     last: int
     rate: float
+    growing: bool
 
 
 class State(Message):

@@ -111,6 +111,9 @@ class Session:
         return answer
 
     def _apply(self, command: Any) -> list[Any]:
+        if isinstance(command, messages.New):
+            self._take(empty_document())
+            return []
         if isinstance(command, messages.Edit):
             self._edit(edited(self.document, command, self._poses, self.frame), command.stroke)
             return []
@@ -344,7 +347,8 @@ class Session:
 
     def _advance(self) -> None:
         if self._run is not None:
-            self._playing &= self._run.advance()
+            # Of a run that is slower than it is played, the next frame is waited for.
+            self._playing &= self._run.advance() or self._run.growing
         elif self._preview is None:  # handles alone: round and round
             frames = self.document.scene.frames
             self.frame = self.frame + 1 if self.frame < frames.end else frames.start
