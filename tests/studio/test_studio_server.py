@@ -86,7 +86,8 @@ def tab(studio):
 
 def opened(tab):
     tab.send("open", path="bar.ply")
-    tab.until(lambda: ("bar", "rest") in tab.arrays)
+    # Arrays and the state may come in two updates.
+    tab.until(lambda: ("bar", "rest") in tab.arrays and tab.state["objects"])
 
 
 def get(studio, path, host=None):
