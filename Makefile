@@ -1,34 +1,53 @@
 # Two commands on a fresh machine with Python 3.11 or newer: make demo, make test.
-PYTHON ?= $(firstword $(shell command -v python3.11 python3.12 python3.13 python3))
-BIN := .venv/bin
+# Another Python has an environment of its own: make test PYTHON=python3.13 makes .venv-python3.13.
+working = $(shell for name in $(1); do \
+	for found in $$name $${PYENV_ROOT:-$$HOME/.pyenv}/versions/*/bin/$$name; do \
+	$$found -c 'import venv' 2>/dev/null && { command -v $$found; exit; }; done; done)
+INTERPRETER = $(or $(call working,$(or $(PYTHON),python3.11 python3.12 python3.13 python3.14 python3)),\
+	$(error There is no working $(or $(PYTHON),Python 3.11 or newer)))
+VENV := .venv$(if $(PYTHON),-$(notdir $(PYTHON)))
+BIN := $(VENV)/bin
+PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+# Tests that are long are not left to one of the workers at the end.
+PYTEST := $(BIN)/python -m pytest -n auto --maxprocesses 4 --dist worksteal
 
-.PHONY: demo test blender chromium check docs bench clean
+.PHONY: demo test test-quick test-steady blender chromium check docs bench clean
 
-demo: .venv/demo
+demo: $(VENV)/demo
 	$(BIN)/pointglue demo tree --set frames.count=20
 
-test: .venv/test chromium
-	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile
+test: $(VENV)/test chromium
+	$(PYTEST)
+
+# What needs neither a browser nor a large peer: for a second Python.
+test-quick: $(VENV)/quick
+	$(PYTEST) tests/procrustes tests/glue tests/deform tests/particles tests/elastic tests/scene \
+		tests/geometry tests/io tests/verification \
+		--ignore tests/procrustes/test_torch.py --ignore tests/procrustes/test_jax.py
+
+# What waits for processes, servers and pages, again and again, in any order, on a machine that is busy.
+test-steady: $(VENV)/test chromium
+	$(BIN)/python tests/steady.py
 
 # USD files in Blender, whose module is large, for Python 3.11 alone, and has an environment of its own.
-blender: .venv/test .venv/blender
-	POINTGLUE_BLENDER=.venv/blender/bin/python $(BIN)/python -m pytest tests/io/test_blender.py
+blender: $(VENV)/test $(VENV)/blender
+	POINTGLUE_BLENDER=$(VENV)/blender/bin/python $(BIN)/python -m pytest tests/io/test_blender.py
 
 # The studio's tests use a browser; without one they are skipped.
 chromium:
 	@command -v chromium >/dev/null || { [ "$$(id -u)" = 0 ] && apt-get update -qq && apt-get install -y -qq chromium; } \
 		|| echo "No Chromium: the tests of the studio's page are skipped. As root: apt-get install chromium"
 
-check: .venv/test
+check: $(VENV)/test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy --strict src/pointglue
 	$(BIN)/lint-imports --no-logo
 
-docs: .venv/test
+docs: $(VENV)/test
 	$(BIN)/sphinx-build -W --keep-going -q docs docs/_build
 
-bench: .venv/test
+bench: $(VENV)/test
 	$(BIN)/pointglue bench core
 	$(BIN)/pointglue bench glue
 	$(BIN)/pointglue bench deform
@@ -40,21 +59,26 @@ bench: .venv/test
 	$(BIN)/pointglue bench studio
 
 # The stamps are rebuilt when the dependencies change; the package itself is installed in place.
-.venv/demo: pyproject.toml
-	$(PYTHON) -m venv .venv
-	POINTGLUE_NO_PAGE=1 $(BIN)/python -m pip install --no-compile --quiet --disable-pip-version-check --editable '.[movie,usd]'
+$(VENV)/demo: pyproject.toml
+	$(INTERPRETER) -m venv $(VENV)
+	POINTGLUE_NO_PAGE=1 $(PIP_INSTALL) --no-compile --editable '.[movie,usd]'
 	touch $@
 
-.venv/test: pyproject.toml
-	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test]'
+$(VENV)/test: pyproject.toml
+	$(INTERPRETER) -m venv $(VENV)
+	$(PIP_INSTALL) --editable '.[test]'
 	touch $@
 
-.venv/blender: .venv/test
-	$(PYTHON) -m venv $@
+$(VENV)/quick: pyproject.toml
+	$(INTERPRETER) -m venv $(VENV)
+	POINTGLUE_NO_PAGE=1 $(PIP_INSTALL) --editable '.[test-quick]'
+	touch $@
+
+$(VENV)/blender: $(VENV)/test
+	$(INTERPRETER) -m venv $@
 	$@/bin/python -m pip install --quiet --disable-pip-version-check bpy
 	touch $@
 
 clean:
-	rm -rf .venv out docs/_build .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf .venv .venv-* out docs/_build .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -27,7 +27,8 @@ def double_precision():
 
 @pytest.mark.parametrize("name", CASES)
 def test_derivatives_to_second_order(name):
-    check_grads(special_procrustes, (CASES[name],), order=2, modes=("fwd", "rev"))
+    # Compiled: operation by operation, JAX compiles each of them by itself, which takes ten times as long.
+    check_grads(jax.jit(special_procrustes), (CASES[name],), order=2, modes=("fwd", "rev"))
 
 
 @pytest.mark.parametrize("d", [2, 3])
@@ -39,7 +40,7 @@ def test_matches_the_numpy_path(d, rng):
     np.testing.assert_allclose(fit.apply(jnp.asarray(rest)), reference.apply(rest), atol=1e-13)
     np.testing.assert_allclose(fit.apply(jnp.asarray(rest[0])), reference.apply(rest[0]), atol=1e-13)
     gR, gt = rng.standard_normal((5, d, d)), rng.standard_normal((5, d))
-    _, pull_back = jax.vjp(lambda x: fit_rigid(rest, x, w)[:2], points)
+    _, pull_back = jax.vjp(jax.jit(lambda x: fit_rigid(rest, x, w)[:2]), points)
     np.testing.assert_allclose(pull_back((gR, gt))[0], reference.vjp(gR, gt), atol=1e-12)
 
 
@@ -53,22 +54,22 @@ def test_hessian_under_jit_and_vmap(rng):
 
 def test_gradients_by_rest_and_weights(rng):
     arguments = rng.standard_normal((4, 3)), rng.standard_normal((4, 3)), rng.random(4) + 0.1
-    check_grads(lambda *a: fit_rigid(*a)[:2], arguments, order=2)
+    check_grads(jax.jit(lambda *a: fit_rigid(*a)[:2]), arguments, order=2)
 
 
 def test_degenerate_is_finite_and_tells(rng):
     line = np.outer(np.arange(4.0), [1, 2, 3])
     assert fit_rigid(line, line).gap < 1e-8
-    gradient = jax.grad(lambda x: fit_rigid(line, x).rotation.sum())(line)
-    assert jnp.isfinite(gradient).all()
-    assert jnp.isfinite(jax.hessian(lambda x: fit_rigid(line, x).rotation.sum())(line)).all()
-    assert (jax.grad(lambda m: special_procrustes(m).sum())(jnp.zeros((3, 3))) == 0).all()
+    turned = jax.jit(lambda x: fit_rigid(line, x).rotation.sum())
+    assert jnp.isfinite(jax.grad(turned)(line)).all()
+    assert jnp.isfinite(jax.hessian(turned)(line)).all()
+    assert (jax.grad(jax.jit(lambda m: special_procrustes(m).sum()))(jnp.zeros((3, 3))) == 0).all()
 
 
 def test_single_precision_knows_a_line(rng):
     with jax.enable_x64(False):
         line = jnp.asarray(np.outer(np.linspace(0, 1, 5), [1, 2, 3]), jnp.float32)
-        gradient = jax.grad(lambda x: fit_rigid(line, x).rotation.sum())(line)
+        gradient = jax.grad(jax.jit(lambda x: fit_rigid(line, x).rotation.sum()))(line)
         assert fit_rigid(line, line).rotation.dtype == jnp.float32
         assert jnp.abs(gradient).max() < 100  # 1e5 and more if rounding were taken for width
 

@@ -4,12 +4,12 @@ import json
 import signal
 import subprocess
 import sys
-import time
 import tomllib
 
 import numpy as np
 import pytest
-from small_scenes import ALL, HANDLES, PARTICLES, SOLIDS
+from small_scenes import ALL, HANDLES, SOLIDS
+from waiting import DEADLINE
 
 import pointglue as pg
 from pointglue.cli import main
@@ -92,28 +92,6 @@ class TestSameBytes:
             frames = list(run_scene(scene, tmp_path / str(stop), resume=True))
             assert frames[-1].stats["contacts"] > 0
             assert files(tmp_path / str(stop)) == files(tmp_path / "whole")
-
-    def test_killed_at_any_moment(self, whole, tmp_path):
-        """Of a process of its own: frames are whole or not there, and it goes on to the same bytes."""
-        scene = tmp_path / "scene.toml"
-        scene.write_text(PARTICLES)
-        out = tmp_path / "run"
-        code = (
-            "import sys; from pointglue.scene import run_scene; list(run_scene(*sys.argv[1:], resume=True))"
-        )
-        random = np.random.default_rng(0)
-        for _ in range(2):
-            process = subprocess.Popen([sys.executable, "-c", code, str(scene), str(out)])
-            deadline = time.monotonic() + 60
-            while not (out / "frames").exists() and time.monotonic() < deadline and process.poll() is None:
-                time.sleep(0.005)
-            time.sleep(float(random.uniform(0, 0.2)))
-            process.send_signal(signal.SIGKILL)
-            process.wait()
-            for name, content in files(out).items():
-                assert name.startswith(".") or content == whole["particles"][name]
-        list(run_scene(scene, out, resume=True))
-        assert files(out) == whole["particles"]
 
 
 class TestScenesThatChange:
@@ -322,7 +300,7 @@ class TestCommands:
         for _ in range(5):
             process.stdout.readline()
         process.send_signal(signal.SIGINT)
-        _, told = process.communicate(timeout=60)
+        _, told = process.communicate(timeout=DEADLINE)
         assert process.returncode == 130
         last = max(FrameStore.open(out).numbers())
         assert f"stopped after frame {last}. Go on with: pointglue run" in told

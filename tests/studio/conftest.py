@@ -10,8 +10,6 @@ from pointglue.studio import messages
 from pointglue.studio.session import Session
 
 ROOT = Path(__file__).parents[2]
-# Where pictures of the page go; with POINTGLUE_TOUR those of the guided tour in docs are made anew.
-SHOTS = ROOT / "out" / "studio"
 # WebGL without a graphics card; plain headless pictures show a hole where panels are.
 FLAGS = [
     "--no-sandbox",
@@ -54,12 +52,17 @@ def browser():
 
 
 @pytest.fixture
-def person(browser, studio):
-    """Somebody in front of the page."""
+def person(browser, studio, tmp_path):
+    """Somebody in front of the page.
+
+    Pictures of it go to the folder POINTGLUE_SHOTS, or to that of the test; with POINTGLUE_TOUR those of the
+    guided tour in docs are made anew.
+    """
     # Waiting for an expression needs eval, which the page's own policy forbids.
     page = browser.new_page(viewport={"width": 1280, "height": 800}, bypass_csp=True)
+    shots = Path(os.environ.get("POINTGLUE_SHOTS") or tmp_path / "shots")
     someone = Person(
-        page, studio, SHOTS, ROOT / "docs" / "images" if os.environ.get("POINTGLUE_TOUR") else None
+        page, studio, shots, ROOT / "docs" / "images" if os.environ.get("POINTGLUE_TOUR") else None
     )
     someone.arrive()
     yield someone

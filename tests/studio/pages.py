@@ -1,18 +1,23 @@
 """Somebody in front of the page: clicks, drags and looks."""
 
+import time
+
 import numpy as np
 from PIL import Image
-
-WAIT = 60_000  # ms: the machine may be busy
+from waiting import DEADLINE
 
 
 class Person:
-    """What a person does in the studio, and what the page shows."""
+    """What a person does in the studio, and what the page shows.
+
+    Whatever a person does is over when the server has dealt with it and the page shows what has come of it:
+    what comes next in a test may look at both. Only what plays goes on by itself, and is waited for.
+    """
 
     def __init__(self, page, studio, shots, tour):
         self.page, self.studio, self.shots, self.tour = page, studio, shots, tour
         self.errors = []
-        page.set_default_timeout(WAIT)
+        page.set_default_timeout(1000 * DEADLINE)
         page.on("pageerror", lambda error: self.errors.append(str(error)))
 
     def arrive(self):
@@ -20,13 +25,28 @@ class Person:
         self.until("studio.app.store.state !== null")
 
     def until(self, condition, argument=None):
-        self.page.wait_for_function(f"(a) => window.studio && ({condition})", arg=argument)
+        """Wait for a condition in the page; what is there instead is told if it does not come about."""
+        end = time.monotonic() + DEADLINE
+        while not self.page.evaluate(f"(a) => Boolean(window.studio && ({condition}))", argument):
+            assert time.monotonic() < end, f"not so: {condition} (a = {argument!r}); instead: {self.seen()}"
+            self.page.wait_for_timeout(10)
+
+    def seen(self):
+        """What the page shows, in a few words, for whoever has waited for something else."""
+        self.shot("given_up")
+        return self.page.evaluate(SEEN) | {"notes": self.notes(), "errors": self.errors}
 
     def ask(self, expression, argument=None):
         return self.page.evaluate(f"(a) => ({expression})", argument)
 
     def click(self, name):
         self.page.click(f'[data-id="{name}"]:visible')
+        self.idle()
+
+    def press(self, *keys):
+        for key in keys:
+            self.page.keyboard.press(key)
+            self.idle()
 
     def pick(self, name):
         """Choose an object in the list, and look up when the panel is about it."""
@@ -41,32 +61,34 @@ class Person:
 
     def choose(self, label, value):
         self.page.select_option(f'select[data-id="{label}"]', value)
+        self.idle()
 
     def slide(self, label, value):
-        self.page.locator(f'input[data-id="{label}"]').evaluate(
-            "(e, v) => { e.value = v; e.dispatchEvent(new Event('input', {bubbles: true}));"
-            " e.dispatchEvent(new Event('change', {bubbles: true})); }",
-            str(value),
-        )
+        # In one go: the panel may be made anew at any time, and an element that is gone tells nobody.
+        self.ask(SLIDE, [f'input[data-id="{label}"]', str(value)])
+        self.idle()
 
     def type(self, label, value):
         self.page.fill(f'input[data-id="{label}"]', value)
-        self.page.keyboard.press("Enter")
+        self.press("Enter")
 
     def tick(self, label, on):
         self.page.set_checked(f'input[data-id="{label}"]', on)
+        self.idle()
 
     def open(self, *names):
         self.click("Open")
         for name in names:
             self.page.click(f'dialog li[data-id="{name}"]')
         self.page.wait_for_selector("dialog", state="hidden")
+        self.idle()
 
     def save(self, name):
         self.click("Save")
         self.page.fill('[data-id="File name"]', name)
         self.click("Save here")
         self.page.wait_for_selector("dialog", state="hidden")
+        self.idle()
 
     def state(self, path="", argument=None):
         return self.ask(f"studio.app.store.state{path}", argument)
@@ -99,11 +121,22 @@ class Person:
         self.idle()
 
     def idle(self):
-        """Wait until the server has dealt with all that was asked."""
-        self.until("!studio.app.store.busy")
+        """Wait until the server has dealt with all that was asked, and the page shows what has come of it.
+
+        Of what plays there is always more to come, so the page need not have caught up with it.
+        """
+        end = time.monotonic() + DEADLINE
+        while True:
+            self.until("!studio.app.store.busy")
+            playing = self.studio.session.replica.clock.status == "playing"
+            if playing or self.studio.shown():
+                return
+            assert time.monotonic() < end, f"the page does not show all there is: {self.seen()}"
+            self.page.wait_for_timeout(5)
 
     def click_at(self, place):
         self.page.mouse.click(float(place[0]), float(place[1]))
+        self.idle()
 
     def middle(self):
         box = self.page.locator("main canvas").bounding_box()
@@ -139,6 +172,21 @@ class Person:
         """Pairs of parts of the page that lie over each other, or over its edge."""
         return self.page.evaluate(OVERLAPPING)
 
+
+SLIDE = """((slider) => {
+  slider.value = a[1];
+  for (const kind of ['input', 'change']) slider.dispatchEvent(new Event(kind, { bubbles: true }));
+})(document.querySelector(a[0]))"""
+
+SEEN = """() => {
+  const store = window.studio?.app.store;
+  return {
+    clock: store?.clock, busy: store?.busy, mode: window.studio?.app.mode, tool: window.studio?.app.tool,
+    path: store?.state?.path, undo: store?.state?.undo, ground: store?.state?.ground,
+    objects: store?.state?.objects, attach: store?.state?.attach, frames: store?.state?.frames,
+    dialog: document.querySelector('dialog[open]')?.textContent,
+  };
+}"""
 
 COLOURS = """() => {
   studio.app.view.renderer.render(studio.app.view.scene, studio.app.view.camera);

@@ -3,18 +3,18 @@
 import json
 import struct
 import threading
-import time
 from contextlib import contextmanager
 
 import numpy as np
 import trimesh
 import uvicorn
+from waiting import DEADLINE, wait_until
 
 from pointglue.geometry import models, shapes
 from pointglue.studio.server import STATIC, configuration, create_app
 from pointglue.studio.session import Session
 
-__all__ = ["STATIC", "TOKEN", "Server", "parse_update", "running", "wait_until", "write_box", "write_octopus"]
+__all__ = ["STATIC", "TOKEN", "Server", "parse_update", "running", "write_box", "write_octopus"]
 
 TOKEN = "a-token-for-tests"
 
@@ -34,6 +34,15 @@ class Server:
         return self.session.document
 
     @property
+    def hub(self):
+        return self.app.state.hub
+
+    def shown(self):
+        """Whether every page shows all that there is; what runs may change it again at once."""
+        pages = list(self.hub.pages)
+        return bool(pages) and all(page.shown == self.session.replica.count for page in pages)
+
+    @property
     def url(self):
         return f"http://127.0.0.1:{self.port}/?token={TOKEN}"
 
@@ -44,25 +53,18 @@ def running(folder, start=None):
     server = uvicorn.Server(configuration(app, "127.0.0.1", 0))
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
-    wait_until(lambda: server.started or not thread.is_alive())
+    wait_until(lambda: server.started or not thread.is_alive(), lambda: "a server that is starting")
     assert server.started
 
     def stop():
         server.should_exit = True
-        thread.join(20)
-        assert not thread.is_alive()
+        thread.join(DEADLINE)
+        assert not thread.is_alive(), "the server does not end"
 
     try:
         yield Server(app, server.servers[0].sockets[0].getsockname()[1], folder, stop)
     finally:
         stop()
-
-
-def wait_until(condition, seconds=60.0):
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "it did not come about"
-        time.sleep(0.01)
 
 
 def parse_update(data):

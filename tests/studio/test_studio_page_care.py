@@ -3,7 +3,7 @@
 import shutil
 
 import numpy as np
-from studio_server import wait_until, write_box
+from studio_server import write_box
 
 from pointglue.errors import ConvergenceError
 from pointglue.geometry import shapes
@@ -25,7 +25,6 @@ def test_keys_and_clicks_change_only_what_they_say(person, studio):
     mouse, keyboard = person.page.mouse, person.page.keyboard
 
     def kept():
-        person.idle()
         table = studio.document.objects["bar"]["handles"]
         assert len(table) == 3
         assert not any(handle.get("keys") for handle in table.values())
@@ -39,7 +38,7 @@ def test_keys_and_clicks_change_only_what_they_say(person, studio):
     keyboard.press("Control+o")
     person.page.wait_for_selector("dialog[open]")
     for key in ("Delete", "Control+z"):
-        keyboard.press(key)
+        person.press(key)
         kept()
     keyboard.press("Escape")
     person.page.wait_for_selector("dialog", state="hidden")
@@ -50,13 +49,14 @@ def test_keys_and_clicks_change_only_what_they_say(person, studio):
     moved = "Math.abs(studio.app.store.get('bar', 'handles').data[7] - a) > 0.1"
     person.until(moved, handles[2, 1])
     for key in ("Delete", "Control+z"):
-        keyboard.press(key)
+        person.press(key)
         kept()
     assert person.ask(moved, handles[2, 1])
     keyboard.press("Escape")
     person.until(f"!({moved})", handles[2, 1])
     mouse.move(*(at + [60, -120]), steps=3)
     mouse.up()
+    person.idle()
     kept()
     np.testing.assert_allclose(person.array("bar", "vertices"), rest, atol=1e-5)
     np.testing.assert_allclose(person.array("bar", "handles"), handles, atol=1e-5)
@@ -209,7 +209,7 @@ def test_fields_are_filled_in_one_after_the_other(person, studio):
         person.page.keyboard.press("Control+a")
         person.page.keyboard.type(value)
         person.page.keyboard.press("Tab")
-    wait_until(lambda: studio.document.objects["bar"].get("transform", {}).get("scale") == 2)
+    person.idle()
     expected = {"translate": [1, 2, 3], "rotate": [0, 45, 0], "scale": 2}
     assert studio.document.objects["bar"]["transform"] == expected
 
@@ -217,7 +217,7 @@ def test_fields_are_filled_in_one_after_the_other(person, studio):
     person.click("Make it for me")
     person.until("studio.app.object.particles > 0")
     person.slide("Stiffness of all", 0.5)
-    wait_until(lambda: np.all(studio.document.bodies["bar"].stiffness == 0.5))
+    assert np.all(studio.document.bodies["bar"].stiffness == 0.5)
     before = studio.document.bodies["bar"].positions
     person.mode("View")
     person.page.click('input[data-id="Move by (m) x"]')
@@ -225,7 +225,7 @@ def test_fields_are_filled_in_one_after_the_other(person, studio):
         person.page.keyboard.press("Control+a")
         person.page.keyboard.type(value)
         person.page.keyboard.press("Tab")
-    wait_until(lambda: np.ptp(studio.document.bodies["bar"].positions - before) > 1.5)  # z has gone by 3 too
+    person.idle()
     moved = studio.document.bodies["bar"].positions - before
     np.testing.assert_allclose(moved, np.broadcast_to([1.0, 2, 3], moved.shape), atol=1e-12)
 
@@ -280,7 +280,6 @@ def test_other_units_are_noticed(person, studio):
     person.page.on("dialog", answer)
     for asked in (2, 4):
         person.click("Export pose")
-        wait_until(lambda asked=asked: person.ask("1") and len(told) == asked)
-        person.idle()
+        assert len(told) == asked
         assert (path.read_text(errors="replace") == "something else") == (asked == 2)
     assert told[1] == told[3] == "tool_posed.ply is there already. Replace it?"

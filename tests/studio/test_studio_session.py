@@ -15,7 +15,7 @@ from pointglue.errors import InputError, PointglueError, SceneError
 from pointglue.io import FrameStore, read_mesh, save_body
 from pointglue.particles import block
 from pointglue.scene import build, load_scene
-from pointglue.studio import gluing
+from pointglue.studio import gluing, playback
 from pointglue.studio import messages as m
 from pointglue.studio.document import Document, load_document, save_document
 from pointglue.studio.recovery import FOLDER
@@ -321,7 +321,8 @@ def test_glue_is_that_of_the_scene(session):
         session.apply(m.AttachKey(number=0, what="attach"))
 
 
-def test_a_finished_run_is_played(session, tmp_path):
+def test_a_finished_run_is_played(session, tmp_path, monkeypatch):
+    monkeypatch.setattr(playback, "PATIENCE", -1.0)  # nobody waits for more frames
     with FrameStore.create(tmp_path / "run", looks(), rate=24) as store:
         from small_runs import frame
 

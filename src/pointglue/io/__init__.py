@@ -4,7 +4,8 @@ from .bodies import load_body, save_body
 from .checkpoints import load_checkpoint, save_checkpoint
 from .frames import Frame, FrameStore, Look
 from .handles import Handles, read_handles
-from .meshes import Mesh, Output, Part, open_output, read_mesh
+from .mesh_output import Output, open_output
+from .meshes import Mesh, Part, read_mesh
 from .sequences import write_sequence
 from .usd import write_usd
 

@@ -10,7 +10,8 @@ from ..checks import Array
 from ..errors import InputError
 from .archives import writing
 from .frames import FrameStore
-from .meshes import Mesh, Part, open_output
+from .mesh_output import open_output
+from .meshes import Mesh, Part
 
 __all__ = ["write_sequence"]
 

@@ -53,9 +53,9 @@ class Source:
     def _told(self, where: Where, message: str) -> tuple[int, str]:
         """The line (0 if it is not known), and where and what."""
         place = "" if self.path is None else f"{self.path}: "
-        known = [(len(key), line) for key, line in self._lines.items() if where[: len(key)] == key]
-        line = max(known, default=(0, 0))[1]
-        if any(where[: len(key)] == key for key in self.overridden):
+        tables = [where[:depth] for depth in range(len(where), -1, -1)]  # the innermost first
+        line = next((self._lines[key] for key in tables if key in self._lines), 0)
+        if any(key in self.overridden for key in tables):
             place, line = f"{place}as set, ", 0
         elif line:
             place = f"{self.path}:{line}: "
