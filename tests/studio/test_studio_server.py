@@ -199,7 +199,7 @@ def test_one_update_at_a_time(tab, studio):
     tab.caught_up(studio)
     seen = tab.updates
     for k in range(40):
-        tab.send("drag_handle", object="bar", handle="handle 1", position=[0.9, 0.2 + 0.01 * k, 0])
+        tab.send("drag_handle", object="bar", handle="handle 1", position=[0.9, 0.21 + 0.01 * k, 0])
         if k == 0:
             tab.until(lambda: tab.updates == seen + 1, ack=False)
     tab.idle(ack=False)
@@ -209,7 +209,7 @@ def test_one_update_at_a_time(tab, studio):
     tab.idle(ack=False)
     assert tab.updates == seen + 1
     tab.send("ack", number=tab.number)
-    tab.until(lambda: abs(tab.arrays["bar", "handles"][0, 1] - 0.59) < 1e-6)
+    tab.until(lambda: abs(tab.arrays["bar", "handles"][0, 1] - 0.6) < 1e-6)
     tab.caught_up(studio)
     assert tab.updates <= seen + 3  # what was in between is skipped
 
