@@ -3,6 +3,7 @@
 working = $(shell for name in $(1); do \
 	for found in $$name $${PYENV_ROOT:-$$HOME/.pyenv}/versions/*/bin/$$name; do \
 	$$found -c 'import venv' 2>/dev/null && { command -v $$found; exit; }; done; done)
+SECOND = $(firstword $(foreach name,python3.13 python3.12 python3.14,$(if $(call working,$(name)),$(name))))
 INTERPRETER = $(or $(call working,$(or $(PYTHON),python3.11 python3.12 python3.13 python3.14 python3)),\
 	$(error There is no working $(or $(PYTHON),Python 3.11 or newer)))
 VENV := .venv$(if $(PYTHON),-$(notdir $(PYTHON)))
@@ -11,7 +12,7 @@ PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # Tests that are long are not left to one of the workers at the end.
 PYTEST := $(BIN)/python -m pytest -n auto --maxprocesses 4 --dist worksteal
 
-.PHONY: demo test test-quick test-steady blender chromium check docs bench clean
+.PHONY: demo test test-quick test-second test-steady blender chromium check docs bench clean
 
 demo: $(VENV)/demo
 	$(BIN)/pointglue demo tree --set frames.count=20
@@ -24,6 +25,9 @@ test-quick: $(VENV)/quick
 	$(PYTEST) tests/procrustes tests/glue tests/deform tests/particles tests/elastic tests/scene \
 		tests/geometry tests/io tests/verification \
 		--ignore tests/procrustes/test_torch.py --ignore tests/procrustes/test_jax.py
+
+test-second:
+	$(if $(SECOND),$(MAKE) test-quick PYTHON=$(SECOND),@echo "No second Python: the tests run on $(INTERPRETER) alone")
 
 # What waits for processes, servers and pages, again and again, in any order, on a machine that is busy.
 test-steady: $(VENV)/test chromium
