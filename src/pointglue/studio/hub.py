@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 from pydantic import ValidationError
@@ -55,6 +56,8 @@ class Hub:
         self.session = session
         self.pages: set[Page] = set()
         self._commands: queue.Queue[tuple[Page, Any] | None] = queue.Queue(MOST_WAITING)
+        self._pressing = _Count()
+        session.interrupted = self._pressing
         self._holder: Page | None = None
         self._thread = threading.Thread(target=self._work, name="pointglue studio", daemon=True)
         self._thread.start()
@@ -75,8 +78,7 @@ class Hub:
         else:
             try:
                 self._commands.put_nowait((page, command))
-                if not isinstance(command, messages.Pull):  # of which there are many while a hand pulls
-                    self.session.wanted.set()
+                self._pressing.add(_presses(command))
             except queue.Full:
                 told = "Too much at once: some clicks were not heard."
                 page.tell(replies.Note(level="error", text=told), replies.Done())
@@ -98,20 +100,23 @@ class Hub:
     def close(self) -> None:
         """Stop the thread, and keep what has not been saved."""
         self._commands.put(None)
-        self.session.wanted.set()
+        self._pressing.add(1)  # which is never taken back
         self._thread.join(30)
         self.session.close()
 
     def _work(self) -> None:
         wait = 0.0
         while True:
-            self.session.wanted.clear()
             batch = self._waiting(wait)
             if batch is None:
                 return
-            for page, command in _thinned(batch):
-                self._do(page, command)
-                self._rouse()
+            for page, command, last in _thinned(batch):
+                self._pressing.add(-_presses(command))  # from here on, only those after it are waiting
+                if last:
+                    self._do(page, command)
+                    self._rouse()
+                else:
+                    page.tell(replies.Done())
             wait = self._guarded(self.session.tick, None) or 0.0
             self._rouse()
 
@@ -159,21 +164,46 @@ class Hub:
             page.tell(*notes)
 
 
-def _thinned(batch: list[tuple[Page, Any]]) -> list[tuple[Page, Any]]:
-    """Without moves that are followed at once by another one of the same thing."""
-    kept: list[tuple[Page, Any]] = []
-    for page, command in batch:
-        if kept and isinstance(command, _LATEST):
-            last_page, last = kept[-1]
-            same = type(last) is type(command) and last_page is page
-            done = getattr(last, "done", False) or getattr(last, "handle", "") != getattr(
-                command, "handle", ""
-            )
-            if same and not done:
-                kept.pop()
-                page.tell(replies.Done())
-        kept.append((page, command))
-    return kept
+class _Count:
+    """A number that threads change, which tells whether it is above zero."""
+
+    def __init__(self) -> None:
+        self._lock, self._value = threading.Lock(), 0
+
+    def add(self, amount: int) -> None:
+        """Make it larger, or smaller if the amount is negative."""
+        with self._lock:
+            self._value += amount
+
+    def __call__(self) -> bool:
+        return self._value > 0
+
+
+def _presses(command: Any) -> int:
+    """Return 1 for a command that a frame under way is given up for, and 0 for others.
+
+    There are many pulls while a hand pulls, and no frame would ever end. None is a page that is gone.
+    """
+    return 0 if command is None or isinstance(command, messages.Pull) else 1
+
+
+def _thinned(batch: list[tuple[Page, Any]]) -> list[tuple[Page, Any, bool]]:
+    """Return the commands of a batch, with whether each has to be done.
+
+    A move that is followed at once by another one of the same thing need not be.
+    """
+    overtaken = [_overtaken(*one, *other) for one, other in pairwise(batch)] + [False]
+    return [(*one, not late) for one, late in zip(batch, overtaken[: len(batch)], strict=True)]
+
+
+def _overtaken(page: Page, command: Any, next_page: Page, following: Any) -> bool:
+    return (
+        isinstance(command, _LATEST)
+        and next_page is page
+        and type(following) is type(command)
+        and not getattr(command, "done", False)
+        and getattr(command, "handle", "") == getattr(following, "handle", "")
+    )
 
 
 def _told(error: ValidationError) -> str:

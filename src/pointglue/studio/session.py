@@ -2,8 +2,8 @@
 
 import os
 import shlex
-import threading
 import warnings
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -44,8 +44,9 @@ class Session:
         self.frame = 1
         self.notes: list[replies.Note] = []
         """To be told to all pages."""
-        self.wanted = threading.Event()
-        """Set from any thread: a frame that is being computed is given up, and begun anew when it is due."""
+        self.interrupted: Callable[[], bool] = lambda: False
+        """Whether there is something else to do: a frame that is being computed is given up then, and begun
+        anew when it is due."""
         self._past: list[Document] = []
         self._future: list[Document] = []
         self._stroke = 0
@@ -162,7 +163,6 @@ class Session:
                 self._playing, self._problem = False, ""
                 if self._run is None and self._simulated:
                     self._begin()
-                self.wanted.clear()
                 with suppress(_GivenUpError):
                     self._advance()
             case messages.Reset() if self._run is not None:
@@ -361,7 +361,7 @@ class Session:
             self.frame = self._preview.frame
 
     def _watch(self) -> None:
-        if self.wanted.is_set():
+        if self.interrupted():
             raise _GivenUpError("something else is to be done")
 
     def tick(self) -> float:
