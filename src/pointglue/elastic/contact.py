@@ -352,6 +352,25 @@ class ContactStage:
             return np.inf
         return float(np.sqrt(met.compute_minimum_distance(self._mesh, vertices))) - self.thickness
 
+    def nearest(self, x: Array) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
+        """The particles of the two points, edges or faces in contact that are nearest to each other."""
+        vertices = self.surfaces.at(x)
+        met, mesh = self.collisions(vertices), self._mesh
+        found: tuple[float, list[int], int] | None = None
+        for pairs, first in (
+            (met.vv_collisions, 1), (met.ev_collisions, 1), (met.fv_collisions, 1), (met.ee_collisions, 2)
+        ):  # fmt: skip
+            for pair in pairs:
+                apart = pair.compute_distance(pair.dof(vertices, mesh.edges, mesh.faces))
+                if found is None or apart < found[0]:
+                    rows = [row for row in pair.vertex_ids(mesh.edges, mesh.faces) if row >= 0]
+                    found = apart, rows, first
+        if found is None:
+            return None
+        _, rows, first = found
+        particles = self.surfaces.particles
+        return particles[rows[:first]], particles[rows[first:]]
+
     def next_stiffness(self, x: Array, now: float, first: float) -> float:
         """That of the next step (Pa): twice as much where surfaces came too near, less where none did.
 

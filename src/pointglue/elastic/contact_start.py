@@ -121,8 +121,7 @@ class Start:
 
     def _body(self, vertex: int) -> str:
         """The name of the body of a vertex."""
-        particle = self._particles[vertex]
-        return next(name for name, rows in self._scene.rows.items() if rows.start <= particle < rows.stop)
+        return self._scene.body_named(int(self._particles[vertex])) or ""
 
     def _around(self, tie: Tie) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """Vertices (V,) that hang and that they hang on, with their neighbours."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 
@@ -9,8 +10,9 @@ from ..checks import Array
 from ..errors import ConvergenceError
 from .iterative import IndefiniteError
 from .problem import Evaluation, Loads, Place, Problem
+from .state import Cause, Stall
 
-__all__ = ["Outcome", "StalledError", "minimise"]
+__all__ = ["Outcome", "StalledError", "minimise", "nearest_contact"]
 
 DECREASE = 1e-4  # of what the slope promises, the least that a step must bring
 SHORTEST = 1e-7  # share of a Newton step below which the search along it is given up
@@ -25,7 +27,14 @@ BARRED = 1e-3  # of the tolerance: that is next to nothing
 
 
 class StalledError(ConvergenceError):
-    """A step found no end; its message says how far it came."""
+    """A step found no end; its message says how far it came, and `locate` where it is stuck.
+
+    That may take long, and most such steps are tried again.
+    """
+
+    def __init__(self, message: str, locate: Callable[[], Stall], iterations: int = 0) -> None:
+        super().__init__(message)
+        self.locate, self.iterations = locate, iterations
 
 
 @dataclass(eq=False)
@@ -61,11 +70,19 @@ def minimise(
     force = 2 * float(np.abs(multipliers).max(initial=0.0))
     tried = [found for found in _reachable(problem, starts) if problem.evaluate(found)]
     if not tried:
-        raise StalledError("no starting point has a finite energy")
+        raise StalledError("no starting point has a finite energy", lambda: Stall("convergence"))
     now = min(tried, key=lambda each: each.value + force * np.abs(each.violation).sum())
     outcome = Outcome(now, multipliers.copy())
     now.before = problem.before.positions
     level, speed, share = 0, np.inf, 1.0
+    worst = 0  # the node that the last Newton step moves most
+
+    def stalled(message: str) -> StalledError:
+        """Return the error for a step that ends here."""
+        barred = problem.contact is not None and share < 1.0
+        locate = partial(_located, problem, now, worst, barred=barred, violation=violation)
+        return StalledError(message, locate, len(outcome.speeds))
+
     wait, pause = 0, 1  # whole steps until a purer mixture is tried again
     hessians: _Hessians | None = None
     found_once: tuple[Evaluation, Array] | None = None
@@ -85,9 +102,10 @@ def minimise(
         after, share = None, 0.0
         if found is not None:
             step, change, slope, force = found
-            speed = _largest(problem, step) / duration
+            worst, way = _largest(problem, step)
+            speed = way / duration
             if not np.isfinite(speed):
-                raise StalledError("the Newton step is not finite")
+                raise stalled("the Newton step is not finite")
             after, share = _search(problem, now, step, slope, force, trust=speed <= tolerance)
         if found is None or after is None:
             level += 1
@@ -95,7 +113,7 @@ def minimise(
                 wait, pause = pause, min(2 * pause, PATIENCE)
                 continue
             if found is None and found_once is None:
-                raise StalledError("the projected Newton step does not lead downhill")
+                raise stalled("the projected Newton step does not lead downhill")
             break
         outcome.speeds.append(speed)
         outcome.projected += level > 0
@@ -118,11 +136,41 @@ def minimise(
     if found_once is not None:
         outcome.end, outcome.multipliers = found_once
         return outcome
-    raise StalledError(
+    raise stalled(
         f"after {len(outcome.speeds)} iterations {speed:.3g} m/s to go, {tolerance:.3g} allowed"
         + ("; contact bars the way" if problem.contact is not None and share < 1.0 else "")
         + _open_joint(problem, now, outcome, violation)
     )
+
+
+def _located(problem: Problem, now: Evaluation, worst: int, *, barred: bool, violation: float) -> Stall:
+    """Where a step is stuck: at an open joint, at the nearest contact, or at what would still move most."""
+    system, scene = problem.system, problem.system.scene
+    if np.abs(now.violation).max(initial=0.0) > violation:
+        equation = system.equations[int(np.abs(now.violation).argmax())]
+        bond = scene.joints[int(scene.bond_of_joint[scene.equations.joint_of[equation]])]
+        return Stall.at("joint", (bond.first, bond.second), now.x[scene.equations.first[equation]])
+    if barred and (met := nearest_contact(problem, now)) is not None:
+        return met
+    freedom = system.freedom
+    if not len(freedom):
+        return Stall("convergence")
+    cause: Cause = "contact" if barred else "convergence"
+    if worst < len(freedom.particles):
+        particle = int(freedom.particles[worst])
+        return Stall.at(cause, (scene.body_named(particle) or "",), now.x[particle])
+    body = int(freedom.bodies[(worst - len(freedom.particles)) // 2])
+    return Stall.at(cause, (scene.rigid[body].name,), now.place.origins[body])
+
+
+def nearest_contact(problem: Problem, now: Evaluation) -> Stall | None:
+    """The two bodies in contact that are nearest to each other, as what bars the way, if there are any."""
+    sides = None if problem.contact is None else problem.contact.nearest(now.x)
+    if sides is None:
+        return None
+    scene = problem.system.scene
+    names = dict.fromkeys(scene.body_named(int(side[0])) or "" for side in sides)
+    return Stall.at("contact", tuple(names), now.x[sides[0]].mean(0))
 
 
 def _reachable(problem: Problem, starts: list[Place]) -> list[Evaluation]:
@@ -277,11 +325,12 @@ def _closed(problem: Problem, after: Evaluation) -> Evaluation | None:
     return problem.at(problem.moved(after.place, back[:count].reshape(-1, 3), 1.0))
 
 
-def _largest(problem: Problem, step: Array) -> float:
-    """The largest way of a particle, or of a body's outermost point (m)."""
+def _largest(problem: Problem, step: Array) -> tuple[int, float]:
+    """The node that moves most, and its way (m): of a particle, or of a body's outermost point."""
     freedom = problem.system.freedom
     with np.errstate(over="ignore"):  # a step that is not finite is an error with a name
         lengths = np.linalg.norm(step, axis=1)
     if len(freedom.bodies):
         lengths[len(freedom.particles) + 1 :: 2] *= problem.system.scene.radii[freedom.bodies]
-    return float(lengths.max(initial=0.0))
+    worst = int(lengths.argmax())
+    return worst, float(lengths[worst])

@@ -175,12 +175,14 @@ class Scene:
                 np.where(of_body[:, None, None], heavy * sizes.reshape(-1, 3, 3), self.inertia.moment),
             )
 
+    def body_named(self, particle: int) -> str | None:
+        """The name of the body that a particle is of, if it is not one of a joint."""
+        return next((name for name, rows in self.rows.items() if rows.start <= particle < rows.stop), None)
+
     def describe(self, particle: int) -> str:
         """The particle by its body and row."""
-        for name, rows in self.rows.items():
-            if rows.start <= particle < rows.stop:
-                return f"{particle - rows.start} of {name!r}"
-        return str(particle)
+        name = self.body_named(particle)
+        return str(particle) if name is None else f"{particle - self.rows[name].start} of {name!r}"
 
     def describe_joint(self, number: int) -> str:
         """The joint by its bodies."""
@@ -315,6 +317,8 @@ class Scene:
         size = len(self.rest)
         self.attach = np.full(size, -np.inf)
         self.release, self.break_force = np.full(size, np.inf), np.full(size, np.inf)
+        self.bond_of = np.full(size, -1)
+        """The row in `glue` of the bond that holds each particle (N,), or -1."""
         bound = np.zeros(size, np.bool_)
         for rows, _ in self._layers:
             bound[rows] = True
@@ -322,11 +326,14 @@ class Scene:
         attach, release, force = (
             each.copy() for each in (springs.attach, springs.release, springs.break_force)
         )
+        self.bond_of_spring = np.full(len(springs), -1)
+        """The row in `glue` of the bond of each spring (S,), or -1."""
         spring = 0
-        for bond, parts in zip(self.glue, attachments, strict=True):
+        for k, (bond, parts) in enumerate(zip(self.glue, attachments, strict=True)):
             for part in parts:
                 rows = np.asarray(part.particles)
                 hard = bound[rows] & (bond.spring is None)
+                self.bond_of[rows[hard]] = k
                 self.attach[rows[hard]], self.release[rows[hard]] = bond.attach, bond.release
                 self.break_force[rows[hard]] = bond.break_force
                 if bond.attach > 0 and bond.spring is None and not hard.all():
@@ -341,6 +348,7 @@ class Scene:
                         "bound linearly, which leaves no choice where"
                     )
                 number = int(np.sum(~hard))
+                self.bond_of_spring[spring : spring + number] = k
                 if bond.spring is None:
                     attach[spring : spring + number] = bond.attach
                     release[spring : spring + number] = bond.release
@@ -348,6 +356,8 @@ class Scene:
                 spring += number
         self.springs = replace(springs, attach=attach, release=release, break_force=force)
         each = np.array([len(bond.joint) for bond in self.joints], np.int64)
+        self.bond_of_joint = np.repeat(np.arange(len(self.joints)), each)
+        """The row in `joints` of each joint."""
         self.joint_attach = np.repeat([bond.attach for bond in self.joints], each)
         self.joint_release = np.repeat([bond.release for bond in self.joints], each)
         self.joint_break_force = np.repeat([bond.break_force for bond in self.joints], each)

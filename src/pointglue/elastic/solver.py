@@ -15,12 +15,13 @@ from ..procrustes import special_procrustes
 from .bodies import Bond, ElasticBody, JointBond, checked_energy
 from .contact import Contact, ContactStage, ContactSurfaces
 from .energy import Energy
+from .events import bond_events
 from .freedom import cross_matrices
-from .newton import Outcome, StalledError, minimise
+from .newton import Outcome, StalledError, minimise, nearest_contact
 from .problem import Clock, GlueSprings, Place, Problem, Scheme, Term, energy_at, shifted
 from .rigid import RigidBody, rotated
 from .scene import Scene
-from .state import SolverState, StepError, StepReport
+from .state import SolverState, Stall, StepError, StepReport
 from .system import System
 
 __all__ = ["ImplicitSolver"]
@@ -157,28 +158,38 @@ class ImplicitSolver:
         if state.past is not None and dt > LONGER * (state.time - state.past.time):
             now = replace(now, past=None)
         shares = RAMP if self.method == "bdf2" and now.past is None else (1.0,)
-        clock = Clock()
+        clock, wasted = Clock(), 0
         todo = [(share * float(dt), 0, 1.0) for share in shares[::-1]]
         while todo:
             duration, depth, firmness = todo.pop()
             try:
                 now = self._substep(now, duration, float(dt), firmness, clock, watch)
             except StalledError as error:
+                wasted += error.iterations
                 if firmness == 1.0 and self.surfaces is not None and self.surfaces.adaptive:
                     # A blow that contact is too soft for: pairs are pressed so near that nothing moves.
                     todo.append((duration, depth, FIRMER))
                     continue
                 if depth == self.halvings:
+                    stall = error.locate()
+                    at = f" ({stall})" if stall.bodies else ""
                     raise StepError(
                         f"the step from {now.time:.6g} s did not converge, nor its part of {duration:.3g} s: "
-                        f"{error}",
+                        f"{error}{at}",
                         now,
+                        stall,
                     ) from error
                 todo += [(duration / 2, depth + 1, firmness)] * 2
             else:
                 assert now.report is not None
                 reports.append(now.report)
-        return replace(now, report=replace(StepReport.merged(reports), seconds=clock.seconds))
+        report = replace(
+            StepReport.merged(reports),
+            seconds=clock.seconds,
+            wasted=wasted,
+            events=bond_events(self.scene, state, now),
+        )
+        return replace(now, report=report)
 
     def momenta(self, state: SolverState) -> tuple[Array, Array]:
         """Linear (kg m/s) and angular momentum about the world's origin (kg m^2/s), each (3,)."""
@@ -254,19 +265,23 @@ class ImplicitSolver:
             watch=watch,
         )
         if self.surfaces is not None:
-            self._check_keys(scheme.target, outcome.end.place)
+            self._check_keys(problem, outcome)
         return self._ended(state, h, dt, problem, outcome, loose, opened, springs)
 
-    def _check_keys(self, target: Place, place: Place) -> None:
+    def _check_keys(self, problem: Problem, outcome: Outcome) -> None:
         """Raise unless what keys move has got there."""
-        scene = self.scene
+        scene, target, place = self.scene, problem.scheme.target, outcome.end.place
         away = np.linalg.norm(target.x - place.x, axis=1) * scene.driven
         bodies = np.linalg.norm(target.origins - place.origins, axis=1) * scene.driven_bodies
-        if max(away.max(initial=0.0), bodies.max(initial=0.0)) > MISSED * scene.size:
+        missing = max(away.max(initial=0.0), bodies.max(initial=0.0))
+        if missing > MISSED * scene.size:
             far = away.max(initial=0.0) > bodies.max(initial=0.0)
             name = scene.describe(int(away.argmax())) if far else repr(scene.rigid[int(bodies.argmax())].name)
-            missing = max(away.max(initial=0.0), bodies.max(initial=0.0))
-            raise StalledError(f"contact keeps {name} {missing:.3g} m from where its motion says")
+            raise StalledError(
+                f"contact keeps {name} {missing:.3g} m from where its motion says",
+                lambda: replace(nearest_contact(problem, outcome.end) or Stall("motion"), cause="motion"),
+                len(outcome.speeds),
+            )
 
     def _stuck(self, state: SolverState, loose: NDArray[np.bool_], moment: float) -> SolverState:
         """The state, in which what is to stick at that time (s) sticks where it is."""
@@ -358,7 +373,8 @@ class ImplicitSolver:
                 turn = np.arccos(np.clip(cosines[fast[0]], -1.0, 1.0))
                 name = self.scene.rigid[int(fast[0])].name
                 raise StalledError(
-                    f"{name!r} turns by {turn:.3g} rad, more than contact can follow in one go"
+                    f"{name!r} turns by {turn:.3g} rad, more than contact can follow in one go",
+                    lambda: Stall.at("motion", (name,), state.origins[fast[0]]),
                 )
         return Scheme(1 / tau**2, 1 / tau, target, Place(*now))
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from math import inf
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,19 +11,51 @@ from ..checks import Array
 from ..errors import ConvergenceError, InputError
 from .rigid import spin_of
 
-__all__ = ["SolverState", "StepError", "StepReport"]
+if TYPE_CHECKING:
+    from .events import BondEvent
+
+__all__ = ["SolverState", "Stall", "StepError", "StepReport"]
+
+
+Cause = Literal["contact", "joint", "motion", "convergence"]
+
+
+@dataclass(frozen=True)
+class Stall:
+    """Why a step did not converge, and where."""
+
+    cause: Cause
+    """Contact bars the way, a joint stays open, keys cannot be followed, or nothing of these."""
+    bodies: tuple[str, ...] = ()
+    """The names of those that it is about: the two in contact, or of what would still move most."""
+    position: tuple[float, float, float] | None = None
+    """Where that is (m)."""
+
+    @classmethod
+    def at(cls, cause: Cause, bodies: tuple[str, ...], place: Array) -> Self:
+        """Return one at coordinates (3,)."""
+        x, y, z = place.tolist()
+        return cls(cause, bodies, (x, y, z))
+
+    def __str__(self) -> str:
+        names = " and ".join(map(repr, self.bodies))
+        if self.position is None:
+            return names
+        place = ", ".join(f"{round(value, 6) + 0.0:.6g}" for value in self.position)  # no -0, no 1e-18
+        return f"{names} near ({place}) m"
 
 
 class StepError(ConvergenceError):
     """A step did not converge, nor did its halves; `state` is the last that did."""
 
-    def __init__(self, message: str, state: "SolverState") -> None:
+    def __init__(self, message: str, state: "SolverState", stall: Stall | None = None) -> None:
         super().__init__(message)
         self.state = state
+        self.stall = stall or Stall("convergence")
 
     def __reduce__(self) -> tuple[Any, ...]:
         """So that it comes through to other processes."""
-        return type(self), (str(self), self.state)
+        return type(self), (str(self), self.state, self.stall)
 
 
 @dataclass(frozen=True)
@@ -50,6 +82,10 @@ class StepReport:
     """Pairs of surfaces in contact at the end."""
     gap: float = inf
     """Least distance of those beyond their thickness (m)."""
+    wasted: int = 0
+    """Newton steps of attempts that did not converge, beyond `iterations`."""
+    events: "tuple[BondEvent, ...]" = ()
+    """What bonds and joints took hold, were released or broke."""
 
     @property
     def iterations(self) -> int:
@@ -70,6 +106,8 @@ class StepReport:
             seconds={part: sum(report.seconds.get(part, 0.0) for report in reports) for part in parts},
             contacts=reports[-1].contacts,
             gap=min(report.gap for report in reports),
+            wasted=sum(report.wasted for report in reports),
+            events=tuple(event for report in reports for event in report.events),
         )
 
 
