@@ -4,7 +4,6 @@ import json
 import math
 import os
 import runpy
-import shlex
 import sys
 import time
 import warnings
@@ -151,10 +150,11 @@ def deform(
     chosen = {name: value for name, value in chosen.items() if value is not None}
     from .deform import HandleDeformer
     from .io import open_output, read_handles, read_mesh
+    from .io.signals import stoppable
 
     moves = read_handles(handles)
     frames = len(moves.frames) if moves.animated else None
-    with _warnings_in_a_line(moves.named):
+    with _warnings_in_a_line(moves.named), stoppable(lambda: "before all was written", sys.argv[1:]):
         shape = read_mesh(mesh)
         with open_output(output, shape, frames) as out:
             with _about(moves, chosen):
@@ -178,6 +178,14 @@ def deform(
         counts = "" if frames is None else f"{_count(frames, 'frame')}, "
         counts += f"{_count(len(shape.vertices), 'vertex', 'vertices')}, {_count(len(moves.rest), 'handle')}"
         typer.echo(f"wrote {out.names} ({counts}, {time.perf_counter() - begin:.1f} s)")
+
+
+class ExportFormat(StrEnum):
+    """What other programs read."""
+
+    usd = "usd"
+    ply = "ply"
+    obj = "obj"
 
 
 @app.command()
@@ -226,6 +234,7 @@ def run(
 
     It can be stopped at any time, and goes on with --resume.
     """
+    from .io.signals import stoppable
     from .scene import parse_setting, run_scene
     from .scene.progress import tell, tell_problems
 
@@ -233,20 +242,21 @@ def run(
         raise InputError("--resume and --replace exclude each other")
     overrides = dict(map(parse_setting, settings or []))
     frames = None
+
+    def written() -> str:
+        numbers: list[int] = frames.store.numbers() if frames is not None and frames.store is not None else []
+        return f"after frame {numbers[-1]}" if numbers else "before the first frame"
+
+    words = [word for word in sys.argv[1:] if word not in ("--resume", "--replace")]
     try:
-        with _warnings_in_a_line(str):
+        with _warnings_in_a_line(str), stoppable(written, [*words, "--resume"]):
             frames = run_scene(scene, output, resume=resume, replace=replace, overrides=overrides)
             with frames:
-                tell(frames, "json" if as_json else "quiet" if quiet else "bar")
+                tell(frames, "json" if as_json else "quiet" if quiet else "people")
     except SceneError as error:
         if as_json:
             tell_problems(error.problems)
         raise
-    except KeyboardInterrupt:
-        written = frames.store.numbers() if frames is not None and frames.store is not None else []
-        told = f"stopped after frame {written[-1]}" if written else "stopped before the first frame"
-        words = [word for word in sys.argv[1:] if word not in ("--resume", "--replace")]
-        raise _stopped(told, [*words, "--resume"]) from None
 
 
 @app.command()
@@ -284,6 +294,7 @@ def render(
     quiet: Annotated[bool, typer.Option("--quiet", help="Print warnings and errors only.")] = False,
 ) -> None:
     """Draw the frames of a run: pictures, a movie, and a contact sheet."""
+    from .io.signals import stoppable
     from .view import Camera, render_run
 
     width, height = _numbers("--size", size, "x", 2, int)
@@ -292,7 +303,18 @@ def render(
         raise InputError(
             f"--from must not be zero: say where the camera is, such as 0,0,1, got {direction!r}"
         )
-    with _bar("pictures", quiet) as progress:
+    drawn = 0
+
+    def count(done: int, total: int) -> None:
+        nonlocal drawn
+        drawn = done
+        if progress is not None:
+            progress(done, total)
+
+    with (
+        stoppable(lambda: f"after {_count(drawn, 'picture')}", sys.argv[1:]),
+        _bar("pictures", quiet) as progress,
+    ):
         made = render_run(
             directory,
             output,
@@ -301,13 +323,43 @@ def render(
             movie=movie,
             ground=ground,
             camera=Camera(direction=(x, y, z)),
-            progress=progress,
+            progress=count,
         )
     if not quiet:
         typer.echo(f"wrote {_count(len(made.pictures), 'picture')} to {made.sheet.parent}")
         for path in (made.movie, made.sheet):
             if path is not None:
                 typer.echo(f"wrote {path}")
+
+
+@app.command()
+def export(
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="The folder of a run, finished or not.")],
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="OUT",
+            show_default="animation.usdc, ply or obj in DIR",
+            help="A USD file (.usdc, .usda, .usd), or a folder for mesh files.",
+        ),
+    ] = None,
+    format: Annotated[
+        ExportFormat | None,
+        typer.Option(show_default="usd", help="One USD file, or a PLY or OBJ file for each frame."),
+    ] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print warnings and errors only.")] = False,
+) -> None:
+    """Write the frames of a run for other programs: all that are there, whether it came to its end or not."""
+    from .io import FrameStore, export_run
+    from .io.signals import stoppable
+
+    with stoppable(lambda: "before all was written", sys.argv[1:]):
+        store = FrameStore.open(directory)
+        made = export_run(store, output, format=None if format is None else format.value)
+    if not quiet:
+        typer.echo(f"wrote {_count(len(store.numbers()), 'frame')} to {made}")
 
 
 @app.command()
@@ -385,6 +437,7 @@ def wedge(
 
     What fails does not stop the others; what has been done is not done again.
     """
+    from .io.signals import stoppable
     from .scene import draw_wedges, parse_sweep, run_wedges
 
     folder = output or Path("out") / f"{scene.stem}_wedges"
@@ -399,7 +452,11 @@ def wedge(
             typer.echo(f"{done}/{count}  {one.folder.name}  {one.status} ({one.seconds:.1f} s)")
 
     files = [folder / "wedges.csv", *([folder / "wedges.parquet"] if parquet else [])]
-    try:
+
+    def stopped() -> str:
+        return through + (f"; they are in {files[0]}" if files[0].exists() else "")
+
+    with stoppable(stopped, sys.argv[1:]):
         wedges = run_wedges(
             scene,
             dict(map(parse_sweep, settings)),
@@ -411,9 +468,6 @@ def wedge(
         )
         if sheet and find_spec("polyscope"):
             files += draw_wedges(wedges, folder / "contact_sheet.png")
-    except KeyboardInterrupt:
-        table = f"; they are in {files[0]}" if files[0].exists() else ""
-        raise _stopped(f"stopped {through}{table}", sys.argv[1:]) from None
     if not quiet:
         for path in files:
             typer.echo(f"wrote {path}")
@@ -431,13 +485,6 @@ def _numbers(option: str, text: str, between: str, count: int, kind: type[Number
         words = "whole numbers" if kind is int else "finite numbers"
         raise InputError(f"{option} must be {count} {words} with {between!r} between them, got {text!r}")
     return numbers
-
-
-def _stopped(told: str, again: Iterable[str]) -> typer.Exit:
-    """Say how to go on after Ctrl-C; the exit to raise."""
-    command = " ".join(map(shlex.quote, ["pointglue", *again]))
-    typer.secho(f"pointglue: {told}. Go on with: {command}", fg="yellow", err=True)
-    return typer.Exit(130)
 
 
 @contextmanager

@@ -79,18 +79,6 @@ def test_where_everything_is(tmp_path):
     assert (found["stone"] == looks()[4].rest).all()
 
 
-def test_statistics_are_gathered_from_the_frames(tmp_path):
-    with FrameStore.create(tmp_path, [], rate=10) as store:
-        store.add(Frame(number=12, time=0.5, stats={"contacts": np.int32(3), "error": np.float64("nan")}))
-        store.add(Frame(number=3, time=0.1, stats={"contacts": 1}))
-        lines = store.write_stats().read_text().splitlines()
-    assert lines == [
-        '{"frame": 3, "time": 0.1, "contacts": 1}',
-        '{"frame": 12, "time": 0.5, "contacts": 3, "error": null}',
-    ]
-    assert np.isnan(store.read(12).stats["error"])
-
-
 def test_frames_beyond_four_digits_stay_in_order(tmp_path):
     with FrameStore.create(tmp_path, [], rate=24) as store:
         for number in (10_000, 0, 9999):
@@ -193,7 +181,7 @@ def test_a_run_is_not_overwritten_by_accident(tmp_path):
     store = write_run(tmp_path, range(1, 6))
     save_checkpoint(store.checkpoint, {"x": 1}, scene_hash="")
     save_checkpoint(store.checkpoint, {"x": 2}, scene_hash="")
-    store.write_stats()
+    store.stats.touch()
     before = {path: path.read_bytes() for path in tmp_path.rglob("*.npz")}
     with pytest.raises(InputError, match=f"{tmp_path}: holds a run already"):
         FrameStore.create(tmp_path, [], rate=24)

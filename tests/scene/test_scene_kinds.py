@@ -15,7 +15,7 @@ from pointglue.errors import PointglueWarning, SceneError
 from pointglue.glue.linear import LinearBinding
 from pointglue.scene import build, load_scene
 from pointglue.scene.geometry import rotation
-from pointglue.scene.run import scene_hash
+from pointglue.scene.identity import scene_hash
 
 
 def frames(scene, count, **overrides):

@@ -19,7 +19,7 @@ from pointglue.cli import main
 from pointglue.errors import PointglueError, SceneError
 from pointglue.io import FrameStore
 from pointglue.scene import draw_wedges, load_scene, parse_sweep, run_scene, run_wedges
-from pointglue.scene.wedge import _measured, _planned, _short, run_wedge, write_table
+from pointglue.scene.wedge import _labels, _measured, _planned, _short, run_wedge, write_table
 
 pytestmark = pytest.mark.filterwarnings("default")  # Dask's own
 
@@ -164,7 +164,7 @@ def test_what_failed_is_on_the_contact_sheet(tmp_path, monkeypatch):
     )
     monkeypatch.setattr("pointglue.scene.wedge.save_png", lambda image, path: None)
     draw_wedges(wedges, tmp_path / "sheet.png")
-    assert list(drawn) == ["b.0=1, c.0=4", "b.0=2, c.0=4", "b.0=3, c.0=4"]
+    assert list(drawn) == ["b.0=1", "b.0=2", "b.0=3"]
     first, failed, last = drawn.values()
     assert (first == 0).all()
     assert (last == 1).all()
@@ -181,9 +181,25 @@ def test_a_scene_made_shorter_is_run_anew(tmp_path):
         assert len(FrameStore.open(tmp_path / "run").numbers()) == count
 
 
+@pytest.mark.parametrize(
+    ("sweeps", "labels"),
+    [
+        ({"a.x": [1, 2], "b.y": ["soft"]}, ["x=1", "x=2"]),
+        ({"a.x": [0.25, 0.5], "b.x": [1, 2]}, [f"a.x={a}, b.x={b}" for a in (0.25, 0.5) for b in (1, 2)]),
+        ({"x": [1.0000001, 1.0000002]}, ["x=1.0000001", "x=1.0000002"]),
+        ({"x": [0.1 + 0.2, 0.3]}, ["x=0.30000000000000004", "x=0.29999999999999999"]),
+        ({"x": [1, 1.0, "1"]}, ["x=1", "x=1.0", "x='1'"]),
+        ({"x": [5], "y": ["1 mm"]}, ["x=5, y=1 mm"]),
+    ],
+)
+def test_labels_tell_wedges_apart(sweeps, labels, tmp_path):
+    assert _labels([wedge.settings for wedge in _planned(sweeps, tmp_path)]) == labels
+
+
 @pytest.mark.skipif(not hasattr(os, "killpg"), reason="has no groups of processes")
-def test_interrupted(tmp_path):
-    """By Ctrl-C, which goes to the workers as well: what is done is in the table, and all else can go on."""
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_interrupted(number, tmp_path):
+    """By signals that go to the workers as well: what is done is in the table, and all else can go on."""
     scene, out = tmp_path / "scene.toml", tmp_path / "wedges"
     scene.write_text(HANDLES)
     code = "import sys; from pointglue.cli import main; sys.argv[0] = 'pointglue'; main()"
@@ -200,9 +216,9 @@ def test_interrupted(tmp_path):
         line = process.stdout.readline()
         assert line, told
         told += line
-    os.killpg(process.pid, signal.SIGINT)
+    os.killpg(process.pid, number)
     told += process.communicate(timeout=DEADLINE)[0]
-    assert process.returncode == 130, told
+    assert process.returncode == 128 + number, told
     assert "Traceback" not in told
     table = out / "wedges.csv"
     assert f"stopped with 2 of 5 wedges through; they are in {table}. Go on with: pointglue wedge" in told

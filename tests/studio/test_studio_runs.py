@@ -55,23 +55,22 @@ def test_a_run_that_begins_with_damage_is_not_opened(session, tmp_path):
 
 def test_the_next_frame_of_a_run_under_way_is_waited_for(session, tmp_path, monkeypatch):
     write_run(tmp_path / "run")
-    session.apply(m.Open(path="run"))
-    assert session._state().run.growing
-    session.apply(m.Play())
-    for _ in range(5):
-        session._due = 0.0
-        session.tick()
-    assert (session.replica.clock.frame, session.replica.clock.status) == (3, "playing")
     with FrameStore.open(tmp_path / "run", write=True) as store:
+        session.apply(m.Open(path="run"))
+        assert session._state().run.growing
+        session.apply(m.Play())
+        for _ in range(5):
+            session._due = 0.0
+            session.tick()
+        assert (session.replica.clock.frame, session.replica.clock.status) == (3, "playing")
         store.add(frame(4))
         session._due = 0.0
         session.tick()
         assert session.replica.clock.frame == 4
-        store.write_stats()  # which ends it
-    assert played(session) == []
+    assert played(session) == []  # it has ended
     assert session.replica.clock.status == "still"
     assert not session._state().run.growing
-    (tmp_path / "run" / "stats.jsonl").unlink()
+    (tmp_path / "run" / ".lock").unlink()  # a file system that does not tell whether it has
     assert session._state().run.growing
     monkeypatch.setattr(playback, "PATIENCE", -1.0)  # no new frame for long: it was stopped
     assert not session._state().run.growing

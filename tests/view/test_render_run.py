@@ -123,7 +123,7 @@ def test_the_camera_sees_every_point_of_every_frame(tmp_path, rng):
 class TestContactSheet:
     def test_pictures_and_labels_are_where_they_belong(self):
         images = [np.full((50, 100, 3), value, np.uint8) for value in (0, 60, 120)]
-        sheet = view.contact_sheet(images, ["a", "", "x" * 500], columns=2, width=100)
+        sheet = view.contact_sheet(images, ["a", "", "xxxxxxxx"], columns=2, width=100)
         height = 50 + 20 + 30
         assert sheet.shape == (2 * height + 10, 2 * 110 + 10, 3)
         for k, value in enumerate((0, 60, 120)):
@@ -134,7 +134,18 @@ class TestContactSheet:
         assert dark[0] > 5
         assert dark[1] == 0
         assert dark[2] > 5 * dark[0]
-        assert (sheet[height + 60 :, 115:].min(axis=2) > 120).all()  # a long label is cut
+        assert (sheet[height + 60 :, 115:].min(axis=2) > 120).all()
+
+    def test_long_labels_are_told_apart_by_their_ends(self):
+        """They take several lines, of words and of parts of words, and stay below their pictures."""
+        image = np.zeros((50, 100, 3), np.uint8)
+        for label in ("first=1, second=2, third=", "x" * 60):
+            one, other = (view.contact_sheet([image] * 2, [label + end, ""], width=100) for end in "78")
+            assert one.shape == other.shape
+            assert (one != other).any()
+            assert (one[60:, 115:].min(axis=2) > 120).all()
+            lines = (one[60:, :115].min(axis=2) < 120).any(1)
+            assert np.count_nonzero(np.diff(lines.astype(int)) == 1) >= 2  # with paper between them
 
     def test_pictures_of_different_heights_stand_on_a_line(self):
         images = [np.zeros((100, 100, 3), np.uint8), np.zeros((20, 40, 3), np.uint8)]

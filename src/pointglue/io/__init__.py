@@ -2,11 +2,13 @@
 
 from .bodies import load_body, save_body
 from .checkpoints import load_checkpoint, save_checkpoint
+from .export import export_run
 from .frames import Frame, FrameStore, Look
 from .handles import Handles, read_handles
 from .mesh_output import Output, open_output
 from .meshes import Mesh, Part, read_mesh
 from .sequences import write_sequence
+from .stats import StatsLog
 from .usd import write_usd
 
 __all__ = [
@@ -17,6 +19,8 @@ __all__ = [
     "Mesh",
     "Output",
     "Part",
+    "StatsLog",
+    "export_run",
     "load_body",
     "load_checkpoint",
     "open_output",

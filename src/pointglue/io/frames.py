@@ -4,7 +4,6 @@ import json
 import math
 import os
 import re
-import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -15,8 +14,7 @@ from typing import IO, Any, Literal, Self, get_args
 import numpy as np
 
 from ..checks import Array, as_array, as_reals, require_finite
-from ..errors import InputError, PointglueError
-from ..files import drafted
+from ..errors import InputError
 from .archives import (
     Form,
     Part,
@@ -28,6 +26,7 @@ from .archives import (
     writing,
 )
 from .checkpoints import previous
+from .locks import is_locked, lock
 
 __all__ = ["Frame", "FrameStore", "Look"]
 
@@ -114,7 +113,9 @@ class Frame:
 class PackedFrame:
     """The file of a frame, before it is one."""
 
+    number: int
     about: dict[str, Any]
+    """As `FrameStore.about` gives it."""
     form: "FrameForm"
     content: list[Part]
 
@@ -165,12 +166,13 @@ class FrameStore:
     """Frames per second."""
     scene_hash: str
     """What tells this scene from others."""
+    inputs: Mapping[str, Any] | None
+    """What the hash is of, if that is known: it is not of runs of earlier versions."""
 
-    def __init__(self, directory: Path, lock: IO[bytes] | None = None) -> None:
+    def __init__(self, directory: Path, held: IO[bytes] | None = None) -> None:
         """See `create` and `open`."""
-        self.directory, self._lock = directory, lock
+        self.directory, self._lock = directory, held
         self._unsynced: list[Path] = []
-        self._told: dict[int, dict[str, Any]] = {}  # of frames that this store has written: time, statistics
 
     @classmethod
     def create(
@@ -180,11 +182,13 @@ class FrameStore:
         *,
         rate: float,
         scene_hash: str = "",
+        inputs: Mapping[str, Any] | None = None,
         replace: bool = False,
     ) -> Self:
         """Begin a run; a folder that holds one is refused, unless it is to be replaced.
 
         The folder is made. Replacing removes the frames, the statistics and the checkpoints of the other run.
+        `inputs` are what the hash is of, as JSON has it.
         """
         if isinstance(rate, bool) or not isinstance(rate, int | float) or not 0 < rate < math.inf:
             raise InputError(f"rate must be a positive number of frames per second, got {rate!r}")
@@ -197,9 +201,9 @@ class FrameStore:
             raise InputError(f"{folder}: is a file, not a folder")
         with writing(folder):
             (folder / "frames").mkdir(parents=True, exist_ok=True)
-        store = cls(folder, _locked(folder))
+        store = cls(folder, lock(folder))
         try:
-            store._begin(tuple(looks), float(rate), scene_hash, replace)
+            store._begin(tuple(looks), float(rate), scene_hash, inputs, replace)
         except BaseException:
             store.close()
             raise
@@ -212,7 +216,7 @@ class FrameStore:
         if not (folder / "scene.npz").is_file():
             what = "holds no run: there is no scene.npz" if folder.is_dir() else "no such folder"
             raise InputError(f"{folder}: {what}")
-        store = cls(folder, _locked(folder) if write else None)
+        store = cls(folder, lock(folder) if write else None)
         try:
             store._read_scene()
             if write:
@@ -221,6 +225,11 @@ class FrameStore:
             store.close()
             raise
         return store
+
+    @property
+    def growing(self) -> bool | None:
+        """Whether a process is writing there; None if the system cannot tell."""
+        return is_locked(self.directory)
 
     def close(self) -> None:
         """Let other processes write."""
@@ -239,6 +248,11 @@ class FrameStore:
         """Where the checkpoint of the run belongs."""
         return self.directory / "checkpoint.npz"
 
+    @property
+    def stats(self) -> Path:
+        """Where the statistics of the run belong; see `StatsLog`."""
+        return self.directory / "stats.jsonl"
+
     def add(self, frame: Frame) -> Path:
         """Write a frame, in place of an earlier one of its number. Where the folder is full, it says so."""
         return self.write(self.pack(frame, self.form()))
@@ -253,18 +267,17 @@ class FrameStore:
             for kind, name, array in self._checked(frame):
                 form.arrays[kind, name][:] = array
         form.require_finite(frame.number)
-        about = {"number": frame.number, "time": float(frame.time), "stats": _numbers(frame.stats)}
-        return PackedFrame(about, form, form.parts({"frame": np.array(json.dumps(about))}))
+        known = {"number": frame.number, "time": float(frame.time), "stats": _numbers(frame.stats)}
+        content = form.parts({"frame": np.array(json.dumps(known))})
+        return PackedFrame(frame.number, _about(known), form, content)
 
     def write(self, frame: "PackedFrame") -> Path:
         """Write what `pack` has made of a frame."""
         if self._lock is None:
             raise InputError(f"{self.directory}: the store is open to read, not to write")
-        number = frame.about["number"]
-        path = self.path(number)
+        path = self.path(frame.number)
         write_content(path, frame.content)
         self._unsynced.append(path)
-        self._told[number] = frame.about
         return path
 
     @property
@@ -312,6 +325,12 @@ class FrameStore:
             raise InputError(f"{file}: is no frame of a run: {error}") from error
         return frame
 
+    def about(self, number: int) -> dict[str, Any]:
+        """The number of a frame, its time (s) and its statistics by name, without where anything is."""
+        with _saying_how_to_mend_it():
+            entry = read_archive(self.path(number), "frame of a run", only="frame")
+        return _about(json.loads(str(entry["frame"])))
+
     def __iter__(self) -> Iterator[Frame]:
         """All frames in order, one in memory at a time."""
         return (self.read(number) for number in self.numbers())
@@ -343,37 +362,26 @@ class FrameStore:
                 found[look.name] = look.rest
         return found
 
-    def write_stats(self) -> Path:
-        """Write ``stats.jsonl``, with the frame, the time and the statistics of each frame that is there.
-
-        What is not finite is null there, since JSON knows no other.
-        """
-        target = self.directory / "stats.jsonl"
-        with writing(target), drafted(target) as draft, draft.open("w", encoding="utf-8") as file:
-            for number in self.numbers():
-                about = self._told.get(number)
-                if about is None:
-                    with _saying_how_to_mend_it():
-                        entry = read_archive(self.path(number), "frame of a run", only="frame")
-                    about = json.loads(str(entry["frame"]))
-                line = {"frame": number, "time": about["time"], **about["stats"]}
-                strict = {key: value if math.isfinite(value) else None for key, value in line.items()}
-                file.write(json.dumps(strict) + "\n")
-        return target
-
-    def _begin(self, looks: tuple[Look, ...], rate: float, scene_hash: str, replace: bool) -> None:
+    def _begin(
+        self,
+        looks: tuple[Look, ...],
+        rate: float,
+        scene_hash: str,
+        inputs: Mapping[str, Any] | None,
+        replace: bool,
+    ) -> None:
         target = self.directory / "scene.npz"
         if target.exists() or self.numbers():
             if not replace:
                 raise InputError(f"{self.directory}: holds a run already")
-            stats = self.directory / "stats.jsonl"
             # Checkpoints first: with one, but without its frames, a run could not go on.
-            for path in [self.checkpoint, previous(self.checkpoint), *self._frame_files(), stats]:
+            for path in [self.checkpoint, previous(self.checkpoint), *self._frame_files(), self.stats]:
                 with writing(path):
                     path.unlink(missing_ok=True)
         self._remove_drafts()
-        self.looks, self.rate, self.scene_hash = looks, rate, scene_hash
+        self.looks, self.rate, self.scene_hash, self.inputs = looks, rate, scene_hash, inputs
         about: dict[str, Any] = {"version": VERSION, "rate": rate, "scene_hash": scene_hash}
+        about |= {} if inputs is None else {"inputs": inputs}
         about["objects"] = [
             {"name": look.name, "color": look.color, "radius": look.radius, "motion": look.motion}
             for look in looks
@@ -395,6 +403,7 @@ class FrameStore:
                     f"has version {about['version']}, but this pointglue reads up to {VERSION}: update it"
                 )
             self.rate, self.scene_hash = about["rate"], about["scene_hash"]
+            self.inputs = about.get("inputs")
             looks = []
             for known in about["objects"]:
                 arrays_of = {
@@ -444,24 +453,6 @@ class FrameStore:
                     draft.unlink(missing_ok=True)
 
 
-def _locked(folder: Path) -> IO[bytes] | None:
-    """A file that is held as long as it is open; the system lets go of it when the process ends, however."""
-    target = folder / ".lock"
-    with writing(target):
-        lock = target.open("ab")
-    if sys.platform != "win32":
-        import fcntl
-
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            lock.close()
-            raise PointglueError(f"{folder}: another process is writing there") from error
-        except OSError:
-            pass  # a file system without locks
-    return lock
-
-
 @contextmanager
 def _saying_how_to_mend_it() -> Iterator[None]:
     """Say what to do about a frame that is there but cannot be used."""
@@ -488,6 +479,11 @@ def _kept(array: Array) -> Array:
     copy = np.array(array, order="C")
     copy.flags.writeable = False
     return copy
+
+
+def _about(known: Mapping[str, Any]) -> dict[str, Any]:
+    """What a frame's file says of it, as statistics have it."""
+    return {"frame": known["number"], "time": known["time"], **known["stats"]}
 
 
 def _numbers(stats: Mapping[str, Any]) -> dict[str, float | int]:

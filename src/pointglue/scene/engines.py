@@ -68,6 +68,10 @@ class ParticleEngine:
         speed = float(np.sqrt((state.velocities**2).sum(1).max()))
         return {"fastest particle": speed}
 
+    def details(self, state: ParticleState) -> dict[str, Any]:
+        """Nothing."""
+        return {}
+
     def pack(self, state: ParticleState) -> dict[str, Any]:
         """The state and its rest pose."""
         own = {field.name: getattr(state, field.name) for field in fields(state) if field.name != "rest"}
@@ -140,6 +144,27 @@ class ImplicitEngine:
         if self.solver.surfaces is not None:
             stats["contacts"] = report.contacts
         return stats
+
+    def details(self, state: SolverState) -> dict[str, Any]:
+        """Newton iterations of all attempts, the least gap (m), what bonds and joints did, and seconds."""
+        report = state.report
+        if report is None:
+            return {}
+        details: dict[str, Any] = {"attempted iterations": report.iterations + report.wasted}
+        if self.solver.surfaces is not None:
+            details["gap"] = report.gap
+        details["events"] = [
+            {
+                "event": one.event,
+                "kind": one.kind,
+                "from": one.first,
+                "to": one.second,
+                "count": one.count,
+                "time": round(one.time, 9),
+            }
+            for one in report.events
+        ]
+        return details | {"seconds": report.seconds}
 
     def pack(self, state: SolverState) -> dict[str, Any]:
         """The state, and the one before it."""
@@ -230,6 +255,10 @@ class HandleEngine:
         return {}
 
     def stats(self, state: dict[str, tuple[Array, Array]]) -> dict[str, float | int]:
+        """Nothing."""
+        return {}
+
+    def details(self, state: dict[str, tuple[Array, Array]]) -> dict[str, Any]:
         """Nothing."""
         return {}
 

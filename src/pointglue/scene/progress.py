@@ -1,9 +1,11 @@
-"""What a run says while it goes on: a bar for people, lines of JSON for programs, or nothing."""
+"""What a run says while it goes on: a bar on a terminal, lines in a log, JSON for programs, or nothing."""
 
 import json
 import sys
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from pathlib import Path
 from time import perf_counter
 from typing import Any, Literal
@@ -23,7 +25,9 @@ from .run import Run
 
 __all__ = ["Saying", "tell"]
 
-Saying = Literal["bar", "json", "quiet"]
+RECENT = 10  # frames that the time that is left is told by
+
+Saying = Literal["people", "json", "quiet"]
 
 
 def tell(run: Run, saying: Saying) -> int:
@@ -52,9 +56,12 @@ def _shown(run: Run, saying: Saying) -> Iterator[Any]:
             **frame.stats,
         )
         return
-    console = Console(stderr=True)
-    if saying == "quiet" or not console.is_terminal:
+    if saying == "quiet":
         yield lambda frame, seconds: None
+        return
+    console = Console(stderr=True)
+    if not (console.is_terminal and sys.stdout.isatty()):
+        yield _Lines(run)
         return
     columns = (
         TextColumn("frame {task.fields[number]}"),
@@ -75,6 +82,21 @@ def _shown(run: Run, saying: Saying) -> Iterator[Any]:
         yield show
 
 
+class _Lines:
+    """A plain line for each frame, at once: for logs, and for terminals that are not looked at."""
+
+    def __init__(self, run: Run) -> None:
+        self._last, self._left = run.numbers.stop - 1, len(run.numbers)
+        self._recent: deque[float] = deque(maxlen=RECENT)
+
+    def __call__(self, frame: Frame, seconds: float) -> None:
+        self._left -= 1
+        self._recent.append(seconds)
+        left = timedelta(seconds=round(self._left * sum(self._recent) / len(self._recent)))
+        words = [f"frame {frame.number}/{self._last}", f"{seconds:.2f} s", _told(frame), f"left {left}"]
+        print("  ".join(filter(None, words)), flush=True)
+
+
 def _told(frame: Frame) -> str:
     """What the solvers say of a frame, in a few words."""
     words = {"newton iterations": "Newton", "contacts": "contacts"}
@@ -86,7 +108,7 @@ def _end(run: Run, saying: Saying, count: int, seconds: float) -> None:
     if saying == "json":
         files = [str(path) for path in run.files]
         _line(event="done", frames=count, seconds=round(seconds, 3), directory=str(folder), files=files)
-    elif saying == "bar":
+    elif saying == "people":
         frames = "1 frame" if count == 1 else f"{count:,} frames"
         print(f"wrote {frames} to {folder} in {seconds:.1f} s")
         for path in run.files:

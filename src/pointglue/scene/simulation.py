@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
+from time import perf_counter
 from typing import Any, Protocol
 
 import numpy as np
@@ -48,6 +50,13 @@ class Engine(Protocol):
         """What the last frame took; nothing that depends on the machine."""
         ...
 
+    def details(self, state: Any) -> dict[str, Any]:
+        """What else there is to say of the last frame, which may depend on the machine.
+
+        Under "seconds" there is what parts of the engine took (s), under "events" what happened.
+        """
+        ...
+
     def pack(self, state: Any) -> dict[str, Any]:
         """The whole state as arrays, numbers and texts."""
         ...
@@ -63,6 +72,8 @@ class SimulationState:
 
     number: int
     parts: tuple[Any, ...]
+    seconds: tuple[float, ...] = ()
+    """What each engine took for this frame (s), where that is known; no part of checkpoints."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,11 +107,12 @@ class Simulation:
         """The next frame. `watch` is called now and then: it may raise an error of its own to give it up."""
         number, steps = state.number + 1, self.frames.substeps
         now, dt = self.time(number), 1 / (self.frames.rate * steps)
-        parts = [
-            engine.advance(part, now, dt, steps, watch)
-            for engine, part in zip(self.engines, state.parts, strict=True)
-        ]
-        return SimulationState(number, tuple(parts))
+        parts, times = [], [perf_counter()]
+        for engine, part in zip(self.engines, state.parts, strict=True):
+            parts.append(engine.advance(part, now, dt, steps, watch))
+            times.append(perf_counter())
+        seconds = tuple(end - begin for begin, end in pairwise(times))
+        return SimulationState(number, tuple(parts), seconds)
 
     def time(self, number: int) -> float:
         """Of a frame, in seconds from the first."""
@@ -126,6 +138,19 @@ class Simulation:
             transforms={name: T for name, T in transforms.items() if motions.get(name) == "transform"},
             stats=stats,
         )
+
+    def details(self, state: SimulationState) -> dict[str, Any]:
+        """What there is to say of a frame beyond its `stats`, with "seconds" by engine and its parts."""
+        details: dict[str, Any] = {}
+        events: list[dict[str, Any]] = []
+        seconds: dict[str, float] = {}
+        for engine, part, spent in zip(self.engines, state.parts, state.seconds, strict=False):
+            own = engine.details(part)
+            seconds[engine.name] = spent
+            seconds |= {f"{engine.name}.{name}": value for name, value in own.pop("seconds", {}).items()}
+            events += own.pop("events", [])
+            details |= own
+        return {**details, "events": events, "seconds": seconds}
 
     def pack(self, state: SimulationState) -> dict[str, Any]:
         """The whole state as arrays, numbers and texts by name."""

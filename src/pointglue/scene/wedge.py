@@ -24,20 +24,28 @@ from ..errors import InputError, MissingDependencyError, PointglueError, Pointgl
 from ..files import drafted
 from ..io.archives import writing
 from ..io.frames import FrameStore
+from ..io.signals import ENDING
 from ..view import contact_sheet, last_pictures
 from ..view.files import save_png
 from ..view.sheets import text_picture
 from .engines import STATS
+from .identity import scene_hash
 from .load import LoadedScene, load_scene, parse_setting
-from .run import run_scene, scene_hash
+from .run import run_scene
 
 __all__ = ["Wedge", "draw_wedges", "parse_sweep", "run_wedges"]
 
 MOST = 100_000  # wedges: more are a slip of the pen
 ANSWER = "10s"  # within which a scheduler must answer
-# What workers do first: Ctrl-C reaches them as well, and each would die of it with a traceback.
-DEAF = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)"
+# What workers do first: signals that end the command often reach them as well, and each would die of them,
+# or with a traceback. They end with the command.
+DEAF = (
+    "import signal\n"
+    f"for number in {[int(one) for one in ENDING]}:\n"
+    "    signal.signal(number, signal.SIG_IGN)\n"
+)
 LOSSES = 10  # how often the worker of a wedge may be lost before the wedge is given up
+DIGITS = (6, 9, 12, 17)  # of numbers in names: as few as tell them apart
 PLACES = {"low": "least height", "high": "greatest height", "drift": "how far its middle has gone"}
 """Metrics of an object, "low.flag": over all frames, but `drift` in the last."""
 
@@ -193,8 +201,8 @@ def _short(key: str, keys: Iterable[str]) -> str:
     return f"{own[-1]}.{end}" if own else key
 
 
-def _plain(value: Any) -> str:
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
+def _plain(value: Any, digits: int = DIGITS[0]) -> str:
+    return f"{value:.{digits}g}" if isinstance(value, float) else str(value)
 
 
 def _check_metrics(metrics: Sequence[str], scene: LoadedScene) -> None:
@@ -381,16 +389,34 @@ def draw_wedges(wedges: Sequence[Wedge], path: Path) -> list[Path]:
     whole = [wedge for wedge in wedges if wedge.status != "failed"]
     if not whole:
         return []
-    labels = [
-        ", ".join(f"{_short(key, wedge.settings)}={_plain(value)}" for key, value in wedge.settings.items())
-        for wedge in wedges
-    ]
+    labels = _labels([wedge.settings for wedge in wedges])
     drawn = last_pictures([wedge.folder for wedge in whole])
     failed = text_picture("failed", size=(drawn[0].shape[1], drawn[0].shape[0]))
     left = iter(drawn)
     pictures = [failed if wedge.status == "failed" else next(left) for wedge in wedges]
     save_png(contact_sheet(pictures, labels), path)
     return [path]
+
+
+def _labels(settings: Sequence[Mapping[str, Any]]) -> list[str]:
+    """A text for each wedge that tells it from all others: its values of the keys that have several."""
+    columns = {key: _told_apart([each[key] for each in settings]) for key in settings[0]}
+    varying = {key: texts for key, texts in columns.items() if len(set(texts)) > 1} or columns
+    names = [_short(key, varying) for key in varying]
+    if len(set(names)) < len(names):
+        names = list(varying)
+    rows = zip(*varying.values(), strict=True)
+    return [", ".join(map("=".join, zip(names, row, strict=True))) for row in rows]
+
+
+def _told_apart(values: Sequence[Any]) -> list[str]:
+    """Texts of values, with as many digits as it takes that different values have different ones."""
+    count = len({repr(value) for value in values})
+    for digits in DIGITS:
+        texts = [_plain(value, digits) for value in values]
+        if len(set(texts)) == count:
+            return texts
+    return [repr(value) for value in values]
 
 
 def _need(module: str, text: str) -> None:

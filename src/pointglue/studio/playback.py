@@ -54,14 +54,15 @@ class Playback:
 
     @property
     def growing(self) -> bool:
-        """Whether frames are still being added: a run that has ended has written its statistics."""
+        """Whether frames are still being added; if the system cannot tell, a recent one is a sign of it."""
+        known = self.store.growing
+        if known is not None:
+            return known
         try:
             last = self.store.path(self.numbers[-1]).stat().st_mtime
-            stats = self.store.directory / "stats.jsonl"
-            ended = stats.exists() and stats.stat().st_mtime >= last
         except OSError:
             return False
-        return not ended and time() - last < PATIENCE
+        return time() - last < PATIENCE
 
     @property
     def at_end(self) -> bool:

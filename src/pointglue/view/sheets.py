@@ -1,6 +1,6 @@
 """Contact sheets: many small pictures on one, each with its label."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,9 +17,10 @@ TEXT = 20  # height of the letters
 def contact_sheet(
     images: Sequence[Image], labels: Sequence[str], *, columns: int | None = None, width: int = 400
 ) -> Image:
-    """Pictures (h, w, 3) of uint8 in rows, `width` pixels wide each, with a line of text below each.
+    """Pictures (h, w, 3) of uint8 in rows, `width` pixels wide each, with a text below each.
 
-    As many `columns` as rows, about, unless a number is given. A label too long for its picture is cut.
+    As many `columns` as rows, about, unless a number is given. A label too long for a line takes several:
+    what tells it from others may be at its end.
     """
     if not images or len(images) != len(labels):
         raise InputError(f"images and labels must be as many, got {len(images)} and {len(labels)}")
@@ -29,22 +30,38 @@ def contact_sheet(
         if value < 1:
             raise InputError(f"{name} must be at least 1, got {value!r}")
     heights = [round(width * image.shape[0] / image.shape[1]) for image in images]
-    cell = (width + GAP, max(heights) + TEXT + 3 * GAP)
+    _, draw, font = _paper((1, 1), TEXT)
+    texts = [_lines(label, lambda line: bool(draw.textlength(line, font) <= width)) for label in labels]
+    cell = (width + GAP, max(heights) + TEXT * max(map(len, texts)) + 3 * GAP)
     columns = min(columns, len(images))
     rows = -(-len(images) // columns)
     sheet, draw, font = _paper((columns * cell[0] + GAP, rows * cell[1] + GAP), TEXT)
     from PIL import Image as Pillow
 
-    for k, (image, label, height) in enumerate(zip(images, labels, heights, strict=True)):
+    for k, (image, lines, height) in enumerate(zip(images, texts, heights, strict=True)):
         x, y = GAP + k % columns * cell[0], GAP + k // columns * cell[1]
         small = Pillow.fromarray(image).resize((width, height), Pillow.Resampling.LANCZOS)
         sheet.paste(small, (x, y + max(heights) - height))
-        text = label
-        while text and draw.textlength(text, font) > width:
-            text = text[:-2].rstrip() + "…" if len(text) > 2 else ""
-        middle = (x + width / 2, y + max(heights) + GAP)
-        draw.text(middle, text, _ink(), font, anchor="ma")
+        for number, line in enumerate(lines):
+            middle = (x + width / 2, y + max(heights) + GAP + number * TEXT)
+            draw.text(middle, line, _ink(), font, anchor="ma")
     return np.asarray(sheet)
+
+
+def _lines(text: str, fits: Callable[[str], bool]) -> list[str]:
+    """A text in lines that fit, at least one: broken at spaces, and within words that are too long."""
+    lines = [""]
+    for word in text.split(" "):
+        longer = f"{lines[-1]} {word}" if lines[-1] else word
+        if fits(longer):
+            lines[-1] = longer
+            continue
+        lines += [""] if lines[-1] else []
+        for letter in word:
+            if lines[-1] and not fits(lines[-1] + letter):
+                lines.append("")
+            lines[-1] += letter
+    return lines
 
 
 def text_picture(text: str, *, size: Size) -> Image:

@@ -1,0 +1,81 @@
+"""Signals that end what is under way as Ctrl-C does, so that what has been done is kept."""
+
+import os
+import shlex
+import signal
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from time import monotonic
+from types import FrameType
+from typing import Any, Self
+
+__all__ = ["ENDING", "Ending", "stoppable"]
+
+ENDING = tuple(
+    getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
+)  # Windows has no SIGHUP
+"""The signals of Ctrl-C, of a scheduler or a shutdown, and of a terminal that is closed."""
+SAME = 2.0  # s after the first signal, within which others are of the same wish to end
+
+
+class Ending:
+    """A context in which the signals that end a process raise KeyboardInterrupt.
+
+    Schedulers and terminals often send several at once. Those that come soon after the first raise nothing,
+    so that they do not keep the last frame from being written; a later one interrupts that as well, which
+    leaves every file whole. Signals that are ignored stay ignored: that is how nohup works.
+    """
+
+    def __init__(self, clock: Callable[[], float] = monotonic) -> None:
+        self.first: signal.Signals | None = None
+        """The first signal that has come, if any has."""
+        self._clock, self._came = clock, 0.0
+        self._before: dict[signal.Signals, Any] = {}
+
+    def __enter__(self) -> Self:
+        for one in ENDING:
+            if signal.getsignal(one) is not signal.SIG_IGN:
+                self._before[one] = signal.signal(one, self._end)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for one, handler in self._before.items():
+            signal.signal(one, handler)
+        self._before.clear()
+
+    def _end(self, number: int, frame: FrameType | None) -> None:
+        if self.first is None:
+            self.first, self._came = signal.Signals(number), self._clock()
+        elif self._clock() - self._came < SAME:
+            return
+        raise KeyboardInterrupt
+
+
+@contextmanager
+def stoppable(done: Callable[[], str], again: Iterable[str]) -> Iterator[None]:
+    """Let signals end a command of pointglue as Ctrl-C does, with the exit code that shells have for them.
+
+    It says then what is `done`, "after frame 12", and by which words the command goes on.
+    """
+    ending = Ending()
+    try:
+        with ending:
+            yield
+    except BaseException:  # a signal may come out as another error: of a terminal that is gone, say
+        if ending.first is None:
+            raise
+        command = " ".join(map(shlex.quote, ["pointglue", *again]))
+        _say(f"pointglue: stopped {done()}. Go on with: {command}")
+        raise SystemExit(128 + ending.first) from None
+
+
+def _say(text: str) -> None:
+    """Print to a terminal that may be gone: SIGHUP says so."""
+    import typer
+
+    try:
+        typer.secho(text, fg="yellow", err=True)
+    except OSError:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        for stream in (1, 2):
+            os.dup2(nowhere, stream)  # or Python would fail at its end, with an exit code of its own

@@ -1,0 +1,130 @@
+"""Frames and checkpoints on their way to the disk, by a thread of its own."""
+
+import queue
+import threading
+from time import perf_counter
+
+from ..io.checkpoints import save_checkpoint
+from ..io.frames import Frame, FrameForm, FrameStore, PackedFrame
+from ..io.stats import StatsLog
+from .simulation import Simulation, SimulationState
+
+__all__ = ["CheckpointSchedule", "FrameWriter"]
+
+SHARE = 0.005  # of the time of quick frames that checkpoints take
+LONG = 1.0  # s: a frame that takes longer is never computed again
+MOST = 10.0  # s of quick frames that a killed process loses at most
+SLOW = 0.1  # s a frame, from which on it is worth the time to have it on the disk, come what may
+
+
+class CheckpointSchedule:
+    """After which frames there is a checkpoint.
+
+    There is one after every frame that took more than a second to compute, however slow the disk is. After
+    quicker frames there is one as soon as it takes no more than a small share of the time since the last,
+    or when ten seconds of work would be lost without.
+    """
+
+    def __init__(self) -> None:
+        self._pending, self._wait = 0.0, 0.0
+
+    def due(self, seconds: float) -> bool:
+        """Whether a checkpoint follows a frame that took so long to compute (s)."""
+        self._pending += seconds
+        return seconds > LONG or self._pending >= self._wait
+
+    def written(self, seconds: float) -> None:
+        """Take note of a checkpoint that took so long to write (s)."""
+        self._pending, self._wait = 0.0, min(seconds / SHARE, MOST)
+
+
+class FrameWriter:
+    """Writes frames and checkpoints while the next frame is computed, in the order in which they come.
+
+    Frames that come quickly are left to the system to bring to the disk: a power cut, unlike a kill, may
+    take the last ones, and a run that is resumed then finds them missing.
+    """
+
+    def __init__(
+        self, store: FrameStore, stats: StatsLog, simulation: Simulation, *, scene_hash: str
+    ) -> None:
+        """Write to a store and its statistics, which are closed with it."""
+        self._store, self._stats, self._simulation, self._hash = store, stats, simulation, scene_hash
+        # Two forms go round, one to be filled in while the other is written.
+        self._forms: queue.SimpleQueue[FrameForm] = queue.SimpleQueue()
+        self._frames: queue.SimpleQueue[tuple[PackedFrame, SimulationState, float] | None] = (
+            queue.SimpleQueue()
+        )
+        for _ in range(2):
+            self._forms.put(store.form())
+        self._error: BaseException | None = None
+        self._synced = perf_counter()
+        self._spent: dict[str, float] = {}  # s on the checkpoint after the last frame
+        # Thread.join is no use here: once interrupted, it takes a thread at work for one that has ended.
+        self._ended = threading.Event()
+        threading.Thread(target=self._work, name="pointglue writer", daemon=True).start()
+
+    def put(self, frame: Frame, state: SimulationState, seconds: float) -> None:
+        """Hand over a frame that took so long to compute (s); what went wrong before is raised here."""
+        self._raise()
+        # Packed here, where its arrays still are in the caches, and nobody has changed them yet.
+        self._frames.put((self._store.pack(frame, self._forms.get()), state, seconds))
+
+    def close(self) -> None:
+        """Return when all is on the disk."""
+        self.abandon()
+        self._raise()
+
+    def abandon(self) -> None:
+        """The same, whatever went wrong."""
+        self._frames.put(None)
+        self._ended.wait()
+
+    def _raise(self) -> None:
+        if self._error is not None:
+            raise self._error
+
+    def _work(self) -> None:
+        try:
+            waiting: SimulationState | None = None  # the last that has no checkpoint yet
+            schedule = CheckpointSchedule()
+            while (item := self._frames.get()) is not None:
+                frame, state, seconds = item
+                if self._error is None:
+                    try:
+                        self._write(frame, state, seconds)
+                        waiting = state
+                        if schedule.due(seconds):
+                            schedule.written(self._checkpoint(state))
+                            waiting = None
+                    except BaseException as error:
+                        self._error = error
+                self._forms.put(frame.form)  # in any case, so that nobody waits for ever
+            if waiting is not None and self._error is None:
+                self._checkpoint(waiting)
+        except BaseException as error:
+            self._error = error
+        finally:
+            self._stats.close()
+            self._ended.set()
+
+    def _write(self, frame: PackedFrame, state: SimulationState, seconds: float) -> None:
+        """Write a frame and then its line of statistics: what has a checkpoint has both."""
+        begin = perf_counter()
+        self._store.write(frame)
+        more = self._simulation.details(state)
+        spent = {"total": seconds, **more.pop("seconds"), "write": perf_counter() - begin, **self._spent}
+        more["seconds"] = {part: round(value, 6) for part, value in spent.items()}
+        self._stats.add(frame.about | more)
+        self._spent = {}
+
+    def _checkpoint(self, state: SimulationState) -> float:
+        """Write a checkpoint; how long it took (s)."""
+        begin = perf_counter()
+        if begin - self._synced > SLOW * self._store.unsynced:
+            self._store.sync()
+            self._stats.sync()
+            self._synced = begin
+        save_checkpoint(self._store.checkpoint, self._simulation.pack(state), scene_hash=self._hash)
+        self._spent = {"checkpoint": perf_counter() - begin}
+        return self._spent["checkpoint"]

@@ -1,0 +1,36 @@
+"""What to try where the implicit solver finds no end of a step, in the words of scene files."""
+
+from ..elastic import StepError
+from .bodies import SKIN
+from .schema import Scene
+
+__all__ = ["explained"]
+
+
+def explained(error: StepError, tables: Scene) -> str:
+    """Say what went wrong in a step, with which objects and where, and which keys may mend it."""
+    # What others touch is a part of its object, and has no name of its own in the scene.
+    text = str(error).replace(f"{SKIN}'", "'")
+    names = list(dict.fromkeys(name.removesuffix(SKIN) for name in error.stall.bodies))
+    objects = " and ".join(f"objects.{name}" for name in names) or "the objects"
+    shorter = f"shorter steps (frames.substeps = {2 * tables.frames.substeps})"
+    match error.stall.cause:
+        case "contact":
+            tries = [shorter, f"slower motions of {objects}"]
+            if tables.contact is not None:
+                tries.insert(1, f"a larger contact.distance than {tables.contact.distance:g} m")
+            if len(names) == 2:
+                tries.append(f'contact.ignore = [["{names[0]}", "{names[1]}"]]')
+        case "motion":
+            tries = [shorter, f"slower keys, or keys that do not squeeze {objects}"]
+        case "joint":
+            tries = [f"leaving out a pin, keys or an attachment that hold {objects} apart"]
+        case "convergence":
+            more = 2 * tables.solver.implicit.iterations
+            tries = [
+                shorter,
+                f"solver.implicit.iterations = {more}",
+                f"a larger solver.implicit.tolerance than {tables.solver.implicit.tolerance:g} m/s",
+                f"softer or heavier materials of {objects}",
+            ]
+    return f"{text}. Try {', or '.join(tries)}"

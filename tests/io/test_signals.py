@@ -1,0 +1,95 @@
+"""Signals that end a command: what they raise, when they are left alone, and what is said then."""
+
+import os
+import signal
+
+import pytest
+
+from pointglue.io.signals import ENDING, SAME, Ending, stoppable
+
+
+@pytest.fixture(autouse=True)
+def handlers():
+    """The handlers are put back whatever a test does."""
+    before = {one: signal.getsignal(one) for one in ENDING}
+    yield before
+    for one, handler in before.items():
+        signal.signal(one, handler)
+
+
+@pytest.mark.parametrize("number", ENDING)
+def test_a_signal_interrupts_and_is_told(number, handlers):
+    with Ending() as ending:
+        assert ending.first is None
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(number)
+        assert ending.first == number
+    assert {one: signal.getsignal(one) for one in ENDING} == handlers
+
+
+def test_several_at_once_are_one_wish_and_a_later_one_is_another():
+    now = 5.0
+    with Ending(lambda: now) as ending:
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGTERM)
+        for number in ENDING:
+            signal.raise_signal(number)  # the last frame is being written
+        now += SAME
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+        assert ending.first == signal.SIGTERM
+
+
+def test_what_is_ignored_stays_ignored():
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as nohup does
+    with Ending() as ending:
+        signal.raise_signal(signal.SIGHUP)
+        assert ending.first is None
+    assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+
+
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
+)
+def test_a_command_says_what_is_done_and_how_to_go_on(number, code, capsys):
+    with pytest.raises(SystemExit) as left, stoppable(lambda: "after frame 7", ["run", "a b"]):
+        signal.raise_signal(number)
+    assert left.value.code == code
+    assert capsys.readouterr().err == ("pointglue: stopped after frame 7. Go on with: pointglue run 'a b'\n")
+
+
+def test_an_error_on_the_way_out_is_no_other_end(capsys):
+    """A progress bar fails where its terminal is gone."""
+
+    def bar():
+        try:
+            signal.raise_signal(signal.SIGHUP)
+        finally:
+            raise OSError(5, "Input/output error")
+
+    with pytest.raises(SystemExit) as left, stoppable(lambda: "early", []):
+        bar()
+    assert left.value.code == 129
+
+
+def test_errors_without_a_signal_are_left_alone():
+    with pytest.raises(OSError, match="full"), stoppable(lambda: "early", []):
+        raise OSError("full")
+
+
+def test_a_terminal_that_is_gone_does_not_keep_the_exit_code(monkeypatch):
+    kept = [os.dup(stream) for stream in (1, 2)]
+
+    def gone(*args, **options):
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr("typer.secho", gone)
+    try:
+        with pytest.raises(SystemExit) as left, stoppable(lambda: "early", []):
+            signal.raise_signal(signal.SIGHUP)
+        assert os.fstat(1).st_rdev == os.fstat(2).st_rdev == os.stat(os.devnull).st_rdev
+    finally:
+        for stream, copy in zip((1, 2), kept, strict=True):
+            os.dup2(copy, stream)
+            os.close(copy)
+    assert left.value.code == 129

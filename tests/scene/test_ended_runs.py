@@ -1,0 +1,203 @@
+"""Runs that end before their last frame, by signals and by steps that find no end: nothing is lost."""
+
+import json
+import os
+import pty
+import select
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from small_scenes import HANDLES, SOLIDS
+
+from pointglue.cli import main
+from pointglue.errors import SceneError
+from pointglue.io import FrameStore, export_run, load_checkpoint
+from pointglue.scene import run_scene
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="has no such signals")
+
+COMMAND = [sys.executable, "-m", "pointglue"]
+DEADLINE = 120  # s within which a busy machine gets anywhere
+LONG = HANDLES.replace("count = 5", "count = 100000")
+# What a terminal's first process is: it loses the terminal by SIGHUP.
+ON_TERMINAL = (
+    "import fcntl, os, sys, termios\n"
+    "fcntl.ioctl(0, termios.TIOCSCTTY, 0)\n"
+    "os.execv(sys.argv[1], sys.argv[1:])\n"
+)
+
+
+@pytest.fixture
+def scene(tmp_path):
+    file = tmp_path / "scene.toml"
+    file.write_text(LONG)
+    return file
+
+
+@pytest.fixture
+def started():
+    """Starts processes, which end with the test."""
+    processes = []
+
+    def start(words, **options):
+        streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+        processes.append(subprocess.Popen(list(map(str, words)), **streams | options))
+        return processes[-1]
+
+    yield start
+    for process in processes:
+        process.kill()
+        process.communicate()
+
+
+def checkpoint(out):
+    """The frame that a run would go on after."""
+    store = FrameStore.open(out)
+    return int(load_checkpoint(store.checkpoint, scene_hash=store.scene_hash)["number"])
+
+
+def whole(out):
+    """The last frame of a run that has ended, of which all there is is whole."""
+    store = FrameStore.open(out)
+    numbers = store.numbers()
+    assert numbers == list(range(1001, numbers[-1] + 1))
+    assert store.damaged() == []
+    assert [json.loads(line)["frame"] for line in store.stats.read_text().splitlines()] == numbers
+    assert [path.name for path in out.rglob(".*")] == [".lock"]  # nothing that is half written
+    assert checkpoint(out) == numbers[-1]
+    return numbers[-1]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_ends_a_run_which_goes_on_after_its_last_frame(number, scene, started, tmp_path):
+    out = tmp_path / "run folder"
+    process = started([*COMMAND, "run", scene, "-o", out, "--json"])
+    told = [json.loads(process.stdout.readline())["frame"] for _ in range(5)]
+    process.send_signal(number)
+    more, errors = process.communicate(timeout=DEADLINE)
+    assert process.returncode == 128 + number
+    told += [json.loads(line)["frame"] for line in more.splitlines()]
+    last = whole(out)
+    assert told[-1] <= last <= told[-1] + 1  # the one that was just computed may not have been told
+    again = f"pointglue run {scene} -o '{out}' --json --resume"
+    assert errors == f"pointglue: stopped after frame {last}. Go on with: {again}\n"
+    left = run_scene(scene, out, resume=True, overrides={"frames.count": last - 1000 + 2})
+    assert [frame.number for frame in left] == [last + 1, last + 2]
+
+
+def test_several_signals_at_once_lose_nothing(scene, started, tmp_path):
+    process = started([*COMMAND, "run", scene, "-o", tmp_path / "run"])
+    for _ in range(3):
+        assert process.stdout.readline().startswith("frame 100")
+    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
+        process.send_signal(number)
+    _, errors = process.communicate(timeout=DEADLINE)
+    assert process.returncode in (129, 130, 143)  # whichever the system hands over first
+    assert f"stopped after frame {whole(tmp_path / 'run')}. Go on with" in errors
+
+
+def test_nohup_stays_deaf_to_terminals_that_close(scene, started, tmp_path):
+    ignoring = ["sh", "-c", 'trap "" HUP; exec "$@"', "sh"]
+    process = started([*ignoring, *COMMAND, "run", scene, "-o", tmp_path / "run"])
+    process.stdout.readline()
+    process.send_signal(signal.SIGHUP)
+    for _ in range(100):
+        assert process.stdout.readline().startswith("frame ")
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=DEADLINE)
+    assert process.returncode == 143
+    assert whole(tmp_path / "run") > 1100
+
+
+def test_a_terminal_that_closes_ends_a_run(scene, started, tmp_path):
+    """Its progress bar cannot be taken back then, and nobody reads the message."""
+    out, (ours, theirs) = tmp_path / "run", pty.openpty()
+    words = [sys.executable, "-c", ON_TERMINAL, *COMMAND, "run", scene, "-o", out]
+    streams = dict.fromkeys(("stdin", "stdout", "stderr"), theirs)
+    process = started(words, start_new_session=True, **streams)
+    os.close(theirs)
+    end, shown = time.monotonic() + DEADLINE, b""
+    while (not list(out.glob("frames/frame_1005.npz")) or b"left" not in shown) and time.monotonic() < end:
+        if select.select([ours], [], [], 0.1)[0]:
+            shown += os.read(ours, 10_000)
+    assert b"left" in shown, shown  # there is a bar
+    os.close(ours)
+    assert process.wait(DEADLINE) == 129
+    assert whole(out) >= 1005
+
+
+def test_a_signal_before_the_first_frame(scene, started, tmp_path):
+    """While the scene is built, say."""
+    code = (
+        "import os, signal, sys, pointglue.scene.run as run\n"
+        "from pointglue.cli import main\n"
+        "run.build = lambda scene: os.kill(os.getpid(), signal.SIGTERM)\n"
+        "main()\n"
+    )
+    process = started([sys.executable, "-c", code, "run", scene, "-o", tmp_path / "run"])
+    _, errors = process.communicate(timeout=DEADLINE)
+    assert process.returncode == 143
+    assert "stopped before the first frame. Go on with: pointglue run" in errors
+    assert not (tmp_path / "run").exists()
+
+
+def test_demos_end_by_signals_too(started, tmp_path):
+    words = ["demo", "hinged_flap", "-o", tmp_path / "run", "--set", "frames.count=100000"]
+    process = started([*COMMAND, *words])
+    assert process.stdout.readline().startswith("frame 1/100000  ")
+    process.send_signal(signal.SIGTERM)
+    _, errors = process.communicate(timeout=DEADLINE)
+    assert process.returncode == 143
+    assert (
+        f"stopped after frame {checkpoint(tmp_path / 'run')}. Go on with: pointglue demo hinged_flap"
+        in errors
+    )
+    assert errors.endswith(" --resume\n")
+
+
+@pytest.fixture
+def command(monkeypatch, capsys):
+    """Runs a command in this process: its exit code and what it says."""
+
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["pointglue", *map(str, arguments)])
+        with pytest.raises(SystemExit) as done:
+            main()
+        return done.value.code, *capsys.readouterr()
+
+    return run
+
+
+def test_a_run_that_was_stopped_is_exported_and_drawn(command, scene, started, tmp_path):
+    out = tmp_path / "run"
+    process = started([*COMMAND, "run", scene, "-o", out])
+    process.stdout.readline()
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=DEADLINE)
+    count = whole(out) - 1000
+    code, printed, _ = command("export", out, "--format", "obj")
+    assert (code, printed.split()[:2]) == (0, ["wrote", str(count)])
+    assert len(list((out / "obj").iterdir())) == count
+    code, printed, _ = command("render", out, "--no-movie", "--size", "64x48", "--every", count)
+    assert (code, printed.splitlines()[0]) == (0, f"wrote 1 picture to {out / 'pictures'}")
+
+
+def test_a_run_that_failed_is_exported_and_drawn(command, tmp_path):
+    """By a step that finds no end."""
+    scene, out = tmp_path / "scene.toml", tmp_path / "run"
+    scene.write_text(SOLIDS)
+    with run_scene(scene, out) as run:
+        step = run.simulation.engines[0].solver
+        frames = [next(run), next(run)]
+        step.iterations, step.tolerance = 1, 1e-15
+        with pytest.raises(SceneError, match="frame 3 cannot be computed: the step from"):
+            next(run)
+    assert len(frames) == len(FrameStore.open(out).numbers()) == checkpoint(out) == 2
+    code, printed, _ = command("export", out, "-o", tmp_path / "a.usdc")
+    assert (code, printed) == (0, f"wrote 2 frames to {tmp_path / 'a.usdc'}\n")
+    assert command("render", out, "--no-movie", "--size", "64x48")[0] == 0
+    assert export_run(out, format="ply") == out / "ply"
+    assert [frame.number for frame in run_scene(scene, out, resume=True)] == [3, 4, 5, 6, 7, 8]
