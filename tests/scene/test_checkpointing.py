@@ -1,5 +1,8 @@
 """After which frames there is a checkpoint, whatever the disk does."""
 
+import os
+import signal
+import threading
 import tomllib
 from itertools import pairwise
 
@@ -7,9 +10,12 @@ import pytest
 from small_scenes import HANDLES
 
 from pointglue.io import FrameStore
+from pointglue.io.signals import Ending
 from pointglue.scene import checkpointing, run, run_scene
 from pointglue.scene.checkpointing import LONG, MOST, SHARE, CheckpointSchedule
 from pointglue.scene.simulation import Simulation
+
+DEADLINE = 120  # s
 
 
 def kept(schedule, frames, cost):
@@ -68,3 +74,37 @@ def test_a_run_of_long_frames_has_a_checkpoint_of_each(tmp_path, monkeypatch):
     monkeypatch.setattr(checkpointing, "save_checkpoint", slow_disk)
     list(run_scene(tomllib.loads(HANDLES), tmp_path, overrides={"frames.count": 9}))
     assert saved == FrameStore.open(tmp_path).numbers() == list(range(1001, 1010))
+
+
+def test_who_waits_for_the_disk_can_be_interrupted(tmp_path, monkeypatch):
+    """By a signal while the last frame is written: that goes on as long as the process does."""
+    write, begun, free = FrameStore.write, threading.Event(), threading.Event()
+
+    def slow_disk(self, frame):
+        if frame.number == 1002:
+            begun.set()
+            assert free.wait(DEADLINE)
+        return write(self, frame)
+
+    def interrupt():
+        assert begun.wait(DEADLINE)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    monkeypatch.setattr(FrameStore, "write", slow_disk)
+    run = run_scene(tomllib.loads(HANDLES), tmp_path / "run")
+    next(run), next(run)
+    threads = [thread for thread in threading.enumerate() if thread.name == "pointglue writer"]
+    with Ending():
+        other = threading.Thread(target=interrupt)
+        other.start()
+        with pytest.raises(KeyboardInterrupt):
+            run.close()
+        other.join()
+    assert FrameStore.open(tmp_path / "run").numbers() == [1001]
+    free.set()
+    for thread in threads:
+        thread.join(DEADLINE)
+    run.close()
+    assert [frame.number for frame in run_scene(tomllib.loads(HANDLES), tmp_path / "run", resume=True)] == [
+        1003, 1004, 1005,
+    ]  # fmt: skip

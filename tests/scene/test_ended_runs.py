@@ -8,14 +8,17 @@ import signal
 import subprocess
 import sys
 import time
+import tomllib
 
 import pytest
 from small_scenes import HANDLES, SOLIDS
 
 from pointglue.cli import main
+from pointglue.deform import HandleDeformer
 from pointglue.errors import SceneError
 from pointglue.io import FrameStore, export_run, load_checkpoint
 from pointglue.scene import run_scene
+from pointglue.view import runs
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="has no such signals")
 
@@ -201,3 +204,44 @@ def test_a_run_that_failed_is_exported_and_drawn(command, tmp_path):
     assert command("render", out, "--no-movie", "--size", "64x48")[0] == 0
     assert export_run(out, format="ply") == out / "ply"
     assert [frame.number for frame in run_scene(scene, out, resume=True)] == [3, 4, 5, 6, 7, 8]
+
+
+def test_pictures_that_are_stopped_are_whole(command, tmp_path, monkeypatch):
+    """And there is no movie of a part of them."""
+    out, save, names = tmp_path / "run", runs.save_png, []
+    list(run_scene(tomllib.loads(HANDLES), out))
+
+    def saved(image, path):
+        save(image, path)
+        names.append(path.name)
+        if len(names) == 3:
+            signal.raise_signal(signal.SIGTERM)
+
+    monkeypatch.setattr(runs, "save_png", saved)
+    code, printed, told = command("render", out, "--size", "64x48")
+    assert (code, printed) == (143, "")
+    assert told.startswith(f"pointglue: stopped after 2 pictures. Go on with: pointglue render {out}")
+    assert sorted(path.name for path in (out / "pictures").iterdir()) == names
+
+
+def test_meshes_that_are_stopped_are_whole(command, tmp_path, monkeypatch):
+    at, poses = HandleDeformer.at, []
+    monkeypatch.setenv("POINTGLUE_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "bar.obj").write_text("v 0 0 0\nv 1 0 0\nv 0 1 0\nf 1 2 3\n")
+    moves = {"rest": [[0, 0, 0], [1, 0, 0]], "frames": [[[0, 0, 0], [1 + k, 0, 0]] for k in range(5)]}
+    (tmp_path / "moves.json").write_text(json.dumps(moves))
+
+    def stopped(self, *arguments, **options):
+        poses.append(at(self, *arguments, **options))
+        if len(poses) == 3:
+            signal.raise_signal(signal.SIGHUP)
+        return poses[-1]
+
+    monkeypatch.setattr(HandleDeformer, "at", stopped)
+    words = ["deform", tmp_path / "bar.obj", tmp_path / "moves.json", "--distance", "euclidean"]
+    for name, left in (("a.npy", []), ("a.ply", ["a_0001.ply", "a_0002.ply"])):
+        poses.clear()
+        code, printed, told = command(*words, "-o", tmp_path / "out" / name)
+        assert (code, printed) == (129, "")
+        assert "pointglue: stopped before all was written. Go on with: pointglue deform" in told
+        assert sorted(path.name for path in (tmp_path / "out").iterdir()) == left
