@@ -304,6 +304,8 @@ def render(
             f"--from must not be zero: say where the camera is, such as 0,0,1, got {direction!r}"
         )
     drawn = 0
+    # A demo that is drawn need not be run again.
+    again = sys.argv[1:] if "render" in sys.argv[1:2] else ["render", str(directory)]
 
     def count(done: int, total: int) -> None:
         nonlocal drawn
@@ -312,7 +314,7 @@ def render(
             progress(done, total)
 
     with (
-        stoppable(lambda: f"after {_count(drawn, 'picture')}", sys.argv[1:]),
+        stoppable(lambda: f"after {_count(drawn, 'picture')}", again),
         _bar("pictures", quiet) as progress,
     ):
         made = render_run(

@@ -14,7 +14,7 @@ import pytest
 from small_runs import frame, looks, write_run
 
 from pointglue.errors import InputError, PointglueError
-from pointglue.io import Frame, FrameStore, Look, save_checkpoint
+from pointglue.io import Frame, FrameStore, Look, locks, save_checkpoint
 
 
 def same(one, other):
@@ -347,6 +347,21 @@ def test_killed_at_any_moment_every_frame_is_whole(tmp_path):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="has no such locks")
+def test_who_looks_whether_a_run_grows_does_not_keep_it_from_that(tmp_path, monkeypatch):
+    import fcntl
+
+    write_run(tmp_path)
+    (tmp_path / ".lock").rename(tmp_path / "elsewhere")
+    assert FrameStore.open(tmp_path).growing is None  # it cannot be told
+    (tmp_path / "elsewhere").rename(tmp_path / ".lock")
+    with (tmp_path / ".lock").open("rb") as looking:
+        fcntl.flock(looking, fcntl.LOCK_SH)
+        monkeypatch.setattr(locks.time, "sleep", lambda seconds: fcntl.flock(looking, fcntl.LOCK_UN))
+        with FrameStore.open(tmp_path, write=True) as store:
+            assert store.growing
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="has no such locks")
 def test_one_process_writes_at_a_time(tmp_path):
     code = (
         "import sys; from pointglue.io import FrameStore\n"
@@ -362,9 +377,11 @@ def test_one_process_writes_at_a_time(tmp_path):
         with pytest.raises(PointglueError, match="another process is writing there"):
             FrameStore.create(tmp_path, [], rate=24, replace=True)
         assert FrameStore.open(tmp_path).numbers() == []
+        assert FrameStore.open(tmp_path).growing
     finally:
         other.kill()
         other.communicate()
+    assert FrameStore.open(tmp_path).growing is False
     draft = Path(tmp_path / "frames" / ".frame_0001-0a1b2c3d.npz")
     draft.touch()
     with FrameStore.open(tmp_path, write=True) as store:

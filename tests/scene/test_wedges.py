@@ -17,7 +17,7 @@ from waiting import DEADLINE, wait_until
 from pointglue import view
 from pointglue.cli import main
 from pointglue.errors import PointglueError, SceneError
-from pointglue.io import FrameStore
+from pointglue.io import FrameStore, load_checkpoint
 from pointglue.scene import draw_wedges, load_scene, parse_sweep, run_scene, run_wedges
 from pointglue.scene.wedge import _labels, _measured, _planned, _short, run_wedge, write_table
 
@@ -215,6 +215,8 @@ def test_interrupted(tmp_path):
         line = process.stdout.readline()
         assert line, told
         told += line
+    frames = lambda: sorted(out.glob("count=1*/frames/frame_*.npz"))  # noqa: E731
+    wait_until(frames, lambda: sorted(path.name for path in out.iterdir()))
     for number in (signal.SIGTERM, signal.SIGINT):
         os.killpg(process.pid, number)
     told += process.communicate(timeout=DEADLINE)[0]
@@ -224,6 +226,9 @@ def test_interrupted(tmp_path):
     assert f"stopped with 2 of 5 wedges through; they are in {table}. Go on with: pointglue wedge" in told
     with table.open() as file:
         assert [row["status"] for row in csv.DictReader(file)] == ["failed", "done"]
+    for folder in {path.parent.parent for path in begun}:
+        store = FrameStore.open(folder)
+        assert load_checkpoint(store.checkpoint, scene_hash=store.scene_hash)["number"] == store.numbers()[-1]
 
 
 def test_keys_that_no_wedge_can_have(tmp_path, monkeypatch):

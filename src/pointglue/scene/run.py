@@ -164,8 +164,9 @@ class Run(Iterator[Frame]):
 
     def _run(self, state: SimulationState | None) -> Generator[Frame, None, None]:
         simulation, last = self.simulation, self.simulation.frames.end
-        writer = self._writer(state)
+        writer = None
         try:
+            writer = self._writer(state)
             while state is None or state.number < last:
                 begin = perf_counter()
                 state = self._next(state)

@@ -8,6 +8,7 @@ import logging
 import os
 import re
 import shutil
+import threading
 import tomllib
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -48,6 +49,8 @@ LOSSES = 10  # how often the worker of a wedge may be lost before the wedge is g
 DIGITS = (6, 9, 12, 17)  # of numbers in names: as few as tell them apart
 PLACES = {"low": "least height", "high": "greatest height", "drift": "how far its middle has gone"}
 """Metrics of an object, "low.flag": over all frames, but `drift` in the last."""
+
+_stopping = threading.Event()  # see `stop_wedges`
 
 Status = Literal["done", "failed", "skipped"]
 Progress = Callable[["Wedge", int, int], None]
@@ -153,7 +156,7 @@ def run_wedges(
             with _client(scheduler, len(left)) as client:
                 for wedge in _results(client, path, left, list(metrics)):
                     through(wedge)
-    except KeyboardInterrupt:
+    except BaseException:  # a signal most often, or what it has led to
         if found:
             write_table(folder / "wedges.csv", _in_order(found, wedges), parquet=parquet)
         raise
@@ -244,8 +247,10 @@ def run_wedge(scene: str, settings: dict[str, Any], folder: str, metrics: list[s
             loaded = load_scene(scene, settings)
             if not _can_go_on(wedge.folder, loaded):
                 shutil.rmtree(wedge.folder)
-            for _ in run_scene(loaded, wedge.folder, resume=True):
-                pass
+            with run_scene(loaded, wedge.folder, resume=True) as run:
+                for _ in run:
+                    if _stopping.is_set():
+                        raise PointglueError("it was stopped, and can go on from its last frame")
             seconds, numbers = perf_counter() - begin, _measured(wedge.folder, metrics)
             target = wedge.folder / "wedge.json"
             told = {"hash": _hash(loaded), "seconds": seconds, "settings": settings}
@@ -256,6 +261,11 @@ def run_wedge(scene: str, settings: dict[str, Any], folder: str, metrics: list[s
         reason = str(error) if isinstance(error, PointglueError) else f"{type(error).__name__}: {error}"
         done = _failed(wedge, reason)
     return asdict(done)
+
+
+def stop_wedges() -> None:
+    """End the wedges of this process after the frames that they are at, for good."""
+    _stopping.set()
 
 
 def _can_go_on(folder: Path, scene: LoadedScene) -> bool:
@@ -317,7 +327,11 @@ def _client(scheduler: str | None, count: int) -> Iterator[Any]:
         options |= {"n_workers": workers, "threads_per_worker": 1, "processes": True}
         options["preload"] = [DEAF]
         with LocalCluster(**options) as cluster, Client(cluster) as client:
-            yield client
+            try:
+                yield client
+            except KeyboardInterrupt:
+                client.run(stop_wedges, on_error="ignore")
+                raise
 
 
 def _results(client: Any, scene: Path, wedges: list[Wedge], metrics: list[str]) -> Iterator[Wedge]:
