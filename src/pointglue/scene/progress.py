@@ -86,14 +86,15 @@ class _Lines:
     """A plain line for each frame, at once: for logs, and for terminals that are not looked at."""
 
     def __init__(self, run: Run) -> None:
-        self._last, self._left = run.numbers.stop - 1, len(run.numbers)
+        self._first, self._last = run.simulation.frames.start, run.simulation.frames.end
         self._recent: deque[float] = deque(maxlen=RECENT)
 
     def __call__(self, frame: Frame, seconds: float) -> None:
-        self._left -= 1
-        self._recent.append(seconds)
-        left = timedelta(seconds=round(self._left * sum(self._recent) / len(self._recent)))
-        words = [f"frame {frame.number}/{self._last}", f"{seconds:.2f} s", _told(frame), f"left {left}"]
+        words = [f"frame {frame.number}/{self._last}", f"{seconds:.2f} s", _told(frame)]
+        if frame.number > self._first:  # which takes no step, and says nothing of the others
+            self._recent.append(seconds)
+            each = sum(self._recent) / len(self._recent)
+            words.append(f"left {timedelta(seconds=round((self._last - frame.number) * each))}")
         print("  ".join(filter(None, words)), flush=True)
 
 
