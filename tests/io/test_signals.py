@@ -10,9 +10,9 @@ from pointglue.io.signals import ENDING, SAME, Ending, stoppable
 
 @pytest.fixture(autouse=True)
 def handlers():
-    """The handlers are put back whatever a test does."""
-    before = {one: signal.getsignal(one) for one in ENDING}
-    yield before
+    """Those to begin with, none of which is ignored; the handlers are put back whatever a test does."""
+    before = {one: signal.signal(one, signal.default_int_handler) for one in ENDING}
+    yield dict.fromkeys(ENDING, signal.default_int_handler)
     for one, handler in before.items():
         signal.signal(one, handler)
 

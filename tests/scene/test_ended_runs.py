@@ -17,6 +17,7 @@ from pointglue.cli import main
 from pointglue.deform import HandleDeformer
 from pointglue.errors import SceneError
 from pointglue.io import FrameStore, export_run, load_checkpoint
+from pointglue.io.signals import ENDING
 from pointglue.scene import run_scene
 from pointglue.view import runs
 
@@ -47,7 +48,13 @@ def started():
 
     def start(words, **options):
         streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-        processes.append(subprocess.Popen(list(map(str, words)), **streams | options))
+        # What the tests themselves ignore, under nohup say, the processes would as well.
+        ours = {number: signal.signal(number, signal.SIG_DFL) for number in ENDING}
+        try:
+            processes.append(subprocess.Popen(list(map(str, words)), **streams | options))
+        finally:
+            for number, handler in ours.items():
+                signal.signal(number, handler)
         return processes[-1]
 
     yield start
@@ -80,9 +87,11 @@ def test_a_signal_ends_a_run_which_goes_on_after_its_last_frame(number, scene, s
     process = started([*COMMAND, "run", scene, "-o", out, "--json"])
     told = [json.loads(process.stdout.readline())["frame"] for _ in range(5)]
     process.send_signal(number)
-    more, errors = process.communicate(timeout=DEADLINE)
-    assert process.returncode == 128 + number
-    told += [json.loads(line)["frame"] for line in more.splitlines()]
+    assert process.wait(DEADLINE) == 128 + number
+    told += [
+        json.loads(line)["frame"] for line in process.stdout
+    ]  # communicate() would lose what is buffered
+    errors = process.stderr.read()
     last = whole(out)
     assert told[-1] <= last <= told[-1] + 1  # the one that was just computed may not have been told
     again = f"pointglue run {scene} -o '{out}' --json --resume"
