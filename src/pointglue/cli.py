@@ -154,7 +154,7 @@ def deform(
 
     moves = read_handles(handles)
     frames = len(moves.frames) if moves.animated else None
-    with _warnings_in_a_line(moves.named), stoppable(lambda: "before all was written", sys.argv[1:]):
+    with _warnings_in_a_line(moves.named), stoppable(lambda: "before all was written"):
         shape = read_mesh(mesh)
         with open_output(output, shape, frames) as out:
             with _about(moves, chosen):
@@ -178,14 +178,6 @@ def deform(
         counts = "" if frames is None else f"{_count(frames, 'frame')}, "
         counts += f"{_count(len(shape.vertices), 'vertex', 'vertices')}, {_count(len(moves.rest), 'handle')}"
         typer.echo(f"wrote {out.names} ({counts}, {time.perf_counter() - begin:.1f} s)")
-
-
-class ExportFormat(StrEnum):
-    """What other programs read."""
-
-    usd = "usd"
-    ply = "ply"
-    obj = "obj"
 
 
 @app.command()
@@ -243,13 +235,19 @@ def run(
     overrides = dict(map(parse_setting, settings or []))
     frames = None
 
-    def written() -> str:
-        numbers: list[int] = frames.store.numbers() if frames is not None and frames.store is not None else []
-        return f"after frame {numbers[-1]}" if numbers else "before the first frame"
+    def done() -> str:
+        if frames is None or frames.store is None:
+            return "before it began"
+        written = frames.store.numbers()
+        return f"after frame {written[-1]}" if written else "before the first frame"
 
-    words = [word for word in sys.argv[1:] if word not in ("--resume", "--replace")]
+    def again() -> list[str]:
+        if frames is None:  # what was there before, to be resumed or replaced, still is
+            return sys.argv[1:]
+        return [word for word in sys.argv[1:] if word not in ("--resume", "--replace")] + ["--resume"]
+
     try:
-        with _warnings_in_a_line(str), stoppable(written, [*words, "--resume"]):
+        with _warnings_in_a_line(str), stoppable(done, again):
             frames = run_scene(scene, output, resume=resume, replace=replace, overrides=overrides)
             with frames:
                 tell(frames, "json" if as_json else "quiet" if quiet else "people")
@@ -304,14 +302,16 @@ def render(
             f"--from must not be zero: say where the camera is, such as 0,0,1, got {direction!r}"
         )
     drawn = 0
-    # A demo that is drawn need not be run again.
-    again = sys.argv[1:] if "render" in sys.argv[1:2] else ["render", str(directory)]
 
     def count(done: int, total: int) -> None:
         nonlocal drawn
         drawn = done
         if progress is not None:
             progress(done, total)
+
+    def again() -> list[str]:
+        # A demo that is drawn need not be run again.
+        return sys.argv[1:] if "render" in sys.argv[1:2] else ["render", str(directory)]
 
     with (
         stoppable(lambda: f"after {_count(drawn, 'picture')}", again),
@@ -332,6 +332,14 @@ def render(
         for path in (made.movie, made.sheet):
             if path is not None:
                 typer.echo(f"wrote {path}")
+
+
+class ExportFormat(StrEnum):
+    """What other programs read."""
+
+    usd = "usd"
+    ply = "ply"
+    obj = "obj"
 
 
 @app.command()
@@ -357,7 +365,7 @@ def export(
     from .io import FrameStore, export_run
     from .io.signals import stoppable
 
-    with stoppable(lambda: "before all was written", sys.argv[1:]):
+    with stoppable(lambda: "before all was written"):
         store = FrameStore.open(directory)
         made = export_run(store, output, format=None if format is None else format.value)
     if not quiet:
@@ -458,7 +466,7 @@ def wedge(
     def stopped() -> str:
         return through + (f"; they are in {files[0]}" if files[0].exists() else "")
 
-    with stoppable(stopped, sys.argv[1:]):
+    with stoppable(stopped):
         wedges = run_wedges(
             scene,
             dict(map(parse_sweep, settings)),

@@ -52,7 +52,7 @@ def test_what_is_ignored_stays_ignored():
     ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
 )
 def test_a_command_says_what_is_done_and_how_to_go_on(number, code, capsys):
-    with pytest.raises(SystemExit) as left, stoppable(lambda: "after frame 7", ["run", "a b"]):
+    with pytest.raises(SystemExit) as left, stoppable(lambda: "after frame 7", lambda: ["run", "a b"]):
         signal.raise_signal(number)
     assert left.value.code == code
     assert capsys.readouterr().err == ("pointglue: stopped after frame 7. Go on with: pointglue run 'a b'\n")
@@ -67,13 +67,13 @@ def test_an_error_on_the_way_out_is_no_other_end(capsys):
         finally:
             raise OSError(5, "Input/output error")
 
-    with pytest.raises(SystemExit) as left, stoppable(lambda: "early", []):
+    with pytest.raises(SystemExit) as left, stoppable(lambda: "early"):
         bar()
     assert left.value.code == 129
 
 
 def test_errors_without_a_signal_are_left_alone():
-    with pytest.raises(OSError, match="full"), stoppable(lambda: "early", []):
+    with pytest.raises(OSError, match="full"), stoppable(lambda: "early"):
         raise OSError("full")
 
 
@@ -85,7 +85,7 @@ def test_a_terminal_that_is_gone_does_not_keep_the_exit_code(monkeypatch):
 
     monkeypatch.setattr("typer.secho", gone)
     try:
-        with pytest.raises(SystemExit) as left, stoppable(lambda: "early", []):
+        with pytest.raises(SystemExit) as left, stoppable(lambda: "early"):
             signal.raise_signal(signal.SIGHUP)
         assert os.fstat(1).st_rdev == os.fstat(2).st_rdev == os.stat(os.devnull).st_rdev
     finally:

@@ -141,21 +141,6 @@ def test_a_terminal_that_closes_ends_a_run(scene, started, tmp_path):
     assert whole(out) >= 1005
 
 
-def test_a_signal_before_the_first_frame(scene, started, tmp_path):
-    """While the scene is built, say."""
-    code = (
-        "import os, signal, sys, pointglue.scene.run as run\n"
-        "from pointglue.cli import main\n"
-        "run.build = lambda scene: os.kill(os.getpid(), signal.SIGTERM)\n"
-        "main()\n"
-    )
-    process = started([sys.executable, "-c", code, "run", scene, "-o", tmp_path / "run"])
-    _, errors = process.communicate(timeout=DEADLINE)
-    assert process.returncode == 143
-    assert "stopped before the first frame. Go on with: pointglue run" in errors
-    assert not (tmp_path / "run").exists()
-
-
 def test_demos_end_by_signals_too(started, tmp_path):
     words = ["demo", "hinged_flap", "-o", tmp_path / "run", "--set", "frames.count=100000"]
     process = started([*COMMAND, *words])
@@ -181,6 +166,20 @@ def command(monkeypatch, capsys):
         return done.value.code, *capsys.readouterr()
 
     return run
+
+
+@pytest.mark.parametrize("word", ["--resume", "--replace"])
+def test_a_run_that_is_stopped_before_it_begins_is_begun_as_before(word, command, tmp_path, monkeypatch):
+    """While the scene is built, say: what was there before still is, and is to be resumed, or replaced."""
+    scene, out = tmp_path / "scene.toml", tmp_path / "run"
+    scene.write_text(HANDLES)
+    command("run", scene, "-o", out, "--quiet")
+    monkeypatch.setattr("pointglue.scene.run.build", lambda scene: signal.raise_signal(signal.SIGTERM))
+    code, _, told = command("run", scene, word, "-o", out)
+    assert code == 143
+    again = f"pointglue run {scene} {word} -o {out}"
+    assert told == f"pointglue: stopped before it began. Go on with: {again}\n"
+    assert whole(out) == 1005
 
 
 def test_a_run_that_was_stopped_is_exported_and_drawn(command, scene, started, tmp_path):

@@ -19,7 +19,7 @@ from pointglue.cli import main
 from pointglue.errors import PointglueError, SceneError
 from pointglue.io import FrameStore, load_checkpoint
 from pointglue.scene import draw_wedges, load_scene, parse_sweep, run_scene, run_wedges
-from pointglue.scene.wedge import _labels, _measured, _planned, _short, run_wedge, write_table
+from pointglue.scene.wedge import _labels, _measured, _planned, _short, run_wedge, stop_wedges, write_table
 
 pytestmark = pytest.mark.filterwarnings("default")  # Dask's own
 
@@ -194,6 +194,20 @@ def test_a_scene_made_shorter_is_run_anew(tmp_path):
 )
 def test_labels_tell_wedges_apart(sweeps, labels, tmp_path):
     assert _labels([wedge.settings for wedge in _planned(sweeps, tmp_path)]) == labels
+
+
+def test_a_wedge_that_is_stopped_goes_on_from_its_last_frame(tmp_path, monkeypatch):
+    (tmp_path / "scene.toml").write_text(HANDLES)
+    arguments = (str(tmp_path / "scene.toml"), {}, str(tmp_path / "run"), [])
+    with monkeypatch.context() as patched:
+        patched.setattr("pointglue.scene.wedge._stopping", threading.Event())
+        stop_wedges()
+        done = run_wedge(*arguments)
+    assert (done["status"], done["error"]) == ("failed", "it was stopped, and can go on from its last frame")
+    store = FrameStore.open(tmp_path / "run")
+    assert store.numbers() == [1001]
+    assert load_checkpoint(store.checkpoint, scene_hash=store.scene_hash)["number"] == 1001
+    assert run_wedge(*arguments)["status"] == "done"
 
 
 @pytest.mark.skipif(not hasattr(os, "killpg"), reason="has no groups of processes")

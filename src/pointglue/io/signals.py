@@ -3,6 +3,7 @@
 import os
 import shlex
 import signal
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from time import monotonic
@@ -52,10 +53,12 @@ class Ending:
 
 
 @contextmanager
-def stoppable(done: Callable[[], str], again: Iterable[str]) -> Iterator[None]:
+def stoppable(
+    done: Callable[[], str], again: Callable[[], Iterable[str]] = lambda: sys.argv[1:]
+) -> Iterator[None]:
     """Let signals end a command of pointglue as Ctrl-C does, with the exit code that shells have for them.
 
-    It says then what is `done`, "after frame 12", and by which words the command goes on.
+    It says then what is `done`, "after frame 12", and by which words to go on, `again`: by default the same.
     """
     ending = Ending()
     try:
@@ -64,7 +67,7 @@ def stoppable(done: Callable[[], str], again: Iterable[str]) -> Iterator[None]:
     except BaseException:  # a signal may come out as another error: of a terminal that is gone, say
         if ending.first is None:
             raise
-        command = " ".join(map(shlex.quote, ["pointglue", *again]))
+        command = " ".join(map(shlex.quote, ["pointglue", *again()]))
         _say(f"pointglue: stopped {done()}. Go on with: {command}")
         raise SystemExit(128 + ending.first) from None
 
