@@ -100,7 +100,7 @@ def test_the_command(tmp_path, monkeypatch, capsys):
     ]:
         code, printed, told = command("twisted_bar", "--set", "frames.count=4", *more)
         assert (code, told) == (0, "")
-        assert printed.startswith(wrote)
+        assert f"\n{wrote}" in f"\n{printed}"
     assert "exclude each other" in command("twisted_bar", "--resume", "--replace")[2]
 
 
