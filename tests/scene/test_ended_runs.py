@@ -12,6 +12,7 @@ import tomllib
 
 import pytest
 from small_scenes import HANDLES, SOLIDS
+from waiting import DEADLINE
 
 from pointglue.cli import main
 from pointglue.deform import HandleDeformer
@@ -24,7 +25,6 @@ from pointglue.view import runs
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="has no such signals")
 
 COMMAND = [sys.executable, "-m", "pointglue"]
-DEADLINE = 120  # s within which a busy machine gets anywhere
 LONG = HANDLES.replace("count = 5", "count = 100000")
 # What a terminal's first process is: it loses the terminal by SIGHUP.
 ON_TERMINAL = (
@@ -88,9 +88,8 @@ def test_a_signal_ends_a_run_which_goes_on_after_its_last_frame(number, scene, s
     told = [json.loads(process.stdout.readline())["frame"] for _ in range(5)]
     process.send_signal(number)
     assert process.wait(DEADLINE) == 128 + number
-    told += [
-        json.loads(line)["frame"] for line in process.stdout
-    ]  # communicate() would lose what is buffered
+    # communicate() would lose what is buffered.
+    told += [json.loads(line)["frame"] for line in process.stdout]
     errors = process.stderr.read()
     last = whole(out)
     assert told[-1] <= last <= told[-1] + 1  # the one that was just computed may not have been told

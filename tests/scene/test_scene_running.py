@@ -2,15 +2,12 @@
 
 import json
 import re
-import signal
-import subprocess
 import sys
 import tomllib
 
 import numpy as np
 import pytest
 from small_scenes import ALL, HANDLES, SOLIDS
-from waiting import DEADLINE
 
 import pointglue as pg
 from pointglue.cli import main

@@ -229,8 +229,10 @@ def test_interrupted(tmp_path):
         line = process.stdout.readline()
         assert line, told
         told += line
-    frames = lambda: sorted(out.glob("count=1*/frames/frame_*.npz"))  # noqa: E731
-    wait_until(frames, lambda: sorted(path.name for path in out.iterdir()))
+    begun = wait_until(
+        lambda: sorted(out.glob("count=1*/frames/frame_*.npz")),
+        lambda: sorted(path.name for path in out.rglob("*")),
+    )
     for number in (signal.SIGTERM, signal.SIGINT):
         os.killpg(process.pid, number)
     told += process.communicate(timeout=DEADLINE)[0]
