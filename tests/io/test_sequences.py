@@ -66,6 +66,16 @@ def test_the_same_run_gives_the_same_bytes_and_old_files_go(tmp_path):
     ]  # fmt: skip
 
 
+def test_files_of_others_are_left_alone(tmp_path):
+    store, others = write_run(tmp_path / "run", range(1, 3)), tmp_path / "shared"
+    others.mkdir()
+    (others / "frame_0009.ply").write_text("somebody else's")
+    write_sequence(store, others)
+    names = ["frame_0001.ply", "frame_0002.ply", "frame_0009.ply"]
+    assert sorted(file.name for file in others.iterdir()) == names
+    assert (others / "frame_0009.ply").read_text() == "somebody else's"
+
+
 def test_a_small_disk_runs_full(small_disk, tmp_path):
     rest = np.random.default_rng(0).random((10_000, 3))
     with FrameStore.create(tmp_path / "run", [Look(name="a", rest=rest)], rate=24) as store:

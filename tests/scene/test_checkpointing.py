@@ -8,14 +8,13 @@ from itertools import pairwise
 
 import pytest
 from small_scenes import HANDLES
+from waiting import DEADLINE
 
 from pointglue.io import FrameStore
 from pointglue.io.signals import Ending
 from pointglue.scene import checkpointing, run, run_scene
 from pointglue.scene.checkpointing import LONG, MOST, SHARE, CheckpointSchedule
 from pointglue.scene.simulation import Simulation
-
-DEADLINE = 120  # s
 
 
 def kept(schedule, frames, cost):

@@ -24,8 +24,9 @@ def write_sequence(
     """Write the frames of a run as ``frame_0001.ply`` and on, to its folder ``ply`` or to a `directory`.
 
     A file holds every object in the colour of its vertices; an OBJ file, their names as well. Points and
-    lines are vertices without faces. Each file appears when it is complete. Numbered files in the folder
-    that belong to no frame of the run are removed at the end: they are of an earlier one.
+    lines are vertices without faces. Each file appears when it is complete. Numbered files in the run's own
+    folder that belong to none of its frames are removed at the end: they are of an earlier run. In another
+    `directory` they are left alone.
     """
     if format not in get_args(Format):
         raise InputError(f"format must be one of {', '.join(get_args(Format))}, got {format!r}")
@@ -44,7 +45,8 @@ def write_sequence(
         with open_output(path, mesh) as out:
             out.add(np.concatenate(list(store.positions(frame).values())))
         files.append(path)
-    for path in set(folder.glob(f"frame_*.{format}")) - set(files):
+    stale = set(folder.glob(f"frame_*.{format}")) - set(files) if directory is None else ()
+    for path in stale:
         with writing(path):
             path.unlink()
     return files
