@@ -27,9 +27,9 @@ def frames(scene, count, **overrides):
     return found
 
 
-def problems(scene):
+def problems(scene, **overrides):
     with pytest.raises(SceneError) as caught:
-        build(load_scene(scene))
+        build(load_scene(scene, overrides))
     return "\n".join(caught.value.problems)
 
 
@@ -108,6 +108,29 @@ class TestAnimated:
         scene = self.scene(tmp_path)
         (tmp_path / "floor_008.obj").write_text("v 0 0 0\nv 1 0 0\nv 0 1 0\nf 1 2 3\n")
         assert "floor_008.obj must have 4 vertices" in problems(scene)
+
+    def test_a_gap_in_the_sequence_is_refused_by_name(self, tmp_path):
+        scene = self.scene(tmp_path, count=9)
+        (tmp_path / "floor_009.obj").unlink()
+        told = problems(scene)
+        assert "floor_009.obj is missing between floor_007.obj and floor_015.obj" in told
+        for number in (10, 12, 13, 14):
+            (tmp_path / f"floor_{number:03}.obj").unlink()
+        assert "floor_009.obj, floor_010.obj, floor_012.obj and 2 more are missing" in problems(scene)
+
+    def test_files_of_other_sequences_are_no_gap(self, tmp_path):
+        scene = self.scene(tmp_path)
+        for name in ("floor_001.obj", "floor_0020.obj", "floor_20.obj", "floor_020.ply", "a_floor_020.obj"):
+            (tmp_path / name).write_text("another")
+        assert len(frames(scene, 5)) == 5
+
+    def test_a_single_file_is_no_sequence(self, tmp_path):
+        scene = self.scene(tmp_path, count=1)
+        assert "objects.floor mesh.file must be the first of several files" in problems(scene)
+        (tmp_path / "floor.obj").write_text((tmp_path / "floor_007.obj").read_text())
+        told = problems(scene, **{"objects.floor.mesh.file": "floor.obj"})
+        assert "mesh.file must be the first of a numbered sequence" in told
+        assert "got 'floor.obj', which has no number: what does not move is a collider" in told
 
     def test_the_torso_moves_by_itself(self):
         torso = {"kind": "animated", "mesh": {"shape": "torso", "detail": 2}}

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from itertools import count, islice
 from pathlib import Path
 
 from ..checks import Array
@@ -12,6 +13,9 @@ from . import schema, tables
 from .geometry import placed
 
 __all__ = ["motion_of", "sequence"]
+
+NAMED = 3  # missing files that an error names
+STILL = 'what does not move is a collider, or of kind "rigid" with fixed = true'
 
 
 def motion_of(
@@ -44,13 +48,44 @@ def motion_of(
 
 
 def sequence(first: Path) -> list[Path]:
-    """A numbered file, and those that follow it: walk_0001.obj, walk_0002.obj..."""
+    """Return a numbered file and those that follow it: walk_0001.obj, walk_0002.obj...
+
+    Raises
+    ------
+    InputError
+        The file has no number, is the only one, or some of those between it and the last are missing.
+    """
     found = re.fullmatch(r"(.*?)(\d+)", first.stem)
-    paths = [first]
-    while found is not None:
-        number = int(found[2]) + len(paths)
-        path = first.with_name(f"{found[1]}{number:0{len(found[2])}}{first.suffix}")
-        if not path.is_file():
-            break
-        paths.append(path)
-    return paths
+    if found is None:
+        raise InputError(
+            'mesh.file must be the first of a numbered sequence, walk_0001.obj say, for kind = "animated", '
+            f"got {first.name!r}, which has no number: {STILL}"
+        )
+    start, width = int(found[2]), len(found[2])
+
+    def numbered(number: int) -> str:
+        return f"{found[1]}{number:0{width}}{first.suffix}"
+
+    pattern = re.compile(rf"{re.escape(found[1])}(\d+){re.escape(first.suffix)}")
+    numbers = sorted(
+        number
+        for path in first.parent.iterdir()
+        if (match := pattern.fullmatch(path.name))
+        and (number := int(match[1])) >= start
+        and numbered(number) == path.name
+    )
+    if len(numbers) < 2:
+        raise InputError(
+            f"mesh.file must be the first of several files, but none follows {first.name!r}: {STILL}"
+        )
+    missing = numbers[-1] - start + 1 - len(numbers)
+    if missing:
+        there = set(numbers)
+        lost = islice((number for number in count(start) if number not in there), min(missing, NAMED))
+        names = ", ".join(map(numbered, lost)) + (f" and {missing - NAMED:,} more" * (missing > NAMED))
+        raise InputError(
+            f"mesh.file must be the first of a sequence without gaps, but {names} "
+            f"{'is' if missing == 1 else 'are'} missing between {first.name} and {numbered(numbers[-1])}: "
+            "export the sequence again, or remove what comes after the gap"
+        )
+    return [first.with_name(numbered(number)) for number in numbers]
