@@ -1,6 +1,7 @@
 """The exceptions of pointglue, a small family by cause."""
 
 __all__ = [
+    "BindingCycleError",
     "ConvergenceError",
     "DegenerateFitError",
     "InputError",
@@ -29,6 +30,21 @@ class IntersectionError(InputError):
 
     def __str__(self) -> str:
         return str(self.args[0])
+
+
+class BindingCycleError(InputError):
+    """Particles are bound to each other in a cycle.
+
+    `cycle` has them, each bound to the next, and the first again as the last; `names` says what they are.
+    """
+
+    def __init__(self, cycle: tuple[int, ...], names: tuple[str, ...]) -> None:
+        super().__init__(cycle, names)
+        self.cycle, self.names = cycle, names
+
+    def __str__(self) -> str:
+        shown = self.names if len(self.names) <= 8 else (*self.names[:7], "...", self.names[-1])
+        return f"particles are bound to each other in a cycle: {' needs '.join(shown)}"
 
 
 class DegenerateFitError(PointglueError, ArithmeticError):

@@ -130,7 +130,7 @@ class TestProblems:
             "5: frames.rate must be a number in 1/s, or a text such as '2 1/s', got '24 m'",
             "7: objects.trunk.kind must be one of handles, particles, flesh, cloth, jelly, rigid, collider, "
             "animated, follower, got 'flsh'; did you mean 'flesh'?",
-            "10: objects.c.mesh.size number 1 of 3 must be a number in m, or a text such as '2 m', "
+            "10: objects.c.mesh.size: number 1 of 3 must be a number in m, or a text such as '2 m', "
             "got '10 N'",
             "11: objects.c.color must be #rrggbb or one of coral, teal, gold, blue, plum, sage, sky, rose, "
             "red, green, sand, slate, graphite, white, got 'blu'; did you mean 'blue'?",
@@ -143,11 +143,11 @@ class TestProblems:
             "20: objects.e.material.densty is not known here; did you mean 'density'?",
             "21: objects.e.material.density must be a number in kg/m2, or a text such as '2 kg/m2', "
             "got '2 kg/m3'",
-            "24: attach[0].from is missing: name of the object that is attached",
-            "24: attach[0].to is missing: name of the object that it is attached to",
-            "24: attach[0].points is missing: which points of `from`",
+            "24: attach[0].from is missing: give the name of the object that is attached",
+            "24: attach[0].to is missing: give the name of the object that it is attached to",
+            "24: attach[0].points is missing: give the points of `from` that are attached",
             "26: attach[0].atach is not known here; did you mean 'attach'?",
-            "27: attach[1].stiffness is missing: of each spring",
+            "27: attach[1].stiffness is missing: give the stiffness of each spring (in N/m)",
             "30: attach[1].to names no object: 'trnk'; did you mean 'trunk'?",
             "31: attach[1].points.name names no group of 'e': 'hemm'; did you mean 'hem'?",
             "33: attach[2].kind must be one of glue, spring, joint, got 'gleu'; did you mean 'glue'?",
@@ -159,8 +159,8 @@ class TestProblems:
             (b"title = \xff", "is not a text file in UTF-8"),
             (b"title = 'a'\nframes = [", ":2: is not TOML: Invalid value"),
             (b"title = 'a'\ntitle = 'b'", ":2: is not TOML: Cannot overwrite a value"),
-            (b"", "objects is missing: by name"),
-            (b"objects = {}", "objects must have at least 1 of them, got 0"),
+            (b"", "objects is missing: give the objects"),
+            (b"objects = {}", "objects must have at least 1 entry, got 0"),
             (b"objects = 3", ":1: objects must be a table, got 3"),
             (b"a = " + b"[" * 5000, "is nested too deeply"),
             (b"a = " + b"9" * 5000, "is not TOML"),
@@ -187,7 +187,7 @@ class TestProblems:
     def test_too_many_points_are_a_slip(self):
         mesh = {"shape": "sheet", "size": [1, 1], "cells": [100000, 100000]}
         (told,) = problems({"objects": {"a": {"kind": "cloth", "mesh": mesh}}})
-        assert told == "objects.a.mesh cells must make at most 2,000,000 points, got 10,000,200,001"
+        assert told == "objects.a.mesh: cells must make at most 2,000,000 points, got 10,000,200,001"
 
     def test_rows_of_handles_name_handles(self):
         table = {"kind": "handles", "mesh": {"shape": "figure"}, "handles": {"knee": {"at": [0, 0.3, 0]}}}

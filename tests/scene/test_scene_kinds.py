@@ -126,7 +126,7 @@ class TestAnimated:
 
     def test_a_single_file_is_no_sequence(self, tmp_path):
         scene = self.scene(tmp_path, count=1)
-        assert "objects.floor mesh.file must be the first of several files" in problems(scene)
+        assert "objects.floor: mesh.file must be the first of several files" in problems(scene)
         (tmp_path / "floor.obj").write_text((tmp_path / "floor_007.obj").read_text())
         told = problems(scene, **{"objects.floor.mesh.file": "floor.obj"})
         assert "mesh.file must be the first of a numbered sequence" in told
@@ -245,6 +245,6 @@ class TestStart:
         box = {"kind": "rigid", "mesh": {"shape": "box", "size": [0.3, 0.3, 0.3]}}
         told = problems({"objects": {"a": CLOTH, "b": box}, "contact": {"distance": 0.002}})
         assert told == (
-            "contact 'a' and 'b' intersect at the start: move them apart, "
+            "contact: 'a' and 'b' intersect at the start: move them apart, "
             'or let contact ignore = [["a", "b"]]'
         )

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..checks import Array, as_integers
-from ..errors import InputError
+from ..errors import BindingCycleError, InputError
 from ..glue import (
     Assembly,
     AssemblyPose,
@@ -93,13 +93,16 @@ class Scene:
         for number, rigid in enumerate(self.rigid):
             body_of[self.rows[rigid.name]] = number
         origins = np.array([body.centre for body in self.rigid]) if self.rigid else None
-        whole, springs = assemble(
-            places,
-            [part for parts in [*attachments, of_joints] for part in parts],
-            body_of=body_of if self.rigid else None,
-            origins=origins,
-            conflict_spring=conflict_spring,
-        )
+        try:
+            whole, springs = assemble(
+                places,
+                [part for parts in [*attachments, of_joints] for part in parts],
+                body_of=body_of if self.rigid else None,
+                origins=origins,
+                conflict_spring=conflict_spring,
+            )
+        except BindingCycleError as error:
+            raise BindingCycleError(error.cycle, tuple(map(self.describe, error.cycle))) from None
         self.springs: Springs = springs
         self.rest, self.body_of = whole.rest, whole.body_of
         self.origins, self._layers = whole.origins, _merged(whole.layers)

@@ -11,7 +11,7 @@ from scipy.sparse import coo_array, csr_array
 
 from ..checks import Array, as_integers, as_reals, require_finite
 from ..compute import run
-from ..errors import InputError
+from ..errors import BindingCycleError, InputError
 from ..procrustes import special_procrustes
 from . import kernels
 from .binding import Binding, BoundPose, bound_rows
@@ -208,7 +208,8 @@ def _ordered(
             if not ready.all():
                 left.append((rows, binding, targets[~ready]))
         if not found:
-            raise InputError(f"particles are bound to each other in a cycle: {_cycle(left, known)}")
+            cycle = _cycle(left, known)
+            raise BindingCycleError(cycle, tuple(map(str, cycle)))
         for rows, _ in found:
             known[rows] = True
         layers += found
@@ -216,8 +217,10 @@ def _ordered(
     return layers
 
 
-def _cycle(waiting: list[tuple[NDArray[np.int64], Binding, NDArray[np.int64]]], known: Array) -> str:
-    """One cycle among the particles that wait for each other, as text."""
+def _cycle(
+    waiting: list[tuple[NDArray[np.int64], Binding, NDArray[np.int64]]], known: Array
+) -> tuple[int, ...]:
+    """Return one cycle among the particles that wait for each other, its first one again as the last."""
     parents = {}
     for rows, binding, targets in waiting:
         groups = binding.parents
@@ -228,9 +231,7 @@ def _cycle(waiting: list[tuple[NDArray[np.int64], Binding, NDArray[np.int64]]], 
     while path[-1] not in seen:
         seen.add(path[-1])
         path.append(parents[path[-1]])
-    loop = path[path.index(path[-1]) :]
-    shown = loop if len(loop) <= 8 else [*loop[:7], "...", loop[-1]]
-    return " needs ".join(map(str, shown))
+    return tuple(path[path.index(path[-1]) :])
 
 
 @dataclass(frozen=True, eq=False)

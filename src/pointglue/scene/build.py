@@ -10,13 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.spatial import cKDTree
 
 from ..checks import Array
-from ..elastic import Bond, ElasticBody, ImplicitSolver, JointBond, RigidBody
+from ..elastic import ElasticBody, ImplicitSolver, RigidBody
 from ..elastic.contact import Contact
-from ..errors import InputError, IntersectionError, PointglueError, PointglueWarning
-from ..glue import Binding, Spring, bind_glue, bind_joint, bind_linear
+from ..errors import BindingCycleError, InputError, IntersectionError, PointglueError, PointglueWarning
+from ..glue import bind_glue
 from ..io.frames import Look, Motion
 from ..particles import ParticleSolver, Script
 from ..view.palette import Rgb, object_colors
@@ -36,10 +35,10 @@ from .bodies import (
     moving,
 )
 from .engines import HandleEngine, ImplicitEngine, ParticleEngine
-from .geometry import Indices, Track, middle, select
+from .geometry import Track, middle, select
 from .load import LoadedScene, Problem, Where, read_tables, validated
 from .simulation import Engine, Follower, Simulation
-from .tables import Points
+from .ties import bonds_of, circle_of
 
 __all__ = ["build", "check"]
 
@@ -321,7 +320,7 @@ class _Builder:
         for name, item in items.items():
             with self.about("objects", name):
                 bodies[name] = item.solid(name, self.objects[name], self.tracks.get(name))
-        glue, joints = self._ties()
+        glue, joints = bonds_of(self.tables, self.made, self.about)
         for name, item in self._all(MadeSolid).items():
             if item.hide is not None and self.tables.contact is not None:
                 with self.about("objects", name):
@@ -349,7 +348,11 @@ class _Builder:
             **self.tables.solver.implicit.model_dump(),
         )
         with self.about("attach" if glue or joints else "objects"):
-            solver = make() if self.tables.contact is None else self._meeting(make, bodies)
+            try:
+                solver = make() if self.tables.contact is None else self._meeting(make, bodies)
+            except BindingCycleError as error:
+                self.problems.append(circle_of(error.cycle, offsets, self.made, self.scene))
+                return None
             skins = {name: item.skin for name, item in self._all(MadeSolid).items() if item.skin is not None}
             return None if solver is None else ImplicitEngine(solver, skins)
         return None
@@ -421,55 +424,3 @@ class _Builder:
                     # What is slowed down does not turn round, however long the step is.
                     found.append(forces.Drag(at, mass * table.rate / (1 + table.rate * dt), start, stop))
         return found
-
-    def _ties(self) -> tuple[list[Bond], list[JointBond]]:
-        """The [[attach]] tables."""
-        glue, joints = [], []
-        for k, table in enumerate(self.tables.attach):
-            one, other = self.made[table.source], self.made[table.to]
-            limits: dict[str, Any] = {
-                "attach": -inf if table.attach is None else self.frames.seconds(table.attach),
-                "release": inf if table.release is None else self.frames.seconds(table.release),
-                "break_force": table.break_force or inf,
-            }
-            with self.about("attach", k):
-                among = None if table.among is None else self._chosen("among", table.among, other, one)
-                if isinstance(table, schema.JointAttach):
-                    joint = bind_joint(
-                        one.points,
-                        other.points,
-                        table.at,
-                        kind=table.type,
-                        axis=table.axis,
-                        parents=table.parents,
-                        among=(None, among),
-                    )
-                    joints.append(JointBond(table.source, table.to, joint, **limits))
-                    continue
-                rows = self._chosen("points", table.points, one, other)
-                if isinstance(table, schema.GlueAttach) and table.binding == "linear":
-                    glue.append(
-                        Bond(table.source, rows, table.to, _linear(other, one.points[rows]), **limits)
-                    )
-                    continue
-                binding = bind_glue(other.points, one.points[rows], parents=table.parents, among=among)
-                if isinstance(table, schema.SpringAttach):
-                    spring = Spring(table.stiffness, damping=table.damping, **limits)
-                    glue.append(Bond(table.source, rows, table.to, binding, spring=spring))
-                else:
-                    glue.append(Bond(table.source, rows, table.to, binding, **limits))
-        return glue, joints
-
-    def _chosen(self, key: str, points: Points, one: Made, other: Made) -> Indices:
-        try:
-            return select(points, one.points, one.groups, other.points)
-        except InputError as error:
-            raise InputError(f"{key}: {error}") from None
-
-
-def _linear(other: Made, targets: Array) -> Binding:
-    """Weighted sums of the corners of the tetrahedra, or else triangles, whose middles are nearest."""
-    cells = getattr(other, "tets", None)
-    cells = np.asarray(getattr(other, "faces", None) if cells is None else cells)
-    middles = other.points[cells].mean(1)
-    return bind_linear(other.points, targets, cells[cKDTree(middles).query(targets)[1]])

@@ -15,7 +15,7 @@ from pydantic.fields import FieldInfo
 from ..errors import SceneError
 from .schema import Scene
 from .tables import SHAPE_GROUPS, Table, nearest
-from .units import shown
+from .units import Quantity, Row, shown
 
 __all__ = ["LoadedScene", "load_scene", "parse_setting"]
 
@@ -25,6 +25,11 @@ Problem = tuple[Where, str]
 
 _HEADER = re.compile(r"\s*(\[\[?)\s*([^\[\]]+?)\s*\]\]?\s*(?:#.*)?")
 _KEY = re.compile(r"""\s*((?:"[^"]*"|'[^']*'|[\w-]+)(?:\s*\.\s*(?:"[^"]*"|'[^']*'|[\w-]+))*)\s*=""")
+# How a message begins that goes on where the key, its subject, ends; any other is a sentence of its own.
+_PREDICATE = re.compile(
+    r"(must|should|is|are|has|have|had|cannot|does|do|names|ties|glues|holds|selects|needs|makes?|moves?|crosses|"
+    r"reaches|goes|was)\b"
+)
 _PART = re.compile(r""""([^"]*)"|'([^']*)'|([\w-]+)""")
 
 
@@ -45,6 +50,14 @@ class Source:
     def _lines(self) -> dict[Where, int]:
         return _lines_of(self.text)
 
+    def line(self, where: Where) -> int:
+        """Return the line of a key, or of the nearest table around it; 0 if it is not known."""
+        return next((self._lines[key] for key in _outwards(where) if key in self._lines), 0)
+
+    def told(self, where: Where, message: str) -> str:
+        """Return the message as a sentence about a key, after the file and the line."""
+        return self._told(where, message)[1]
+
     def error(self, problems: "list[Problem]") -> SceneError:
         """All problems, in the order of the file."""
         told = dict.fromkeys(self._told(*problem) for problem in problems)
@@ -53,13 +66,14 @@ class Source:
     def _told(self, where: Where, message: str) -> tuple[int, str]:
         """The line (0 if it is not known), and where and what."""
         place = "" if self.path is None else f"{self.path}: "
-        tables = [where[:depth] for depth in range(len(where), -1, -1)]  # the innermost first
-        line = next((self._lines[key] for key in tables if key in self._lines), 0)
-        if any(key in self.overridden for key in tables):
+        line = self.line(where)
+        if any(key in self.overridden for key in _outwards(where)):
             place, line = f"{place}as set, ", 0
         elif line:
             place = f"{self.path}:{line}: "
-        return line, f"{place}{spelled(where)}{' ' if where else ''}{message}"
+        key = spelled(where)
+        between = "" if not key else " " if _PREDICATE.match(message) else ": "
+        return line, f"{place}{key}{between}{message}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,6 +133,11 @@ def parse_setting(text: str) -> tuple[str, Any]:
         return key.strip(), tomllib.loads(f"value = {value.strip()}")["value"]
     except (ValueError, RecursionError):
         return key.strip(), value.strip()
+
+
+def _outwards(where: Where) -> list[Where]:
+    """Return a key and the keys of all tables around it, the innermost first."""
+    return [where[:depth] for depth in range(len(where), -1, -1)]
 
 
 def spelled(where: Where) -> str:
@@ -274,22 +293,32 @@ def _missing_file(where: Where, name: Any, source: Source) -> list[Problem]:
 
 
 def _found(error: ValidationError) -> list[Problem]:
-    """What pydantic found, in our words."""
+    """Return what pydantic found, in our words."""
     return [_message(item, *_place(item["loc"])) for item in error.errors(include_url=False)]
 
 
 def _place(loc: tuple[str | int, ...]) -> tuple[Where, type[Table] | None]:
-    """The key, without what pydantic puts between: tags of unions; and the table that holds it."""
+    """Return the key, without the tags of unions that pydantic puts between, and the table that holds it."""
     where = tuple(
         part for part in loc if isinstance(part, int) or not re.match(r"(kind|shape)=|\[key\]$", part)
     )
+    kind = _kind_at(loc[:-1])
+    return where, kind if isinstance(kind, type) and issubclass(kind, Table) else None
+
+
+def _kind_at(loc: tuple[str | int, ...]) -> Any:
+    """Return the type of what is at a place in a scene."""
     kind: Any = Scene
-    table: type[Table] | None = Scene
-    for part in loc[:-1]:
+    for part in loc:
         kind = _inner(kind, part)
-    if isinstance(kind, type) and issubclass(kind, Table):
-        table = kind
-    return where, table
+    return kind
+
+
+def _choices(loc: tuple[str | int, ...]) -> tuple[str, list[str]]:
+    """Return the key that tells the tables of a union apart, kind or shape, and the values it may have."""
+    marks = [mark for option in get_args(_kind_at(loc)) for mark in option.__metadata__]
+    keys, names = zip(*(mark.tag.split("=") for mark in marks), strict=True)
+    return keys[0], [name for name in names if name != "file"]
 
 
 def _inner(kind: Any, part: str | int) -> Any:
@@ -327,28 +356,24 @@ def _message(item: Any, where: Where, table: type[Table] | None) -> Problem:
     kind, value, context = item["type"], item["input"], item.get("ctx", {})
     if kind == "extra_forbidden":
         keys = [info.alias or name for name, info in table.model_fields.items()] if table else []
-        near = nearest(where[-1], keys) or (f"; there are {', '.join(keys)}" if keys else "")
+        near = nearest(where[-1], keys) or (f"; the keys here are {', '.join(keys)}" if keys else "")
         return where, f"is not known here{near}"
     if kind == "missing":
         return where, f"is missing{_described(table, where[-1])}"
     if kind in ("union_tag_invalid", "union_tag_not_found"):
-        tags = [tag.strip("'") for tag in context.get("expected_tags", "").split(", ") if tag]
         if not isinstance(value, dict):
             return where, f"must be a table, got {shown(value)}"
-        if not tags:
-            key = "kind" if where[0] != "objects" or where[-1] != "mesh" else "shape"
-            if key in value:
-                return (*where, key), f"must be a text, got {shown(value[key])}"
-            return where, f"has no {key}" + (", and no file" if key == "shape" else "")
-        key = tags[0].split("=")[0]
-        names = [tag.split("=")[1] for tag in tags]
-        return (*where, key), _one_of(value.get(key), [name for name in names if name != "file"])
+        key, choices = _choices(item["loc"])
+        if key in value:
+            return (*where, key), _one_of(value[key], choices)
+        lacks = "shape, and no file" if key == "shape" else key
+        return where, f"has no {lacks}: the {key} must be one of {', '.join(choices)}"
     if kind == "literal_error":
         return where, _one_of(value, re.findall(r"'([^']*)'", context["expected"]))
     if kind == "value_error":
         return where, str(context["error"])
     if kind == "string_pattern_mismatch":
-        return where, f"must be made of letters a to z, digits, _, - and spaces, got {shown(value)}"
+        return where, f"must be a name of letters a to z, digits, _, - and spaces, got {shown(value)}"
     if kind == "string_too_long":
         return where, f"must have at most {context['max_length']} letters"
     if kind in ("model_type", "model_attributes_type", "dict_type"):
@@ -358,7 +383,8 @@ def _message(item: Any, where: Where, table: type[Table] | None) -> Problem:
     if kind in ("too_short", "too_long"):
         count = context.get("min_length", context.get("max_length"))
         few = "at least" if kind == "too_short" else "at most"
-        return where, f"must have {few} {count} of them, got {context['actual_length']}"
+        entries = "entry" if count == 1 else "entries"
+        return where, f"must have {few} {count} {entries}, got {context['actual_length']}"
     words = {
         "bool_type": "must be true or false",
         "int_type": "must be a whole number",
@@ -370,7 +396,7 @@ def _message(item: Any, where: Where, table: type[Table] | None) -> Problem:
         return where, f"must be at least {context['ge']}, got {shown(value)}"
     if kind == "less_than_equal":
         return where, f"must be at most {context['le']}, got {shown(value)}"
-    return where, f"{item['msg'][0].lower()}{item['msg'][1:]}, got {shown(value)}"
+    return where, f"{item['msg'].removeprefix('Input ')}, got {shown(value)}"
 
 
 def _one_of(value: Any, names: list[str]) -> str:
@@ -378,10 +404,14 @@ def _one_of(value: Any, names: list[str]) -> str:
 
 
 def _described(table: type[Table] | None, name: str | int) -> str:
+    """Return what to give for a key that is missing; descriptions of such keys begin with an article."""
     fields: dict[str, FieldInfo] = table.model_fields if table else {}
     for key, info in fields.items():
         if name == (info.alias or key) and info.description:
-            return f": {info.description[0].lower()}{info.description[1:].rstrip('.')}"
+            words = " ".join(info.description.split()).rstrip(".")
+            units = [mark for mark in info.metadata if isinstance(mark, Quantity | Row)]
+            unit = "".join((mark.each if isinstance(mark, Row) else mark).unit for mark in units)
+            return f": give {words[0].lower()}{words[1:]}{f' (in {unit})' if unit else ''}"
     return ""
 
 

@@ -53,7 +53,7 @@ class FleshMaterial(Table):
     density: Density = 1000.0
     """Of the volume."""
     young: Annotated[float, Quantity("Pa", above=0)]
-    """Young's modulus: 1e4 Pa is jelly, 1e5 Pa muscle, 1e7 Pa rubber and green wood."""
+    """The Young's modulus: 1e4 Pa is jelly, 1e5 Pa muscle, 1e7 Pa rubber and green wood."""
     poisson: Annotated[float, Quantity("", least=-0.99, most=0.495)] = 0.4
     """How much it gives way across; towards 0.5 it keeps its volume."""
 
@@ -86,7 +86,7 @@ class JellyMaterial(Table):
     density: Density = 1000.0
     """Of the volume."""
     stiffness: Stiffness
-    """Of each point to where its cubes want it."""
+    """The stiffness that draws each point to where its cubes want it."""
     blend: Share = 0.0
     """0 draws cubes to rigid ones, towards 1 they give way to shear."""
     damping: Annotated[float, Quantity("s", least=0)] = 0.0

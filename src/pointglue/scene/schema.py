@@ -70,7 +70,7 @@ class Wind(Table):
     """Moving air: it pushes on particles, cloth, and the surfaces of flesh, jelly and rigid objects."""
 
     velocity: Speeds
-    """Where it blows to, and how fast."""
+    """The velocity of the air: where it blows to, and how fast."""
     density: Density = 1.2
     """Of the air."""
     drag: Annotated[float, Quantity("", least=0)] = 1.0
@@ -126,7 +126,7 @@ class _Object(Table):
 
 class _Moving(_Object):
     mesh: Mesh
-    """What it looks like."""
+    """The mesh that is seen: a file, or a shape."""
     velocity: Speeds = (0.0, 0.0, 0.0)
     """At the start."""
     spin: Spins = (0.0, 0.0, 0.0)
@@ -139,7 +139,7 @@ class Grip(Table):
     """Points that are held, and go where keys of their own say, turned about their middle."""
 
     points: Points
-    """Which points of the object."""
+    """The points of the object that are held."""
     keys: tuple[Key, ...] = ()
     """Where they go; without, they stay."""
 
@@ -167,7 +167,7 @@ class Handle(Table):
     """A place on, in or about a mesh that is told where to go; the mesh follows."""
 
     at: Position
-    """In the scene, at the start."""
+    """The place of the handle in the scene, at the start."""
     radius: Annotated[float, Quantity("m", least=0)] = 0.0
     """Of a handle that carries an orientation, as a ball of that radius would."""
     keys: tuple[Key, ...] = ()
@@ -179,9 +179,9 @@ class HandlesObject(_Object):
 
     kind: Literal["handles"]
     mesh: Mesh
-    """What it looks like."""
+    """The mesh that is seen: a file, or a shape."""
     handles: Annotated[dict[Name, Handle], Field(min_length=1)]
-    """By name."""
+    """The handles, each a table by its name: [objects.NAME.handles.knee], say."""
     chains: tuple[tuple[Name, ...], ...] = ()
     """Rows of handles, such as the joints of a limb, for tools that drag them: a run goes by keys alone."""
     together: tuple[tuple[Name, ...], ...] = ()
@@ -232,7 +232,7 @@ class FleshObject(_Caged):
 
     kind: Literal["flesh"]
     material: FleshMaterial
-    """What it is made of."""
+    """The material that it is made of."""
 
 
 class ClothObject(_Soft):
@@ -248,7 +248,7 @@ class JellyObject(_Caged):
 
     kind: Literal["jelly"]
     material: JellyMaterial
-    """What it is made of."""
+    """The material that it is made of."""
 
 
 class RigidObject(_Moving):
@@ -268,7 +268,7 @@ class ColliderObject(_Object):
 
     kind: Literal["collider"]
     mesh: Mesh
-    """Its shape."""
+    """The mesh that others bump into: a file, or a shape."""
     friction: _Friction | None = None
     """Coulomb's coefficient; left out, that of the solver."""
     keys: tuple[Key, ...] = ()
@@ -280,7 +280,7 @@ class AnimatedObject(_Object):
 
     kind: Literal["animated"]
     mesh: Mesh
-    """Its shape: a torso, which moves by itself, or the first file of a numbered sequence, `walk_0001.obj`
+    """The mesh: a torso, which moves by itself, or the first file of a numbered sequence, `walk_0001.obj`
     say, of which there is one for each frame; after the last it stays."""
     groups: dict[Name, Points] = Field(default_factory=dict)
     """Points with a name, for attachments."""
@@ -291,9 +291,9 @@ class FollowerObject(_Object):
 
     kind: Literal["follower"]
     mesh: Mesh
-    """What it looks like, where it starts."""
+    """The mesh that is seen, where it starts: a file, or a shape."""
     on: str
-    """Name of the object that it goes with."""
+    """The name of the object that it goes with."""
     parents: Annotated[int, Field(strict=True, ge=3, le=1000)] = 8
     """How many points of `on` each vertex follows."""
 
@@ -314,9 +314,9 @@ Object = Annotated[
 
 class _Attach(Table):
     source: Annotated[str, Field(alias="from")]
-    """Name of the object that is attached."""
+    """The name of the object that is attached."""
     to: str
-    """Name of the object that it is attached to."""
+    """The name of the object that it is attached to."""
     parents: Annotated[int, Field(strict=True, ge=3, le=1000)] = 8
     """How many points of `to` each attached point follows."""
     among: Points | None = None
@@ -334,7 +334,7 @@ class GlueAttach(_Attach):
 
     kind: Literal["glue"]
     points: Points
-    """Which points of `from`."""
+    """The points of `from` that are attached."""
     binding: Literal["glue", "linear"] = "glue"
     """linear: a weighted sum of the corners of the nearest tetrahedron or triangle, to compare with."""
 
@@ -344,9 +344,9 @@ class SpringAttach(_Attach):
 
     kind: Literal["spring"]
     points: Points
-    """Which points of `from`."""
+    """The points of `from` that are attached."""
     stiffness: Stiffness
-    """Of each spring."""
+    """The stiffness of each spring."""
     damping: Annotated[float, Quantity("N s/m", least=0)] = 0.0
     """Of each spring."""
 
@@ -356,9 +356,9 @@ class JointAttach(_Attach):
 
     kind: Literal["joint"]
     type: Literal["ball", "hinge", "weld"]
-    """ball: turns freely; hinge: turns about the axis; weld: does not turn."""
+    """The type: a ball turns freely, a hinge turns about the axis, a weld does not turn."""
     at: Position
-    """Where it is, in the scene at the start."""
+    """The place of the joint, in the scene at the start."""
     axis: Direction = (1.0, 0.0, 0.0)
     """Of a hinge."""
 
@@ -373,7 +373,7 @@ Attach = Annotated[
 
 class _ForceOn(Table):
     on: Annotated[list[str], Field(min_length=1)]
-    """Names of the objects."""
+    """The names of the objects."""
     points: Points | None = None
     """Which points of each; all if left out."""
     start: Moment = 0.0
@@ -387,7 +387,7 @@ class PushForce(_ForceOn):
 
     kind: Literal["push"]
     force: Forces
-    """On each object in all."""
+    """The force on each object in all."""
 
 
 class DragForce(_ForceOn):
@@ -395,7 +395,7 @@ class DragForce(_ForceOn):
 
     kind: Literal["drag"]
     rate: Rate
-    """How fast motion dies away."""
+    """The rate at which motion dies away."""
 
 
 Force = Annotated[
@@ -448,7 +448,7 @@ class Contact(Table):
     """Contact between flesh, cloth, jelly, rigid objects and colliders."""
 
     distance: Length
-    """From which on surfaces push each other away."""
+    """The distance from which on surfaces push each other away."""
     friction: _Friction = 0.3
     """Coulomb's coefficient."""
     thickness: Annotated[float, Quantity("m", least=0)] = 0.0
@@ -474,7 +474,7 @@ class Scene(Table):
     world: World = World()
     """Gravity, wind and water."""
     objects: Annotated[dict[Name, Object], Field(min_length=1)]
-    """By name."""
+    """The objects, each a table by its name: [objects.ball], say."""
     attach: tuple[Attach, ...] = ()
     """What ties them together."""
     force: tuple[Force, ...] = ()

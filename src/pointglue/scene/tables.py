@@ -130,7 +130,7 @@ class Key(Table):
     """A pose at a time, relative to the pose at the start."""
 
     time: Moment
-    """When: seconds from the first frame, or "frame N"."""
+    """The time of the pose: seconds from the first frame, or "frame N"."""
     translate: Position = (0.0, 0.0, 0.0)
     """How far from where it starts."""
     rotate: Turn = (0.0, 0.0, 0.0)
@@ -141,9 +141,9 @@ class BallOf(Table):
     """All within a ball."""
 
     center: Position
-    """In the scene."""
+    """The centre of the ball, in the scene."""
     radius: Length
-    """How far."""
+    """The radius of the ball."""
 
 
 class Points(Table):
@@ -179,7 +179,7 @@ class FromFile(Table):
     """A mesh from a file."""
 
     file: str
-    """PLY, OBJ, STL, OFF, GLB or GLTF, relative to the scene file."""
+    """The name of the file, PLY, OBJ, STL, OFF, GLB or GLTF, relative to the scene file."""
 
 
 class _Shape(Table):
@@ -199,7 +199,7 @@ class BoxShape(_Shape):
 
     shape: Literal["box"]
     size: Sizes
-    """Along x, y and z."""
+    """The lengths along x, y and z."""
     cells: Cells = (1, 1, 1)
     """How many along each: of its surface, and for flesh without `cell` of its tetrahedra."""
 
@@ -209,7 +209,7 @@ class SphereShape(Table):
 
     shape: Literal["sphere"]
     radius: Length
-    """Of the ball."""
+    """The radius of the ball."""
     detail: Annotated[int, Field(strict=True, ge=0, le=7)] = 3
     """How often the faces of an icosahedron are divided into four."""
 
@@ -219,9 +219,9 @@ class CylinderShape(_Shape):
 
     shape: Literal["cylinder"]
     radius: Length
-    """Of the circle."""
+    """The radius of the circle."""
     height: Length
-    """Along y."""
+    """The height, along y."""
     sections: Annotated[int, Field(strict=True, ge=3, le=1000)] = 32
     """Sides of the circle."""
 
@@ -231,9 +231,9 @@ class CapsuleShape(Table):
 
     shape: Literal["capsule"]
     radius: Length
-    """How far from the line."""
+    """The radius: how far the surface is from the line."""
     height: Length
-    """Of the line, from centre to centre of the round ends."""
+    """The length of the line, from centre to centre of the round ends."""
 
 
 class SheetShape(_Shape):
@@ -241,7 +241,7 @@ class SheetShape(_Shape):
 
     shape: Literal["sheet"]
     size: Sizes2
-    """Along x and z."""
+    """The lengths along x and z."""
     cells: Cells2 = (20, 20)
     """How many along each; of particles there is one at each corner."""
 
@@ -251,11 +251,11 @@ class RopeShape(Table):
 
     shape: Literal["rope"]
     start: Position
-    """One end."""
+    """The place of one end."""
     end: Position
-    """The other."""
+    """The place of the other end."""
     radius: Length
-    """Of the rope."""
+    """The radius of the rope."""
     cells: Annotated[int, Field(strict=True, ge=1, le=10_000)] = 20
     """Pieces along it; of particles there is one at each end of a piece."""
 
@@ -267,7 +267,7 @@ class BranchShape(_Shape):
     spine: Annotated[list[Position], Field(min_length=3, max_length=3)]
     """The middle of its root, a point that it bends towards, and its tip."""
     radius: Length
-    """At the root."""
+    """The radius at the root."""
     taper: Share = 0.7
     """How much thinner it is at the tip, as a share."""
     cells: Annotated[int, Field(strict=True, ge=1, le=1000)] = 20
@@ -317,9 +317,9 @@ class RingShape(Table):
 
     shape: Literal["ring"]
     radius: Length
-    """From the axis to the middle of the ring."""
+    """The radius from the axis to the middle of the ring."""
     girth: Length
-    """Of the ring itself, from its middle."""
+    """The radius of the ring itself, from its middle."""
     sections: Annotated[int, Field(strict=True, ge=3, le=1000)] = 32
     """Around the axis; half as many around the ring."""
 
@@ -335,7 +335,7 @@ class ButtonShape(Table):
 
     shape: Literal["button"]
     radius: Length
-    """Of the button."""
+    """The radius of the button."""
     sections: Annotated[int, Field(strict=True, ge=3, le=1000)] = 32
     """Sides of its rim."""
 
@@ -377,7 +377,7 @@ class TruckShape(Table):
 
     shape: Literal["truck"]
     part: Literal["body", "glass", "lamps", "trim", "front wheels", "rear wheels"]
-    """Which; wheels are those of an axle, with it."""
+    """The part of the truck; wheels are those of an axle, with it."""
 
 
 class LeavesShape(Table):
@@ -385,9 +385,9 @@ class LeavesShape(Table):
 
     shape: Literal["leaves"]
     spine: Annotated[list[Position], Field(min_length=3, max_length=3)]
-    """Of the branch."""
+    """The spine of the branch: the middle of its root, a point that it bends towards, and its tip."""
     radius: Length
-    """Of the branch at the root."""
+    """The radius of the branch at the root."""
     count: Annotated[int, Field(strict=True, ge=1, le=10_000)] = 16
     """How many."""
     size: Length = 0.14
