@@ -22,11 +22,22 @@ class InputError(PointglueError, ValueError):
 
 
 class IntersectionError(InputError):
-    """Bodies that contact keeps apart intersect at the start; `pairs` has the names of those that do."""
+    """Bodies that contact keeps apart intersect at the start.
 
-    def __init__(self, message: str, pairs: tuple[tuple[str, str], ...]) -> None:
-        super().__init__(message, pairs)
-        self.pairs = pairs
+    `pairs` has the names of those that do, `counts` how many crossings of an edge and a face were found of
+    each pair, and `places` (m) where one of these is. No more than `most` are counted of a pair.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        pairs: tuple[tuple[str, str], ...],
+        counts: tuple[int, ...],
+        places: tuple[tuple[float, float, float], ...],
+        most: int,
+    ) -> None:
+        super().__init__(message, pairs, counts, places, most)
+        self.pairs, self.counts, self.places, self.most = pairs, counts, places, most
 
     def __str__(self) -> str:
         return str(self.args[0])

@@ -9,7 +9,16 @@ import trimesh
 from scenes import box, joined, run
 
 import pointglue as pg
-from pointglue.elastic import Bond, ClothEnergy, Contact, ElasticBody, FleshEnergy, ImplicitSolver, StepError
+from pointglue.elastic import (
+    Bond,
+    ClothEnergy,
+    Contact,
+    ElasticBody,
+    FleshEnergy,
+    ImplicitSolver,
+    StepError,
+    contact_start,
+)
 from pointglue.elastic.contact import ContactStage
 from pointglue.errors import InputError, IntersectionError, PointglueWarning
 from pointglue.geometry.simplices import tet_box, tet_surface
@@ -264,6 +273,39 @@ class TestStart:
         assert told.value.pairs == (("both", "both"),)
         solver = ImplicitSolver([both], contact=Contact(distance=1e-3, ignore=[("both", "both")]))
         assert not solver.surfaces.intersecting(rest)
+
+    def test_crossings_are_counted_up_to_a_limit(self, monkeypatch):
+        """Two spheres that go through each other in one body, and a sheet that goes through both."""
+        monkeypatch.setattr(contact_start, "COUNTED", 20)
+        monkeypatch.setattr(contact_start, "BLOCK", 100)
+        found = []
+        exact = ipctk.is_edge_intersecting_triangle
+        monkeypatch.setattr(
+            ipctk, "is_edge_intersecting_triangle", lambda *x: found.append(exact(*x)) or found[-1]
+        )
+        ball = trimesh.creation.icosphere(3, 0.3)
+        rest = np.concatenate([ball.vertices, ball.vertices + [0.21, 0.03, 0.02]])
+        faces = np.concatenate([ball.faces, ball.faces + len(ball.vertices)])
+        both = ElasticBody(rest, np.ones(len(rest)), faces=faces, name="both")
+        with pytest.raises(IntersectionError) as told:
+            ImplicitSolver([both, sheet("sheet")], contact=Contact(distance=1e-3))
+        error = told.value
+        assert error.pairs == (("both", "both"), ("both", "sheet"))
+        assert error.counts == (20, 20)
+        assert error.most == 20
+        assert sum(found) == 40
+        assert all(np.linalg.norm(place) < 0.6 for place in error.places)
+
+    def test_a_mesh_that_hangs_on_what_does_not_meet_is_not_searched(self, monkeypatch):
+        """The mesh of a cage hangs on points without a surface: there is nothing that it must not meet."""
+        monkeypatch.setattr(contact_start.Start, "_crossings", lambda *_, **__: pytest.fail("is searched"))
+        monkeypatch.setattr(contact_start.Start, "_near", lambda *_: pytest.fail("is searched"))
+        cage = flesh()
+        skin = ElasticBody(cage.positions, cage.mass, faces=cage.faces, name="skin")
+        inner = ElasticBody(cage.positions, cage.mass, cage.energies, name="cage")
+        bond = Bond("skin", np.arange(len(cage.positions)), "cage")
+        solver = ImplicitSolver([inner, skin], glue=[bond], contact=Contact(distance=1e-3))
+        assert len(solver.scene.ties) == 1
 
     def test_thickness_beyond_the_first_distance_is_named(self):
         bodies = [sheet("lower"), sheet("upper", (0.01, 2e-3, 0))]

@@ -1,5 +1,6 @@
 """What goes with what: followers, grips, animated meshes, meshes that are touched, linear bindings."""
 
+import re
 import tomllib
 from contextlib import nullcontext
 from typing import ClassVar
@@ -244,7 +245,8 @@ class TestStart:
     def test_others_are_named_with_a_remedy(self):
         box = {"kind": "rigid", "mesh": {"shape": "box", "size": [0.3, 0.3, 0.3]}}
         told = problems({"objects": {"a": CLOTH, "b": box}, "contact": {"distance": 0.002}})
-        assert told == (
-            "contact: 'a' and 'b' intersect at the start: move them apart, "
-            'or let contact ignore = [["a", "b"]]'
+        assert re.fullmatch(
+            r"contact: 'a' and 'b' intersect at the start in \d+ places, one at \([^)]*\): move them apart, "
+            r'or let contact ignore = \[\["a", "b"\]\]',
+            told,
         )

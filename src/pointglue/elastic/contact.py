@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ..checks import Array
 from ..errors import InputError, MissingDependencyError, PointglueWarning
-from .contact_start import Pair, Start
+from .contact_start import Pair, Start, apart
 from .scene import Scene
 
 __all__ = ["Contact", "ContactStage", "ContactSurfaces"]
@@ -122,21 +122,12 @@ class ContactSurfaces:
 
     def _filter(self, patches: NDArray[np.int32]) -> Any:
         """Who may meet whom: different patches, but for pairs of bodies that ignore each other."""
-        make = self.ipc.make_vertex_patches_filter
-        allowed = make(patches)
+        allowed = self.ipc.make_vertex_patches_filter(patches)
         body_of = _body_of(self.scene)[self.particles]
         names = list(self.scene.rows)
-        alone = np.arange(len(patches)) + len(names)
         for pair in self.contact.ignore:
-            a, b = (names.index(name) for name in pair)
-            one, other = body_of == a, body_of == b
-            if a == b:
-                allowed = allowed & make(np.where(one, 0, alone).astype(np.int32))
-            else:
-                apart = make(np.where(one | other, 0, alone).astype(np.int32))
-                both_in_one = ~make(np.where(one, 0, alone).astype(np.int32))
-                both_in_other = ~make(np.where(other, 0, alone).astype(np.int32))
-                allowed = allowed & (apart | both_in_one | both_in_other)
+            one, other = (body_of == names.index(name) for name in pair)
+            allowed = allowed & apart(self.ipc, one, other)
         return allowed
 
     @property

@@ -1,5 +1,7 @@
 """What is looked at once, before anything moves: intersections, nearness, and what glue holds together."""
 
+from collections import Counter
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -9,14 +11,32 @@ from ..checks import Array
 from ..errors import InputError, IntersectionError
 from .scene import Scene, Tie
 
-__all__ = ["Start"]
+__all__ = ["Start", "apart"]
 
 NAMED = 5  # pairs that an error names
+# Crossings that are counted of two bodies: a mesh that goes through itself everywhere has millions.
+COUNTED = 1000
+BLOCK = 8192  # edges that are looked at together, which bounds the memory that their candidates take
 IDLE = 20  # rounds of untangling without fewer crossings, after which it is given up
 
 
 Pair = tuple[NDArray[np.int64], NDArray[np.int64]]
 """Vertices of two primitives: an edge and a face, a point and a face, two edges; or of what is around."""
+
+
+def apart(ipc: Any, one: NDArray[np.bool_], other: NDArray[np.bool_]) -> Any:
+    """Return a filter of the toolkit `ipc` that lets the vertices of two bodies, masks (V,), not meet.
+
+    If they are the same, it is one body that does not meet itself.
+    """
+    make, alone = ipc.make_vertex_patches_filter, np.arange(len(one)) + 1
+
+    def within(mask: NDArray[np.bool_]) -> Any:
+        return make(np.where(mask, 0, alone).astype(np.int32))
+
+    if np.array_equal(one, other):
+        return within(one)
+    return within(one | other) | ~within(one) | ~within(other)
 
 
 class Start:
@@ -35,10 +55,12 @@ class Start:
         Of glue those that are nearer than contact reaches (m), of joints those nearer than they may be.
         """
         sides = [self._around(tie) for tie in self._scene.ties]
-        if not sides:
-            return []
-        region = np.any([first | second for first, second in sides], axis=0)
-        crossing = [self._widened(*pair) for pair in self._crossings()]
+        # What hangs on points that do not meet anything, such as the mesh of a cage, has nothing to avoid.
+        facing = [first | second for first, second in sides if first.any() and second.any()]
+        if not facing:
+            return [[] for _ in sides]
+        region = np.any(facing, axis=0)
+        crossing = [self._widened(*pair) for pair in self._crossings(self._ring(region))]
         near = self._near(thickness + distance, region)
         out = []
         for tie, (first, second) in zip(self._scene.ties, sides, strict=True):
@@ -61,13 +83,21 @@ class Start:
         """Raise, naming pairs, if surfaces intersect."""
         if not self._ipc.has_intersections(self._mesh, self._vertices):
             return
-        crossings = self._crossings()
+        crossings = self._crossings(most=COUNTED)
         named = [f"edge {self._named(edge)} and face {self._named(face)}" for edge, face in crossings[:NAMED]]
         found = "; ".join(named) if named else "surfaces that touch"
-        bodies = [(self._body(edge[0]), self._body(face[0])) for edge, face in crossings]
-        pairs = {(min(pair), max(pair)) for pair in bodies}
+        by_pair: dict[tuple[str, str], list[Pair]] = {}
+        for edge, face in crossings:
+            one, other = sorted((self._body(edge[0]), self._body(face[0])))
+            by_pair.setdefault((one, other), []).append((edge, face))
+        pairs = sorted(by_pair)
+        places = [self._vertices[by_pair[pair][0][0]].mean(0).tolist() for pair in pairs]
         raise IntersectionError(
-            f"bodies must not intersect at the start, got {found}: {advice}", tuple(sorted(pairs))
+            f"bodies must not intersect at the start, got {found}: {advice}",
+            tuple(pairs),
+            tuple(min(len(by_pair[pair]), COUNTED) for pair in pairs),
+            tuple((x, y, z) for x, y, z in places),
+            COUNTED,
         )
 
     def untangle(self, free: NDArray[np.bool_]) -> Array:
@@ -119,9 +149,15 @@ class Start:
         points, bodies = zip(*(name.split(" of ", 1) for name in names), strict=True)
         return f"{' '.join(points)} of {bodies[0]}"
 
+    @cached_property
+    def _bodies(self) -> NDArray[np.int64]:
+        """The number of each vertex's body (V,), in the order of the bodies."""
+        stops = [rows.stop for rows in self._scene.rows.values()]
+        return np.searchsorted(stops, self._particles, side="right")
+
     def _body(self, vertex: int) -> str:
         """The name of the body of a vertex."""
-        return self._scene.body_named(int(self._particles[vertex])) or ""
+        return str(list(self._scene.rows)[self._bodies[vertex]])
 
     def _around(self, tie: Tie) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """Vertices (V,) that hang and that they hang on, with their neighbours."""
@@ -144,18 +180,44 @@ class Start:
         one, other = (np.unique(self._faces[faces]).astype(np.int64) for faces in around)
         return one, np.setdiff1d(other, one)
 
-    def _crossings(self) -> list[Pair]:
-        """Edges (2,) and faces (3,) that intersect."""
-        broad = self._ipc.LBVH()
-        broad.can_vertices_collide = self._mesh.can_collide
-        broad.build(self._vertices, self._edges, self._faces, 0.0)
-        found = []
-        for candidate in broad.detect_edge_face_candidates():
-            edge, face = self._edges[candidate.edge_id], self._faces[candidate.face_id]
-            if not np.isin(edge, face).any() and self._ipc.is_edge_intersecting_triangle(
-                *self._vertices[edge], *self._vertices[face]
-            ):
-                found.append((edge.astype(np.int64), face.astype(np.int64)))
+    def _ring(self, region: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Return a region (V,) with all vertices that share a face with it."""
+        wider = region.copy()
+        wider[self._faces[region[self._faces].any(1)]] = True
+        return wider
+
+    def _crossings(self, region: NDArray[np.bool_] | None = None, *, most: int | None = None) -> list[Pair]:
+        """Return edges (2,) and faces (3,) that intersect, of which both touch a region (V,) if one is given.
+
+        With `most`, two bodies are not looked at any more once so many of theirs are found.
+        """
+        edges, faces = self._edges, self._faces
+        if region is not None:
+            edges, faces = edges[region[edges].any(1)], faces[region[faces].any(1)]
+        bodies = self._bodies
+        allowed = self._mesh.can_collide
+        found: list[Pair] = []
+        counts: Counter[tuple[int, int]] = Counter()
+        for start in range(0, len(edges), BLOCK):
+            broad = self._ipc.LBVH()
+            broad.can_vertices_collide = allowed
+            block = np.ascontiguousarray(edges[start : start + BLOCK])
+            broad.build(self._vertices, block, faces, 0.0)
+            full: set[tuple[int, int]] = set()
+            for candidate in broad.detect_edge_face_candidates():
+                edge, face = block[candidate.edge_id], faces[candidate.face_id]
+                one, other = sorted((int(bodies[edge[0]]), int(bodies[face[0]])))
+                if (one, other) in full:
+                    continue
+                if not np.isin(edge, face).any() and self._ipc.is_edge_intersecting_triangle(
+                    *self._vertices[edge], *self._vertices[face]
+                ):
+                    found.append((edge.astype(np.int64), face.astype(np.int64)))
+                    counts[one, other] += 1
+                    if most is not None and counts[one, other] >= most:
+                        full.add((one, other))
+            for one, other in full:
+                allowed = allowed & apart(self._ipc, bodies == one, bodies == other)
         return found
 
     def _near(self, reach: float, region: NDArray[np.bool_]) -> list[tuple[Pair, float]]:

@@ -121,6 +121,10 @@ class _Builder:
         except MemoryError:
             self.problems.append((where, "needs more memory than there is"))
 
+    def warn(self, where: Where, text: str) -> None:
+        """Tell what can be built, but is probably not meant."""
+        warnings.warn(self.scene.source.told(where, text), PointglueWarning, stacklevel=2)
+
     def make(self) -> None:
         """Make all objects, and look at what does not go together."""
         for name, table in self.objects.items():
@@ -369,22 +373,26 @@ class _Builder:
             return make(contact=Contact(**options, ignore=ignored))
         except IntersectionError as error:
             pairs = [(one.removesuffix(SKIN), other.removesuffix(SKIN)) for one, other in error.pairs]
+            found = zip(pairs, error.counts, error.places, strict=True)
+            places = {pair: crossing_places(count, place, error.most) for pair, count, place in found}
         caged = [name for name, item in self._all(MadeSolid).items() if item.tets is not None]
         own = [one for one, other in pairs if one == other and one in caged]
         for one, other in pairs:
             if one not in own or one != other:
                 told = f"{one!r} crosses itself" if one == other else f"{one!r} and {other!r} intersect"
                 way = "unfold it" if one == other else "move them apart"
-                text = f'{told} at the start: {way}, or let contact ignore = [["{one}", "{other}"]]'
+                text = (
+                    f"{told} at the start {places[one, other]}: {way}, "
+                    f'or let contact ignore = [["{one}", "{other}"]]'
+                )
                 self.problems.append((("contact",), text))
         if len(own) < len(pairs):
             return None
         for name in own:
-            warnings.warn(
-                f"objects.{name} crosses itself at the start, so that it does not meet itself: "
+            self.warn(
+                ("objects", name),
+                f"crosses itself at the start {places[name, name]}, so that it does not meet itself: "
                 f'ignore = [["{name}", "{name}"]] in [contact] says so without this warning',
-                PointglueWarning,
-                stacklevel=2,
             )
         ignored += [(touched.get(name, name),) * 2 for name in own]
         return make(contact=Contact(**options, ignore=ignored))
@@ -424,3 +432,11 @@ class _Builder:
                     # What is slowed down does not turn round, however long the step is.
                     found.append(forces.Drag(at, mass * table.rate / (1 + table.rate * dt), start, stop))
         return found
+
+
+def crossing_places(count: int, place: tuple[float, float, float], most: int) -> str:
+    """Return where surfaces cross, in words; more than `most` crossings are not counted."""
+    at = ", ".join(f"{x:.4g}" for x in place)
+    if count == 1:
+        return f"at ({at})"
+    return f"in {'at least ' if count >= most else ''}{count:,} places, one at ({at})"
