@@ -1,6 +1,7 @@
 """What is looked at once, before anything moves: intersections, nearness, and what glue holds together."""
 
 from collections import Counter
+from collections.abc import Iterator
 from functools import cached_property
 from typing import Any
 
@@ -204,21 +205,33 @@ class Start:
             block = np.ascontiguousarray(edges[start : start + BLOCK])
             broad.build(self._vertices, block, faces, 0.0)
             full: set[tuple[int, int]] = set()
-            for candidate in broad.detect_edge_face_candidates():
-                edge, face = block[candidate.edge_id], faces[candidate.face_id]
+            for edge, face in self._likely(block, faces, broad.detect_edge_face_candidates()):
                 one, other = sorted((int(bodies[edge[0]]), int(bodies[face[0]])))
-                if (one, other) in full:
-                    continue
-                if not np.isin(edge, face).any() and self._ipc.is_edge_intersecting_triangle(
+                if (one, other) not in full and self._ipc.is_edge_intersecting_triangle(
                     *self._vertices[edge], *self._vertices[face]
                 ):
-                    found.append((edge.astype(np.int64), face.astype(np.int64)))
+                    found.append((edge, face))
                     counts[one, other] += 1
                     if most is not None and counts[one, other] >= most:
                         full.add((one, other))
             for one, other in full:
                 allowed = allowed & apart(self._ipc, bodies == one, bodies == other)
         return found
+
+    def _likely(self, edges: NDArray[np.int32], faces: NDArray[np.int32], candidates: Any) -> Iterator[Pair]:
+        """Yield edges and faces without a common vertex, unless both ends are on one side of the face."""
+        ids = np.array([(c.edge_id, c.face_id) for c in candidates], np.int64).reshape(-1, 2)
+        edge, face = edges[ids[:, 0]].astype(np.int64), faces[ids[:, 1]].astype(np.int64)
+        a, b, c = np.moveaxis(self._vertices[face], 1, 0)
+        normal = np.cross(b - a, c - a)
+        away = self._vertices[edge] - a[:, None]
+        depth = np.einsum("kej,kj->ke", away, normal)
+        # What rounding may add: the exact test decides about all that is nearer.
+        slack = 1e-9 * np.linalg.norm(away, axis=2) * np.linalg.norm(normal, axis=1)[:, None]
+        aside = (depth > slack).all(1) | (depth < -slack).all(1)
+        shared = (edge[:, :, None] == face[:, None, :]).any((1, 2))
+        likely = ~aside & ~shared
+        yield from zip(edge[likely], face[likely], strict=True)
 
     def _near(self, reach: float, region: NDArray[np.bool_]) -> list[tuple[Pair, float]]:
         """Points and faces, and pairs of edges, that touch a region (V,) and are nearer than `reach` (m)."""
