@@ -9,6 +9,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from enum import StrEnum
 from importlib.util import find_spec
 from pathlib import Path
@@ -188,9 +189,12 @@ def check(
         typer.Option("--set", metavar="KEY=VALUE", help="Another value for a key: frames.count=10."),
     ] = None,
     schema: Annotated[bool, typer.Option("--schema", help="Print the JSON Schema of scene files.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print what it is made of as JSON.")] = False,
 ) -> None:
-    """Say all that is wrong with a scene file at once, without running it."""
+    """Say all that is wrong with a scene file at once, and what it is made of, without running it."""
     from .scene import check, json_schema, parse_setting
+    from .scene.status import waiting
+    from .scene.summary import print_summary
 
     if schema:
         typer.echo(json.dumps(json_schema(), indent=2))
@@ -198,13 +202,17 @@ def check(
         if not schema:
             raise typer.BadParameter("give a scene file, or --schema", param_hint="SCENE.toml")
         return
-    with _warnings_in_a_line(str):
-        simulation = check(scene, dict(map(parse_setting, settings or [])))
-    if not schema:
-        counts = (
-            f"{_count(simulation.frames.count, 'frame')}, {_count(len(simulation.looks), 'visible object')}"
-        )
-        typer.echo(f"{scene}: nothing is wrong ({counts})")
+    with _warnings_in_a_line(str) as warned, waiting() as progress:
+        simulation = check(scene, dict(map(parse_setting, settings or [])), progress)
+    if schema:
+        return
+    if as_json:
+        typer.echo(json.dumps([asdict(one) for one in simulation.objects], indent=2))
+        return
+    found = f"can be run, with {_count(len(warned), 'warning')}" if warned else "nothing is wrong"
+    visible = _count(len(simulation.looks), "visible object")
+    typer.echo(f"{scene}: {found} ({_count(simulation.frames.count, 'frame')}, {visible})")
+    print_summary(simulation.objects)
 
 
 @app.command()
@@ -542,20 +550,25 @@ def _about(moves: "Handles", chosen: dict[str, Any]) -> Iterator[None]:
 
 
 @contextmanager
-def _warnings_in_a_line(named: Callable[[str], str]) -> Iterator[None]:
-    """Show warnings meant for people without source lines, but with the names of handles."""
+def _warnings_in_a_line(named: Callable[[str], str]) -> Iterator[list[str]]:
+    """Show warnings meant for people without source lines, but with the names of handles.
+
+    Yields the list of those that have been shown.
+    """
+    shown: list[str] = []
     with warnings.catch_warnings():
         warnings.simplefilter("always", PointglueWarning)
         show = warnings.showwarning
 
         def in_a_line(message: Warning | str, category: type[Warning], *rest: Any, **more: Any) -> None:
             if issubclass(category, PointglueWarning):
-                typer.secho(f"pointglue: warning: {named(str(message))}", fg="yellow", err=True)
+                shown.append(named(str(message)))
+                typer.secho(f"pointglue: warning: {shown[-1]}", fg="yellow", err=True)
             else:
                 show(message, category, *rest, **more)
 
         warnings.showwarning = in_a_line
-        yield
+        yield shown
 
 
 def _shown(frames: range, quiet: bool) -> Iterable[int]:

@@ -125,7 +125,7 @@ title = "all engines at once, and what goes with what"
 count = 5
 rate = 24
 [world.water]
-level = 0.5
+level = -1
 swell = [0.2, 0, 0]
 period = 0.5
 [contact]

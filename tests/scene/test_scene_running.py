@@ -81,7 +81,7 @@ class TestSameBytes:
         cloth = {"kind": "cloth", "mesh": {"shape": "sheet", "size": [0.4, 0.4], "cells": [6, 6]}}
         cloth["transform"] = {"translate": [0, 0.225, 0]}
         ball = {"kind": "collider", "mesh": {"shape": "sphere", "radius": 0.2, "detail": 2}}
-        ball["keys"] = [{"time": 0}, {"time": 0.3, "translate": [0, 0.05, 0]}]
+        ball["keys"] = [{"time": 0}, {"time": "frame 6", "translate": [0, 0.035, 0]}]
         scene = {"frames": {"count": 5}, "contact": {"distance": "5 mm"}, "objects": {"a": cloth, "b": ball}}
         list(run_scene(scene, tmp_path / "whole"))
         for stop in (2, 3):
@@ -252,7 +252,7 @@ class TestCommands:
 
     def test_check(self, command, scene):
         _, printed, _ = command("check", scene)
-        assert printed == f"{scene}: nothing is wrong (5 frames, 1 visible object)\n"
+        assert printed.startswith(f"{scene}: nothing is wrong (5 frames, 1 visible object)\n")
         scene.write_text(HANDLES.replace("damping", "damping_").replace("radius = 0.1", "radius = '1 s'"))
         code, _, told = command("check", scene, "--set", "frames.count=0")
         assert code == 1

@@ -54,6 +54,7 @@ __all__ = [
     "MadeParticles",
     "MadeRigid",
     "MadeSolid",
+    "drawn",
     "made",
 ]
 
@@ -235,17 +236,34 @@ def moving(table: Any, points: Array) -> Array:
     return np.asarray(table.velocity) + np.cross(table.spin, points - middle(points))
 
 
-def made(table: Any, folder: Path, frames: schema.Frames) -> Made:
-    """What an object is made into."""
+def drawn(table: Any, folder: Path) -> Surface | None:
+    """Return the mesh that an object is made from, or None for one that is made without.
+
+    That of particles is scaled only: what they become is turned and moved as a whole.
+    """
+    mesh, transform = getattr(table, "mesh", None), table.transform
+    if mesh is None or (isinstance(mesh, tables.PlaneShape) and isinstance(table, schema.ColliderObject)):
+        return None
+    if isinstance(table, schema.ParticlesObject):
+        if isinstance(mesh, tables.SheetShape):
+            return None
+        if not isinstance(mesh, tables.RopeShape):
+            still = {"rotate": (0.0, 0.0, 0.0), "translate": (0.0, 0.0, 0.0)}
+            transform = transform.model_copy(update=still)
+    return surface_of(mesh, transform, folder, weld=table.kind in WELDED)
+
+
+def made(table: Any, surface: Surface | None, folder: Path, frames: schema.Frames) -> Made:
+    """Return what an object is made into, of the surface that is `drawn` of it."""
+    match table:
+        case schema.ParticlesObject():
+            return _particles(table, surface, folder)
+        case schema.ColliderObject():
+            return _collider(table, surface)
+    assert surface is not None
     match table:
         case schema.HandlesObject():
-            return _handles(table, surface_of(table.mesh, table.transform, folder), frames)
-        case schema.ParticlesObject():
-            return _particles(table, folder)
-        case schema.ColliderObject():
-            return _collider(table, folder)
-    surface = surface_of(table.mesh, table.transform, folder, weld=table.kind in WELDED)
-    match table:
+            return _handles(table, surface, frames)
         case schema.AnimatedObject():
             return _animated(table, surface, folder, frames)
         case schema.FollowerObject():
@@ -288,7 +306,7 @@ def _handles(table: schema.HandlesObject, surface: Surface, frames: schema.Frame
     return MadeHandles(points=surface.vertices, surface=surface, mesh=mesh)
 
 
-def _particles(table: schema.ParticlesObject, folder: Path) -> Made:
+def _particles(table: schema.ParticlesObject, surface: Surface | None, folder: Path) -> Made:
     material = table.material
     own = {
         name: getattr(material, name)
@@ -304,7 +322,7 @@ def _particles(table: schema.ParticlesObject, folder: Path) -> Made:
         body = body.moved(rotation=turn, translation=table.transform.translate)
     else:
         yield_speed = options.pop("yield_speed", None)
-        body = _from_mesh(table, options, folder)
+        body = _from_mesh(table, surface, options)
         if material.preset in WHOLE:
             body = body.replace(groups=[np.arange(len(body))])
         elif yield_speed is not None and not table.rigid:
@@ -332,7 +350,9 @@ def _piece(table: schema.ParticlesObject, number: int, places: Array) -> Any:
         raise InputError(f"rigid[{number}] {error}") from None
 
 
-def _from_mesh(table: schema.ParticlesObject, options: dict[str, Any], folder: Path) -> OrientedBody:
+def _from_mesh(
+    table: schema.ParticlesObject, surface: Surface | None, options: dict[str, Any]
+) -> OrientedBody:
     mesh, transform, density = table.mesh, table.transform, table.material.density
     if isinstance(mesh, tables.SheetShape):
         size = (mesh.size[0] * transform.scale[0], mesh.size[1] * transform.scale[2])
@@ -344,8 +364,8 @@ def _from_mesh(table: schema.ParticlesObject, options: dict[str, Any], folder: P
             visual=Skin.of(*fine, body.positions),
         )
         return body.moved(rotation=rotation(transform.rotate), translation=transform.translate)
+    assert surface is not None
     if isinstance(mesh, tables.RopeShape):
-        surface = surface_of(mesh, transform, folder)
         ends = placed([mesh.start, mesh.end], transform)
         radius = mesh.radius * min(transform.scale)
         body = rope(*ends, particles=mesh.cells + 1, radius=radius, **options)
@@ -354,8 +374,6 @@ def _from_mesh(table: schema.ParticlesObject, options: dict[str, Any], folder: P
             mass=density * volume / len(body),
             visual=Skin.of(surface.vertices, surface.faces, body.positions),
         )
-    there = transform.model_copy(update={"rotate": (0.0, 0.0, 0.0), "translate": (0.0, 0.0, 0.0)})
-    surface = surface_of(mesh, there, folder)
     ways = (table.spacing, table.placement, table.reach, table.aspect, density, *sorted(options.items()))
     body = _grown(surface.vertices.tobytes(), surface.faces.tobytes(), ways)
     return body.moved(rotation=rotation(transform.rotate), translation=transform.translate)
@@ -450,7 +468,7 @@ def _animated(table: schema.AnimatedObject, surface: Surface, folder: Path, fram
     )
 
 
-def _collider(table: schema.ColliderObject, folder: Path) -> Made:
+def _collider(table: schema.ColliderObject, surface: Surface | None) -> Made:
     mesh, transform = table.mesh, table.transform
     turn, place = rotation(transform.rotate), np.asarray(transform.translate)
     even = len(set(transform.scale)) == 1
@@ -468,7 +486,7 @@ def _collider(table: schema.ColliderObject, folder: Path) -> Made:
             faces=faces,
             collider=lambda motion: Plane(point, normal, motion=motion, friction=friction),
         )
-    surface = surface_of(mesh, transform, folder)
+    assert surface is not None
 
     def collider(motion: Any) -> Collider:
         shared = {"motion": motion, "friction": friction}

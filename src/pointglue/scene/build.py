@@ -31,38 +31,50 @@ from .bodies import (
     MadeParticles,
     MadeRigid,
     MadeSolid,
+    drawn,
     made,
     moving,
 )
 from .engines import HandleEngine, ImplicitEngine, ParticleEngine
+from .estimates import weigh
 from .geometry import Track, middle, select
 from .load import LoadedScene, Problem, Where, read_tables, validated
 from .simulation import Engine, Follower, Simulation
+from .summary import summarised
 from .ties import bonds_of, circle_of
+from .traps import traps
 
 __all__ = ["build", "check"]
 
+Progress = Callable[[str], object]
 TIED = (MadeSolid, MadeRigid, MadeAnimated)  # what the implicit solver moves
 
 
-def build(scene: LoadedScene) -> Simulation:
-    """The simulation of a scene; SceneError with all problems if there are any."""
-    return _Builder(scene).simulation()
+def build(scene: LoadedScene, progress: Progress | None = None) -> Simulation:
+    """Return the simulation of a scene; SceneError with all problems if there are any.
+
+    What is probably not meant is a PointglueWarning. `progress` is told, in a few words, what comes next.
+    """
+    return _Builder(scene, progress).simulation()
 
 
-def check(scene: str | Path | Mapping[str, Any], overrides: Mapping[str, Any] | None = None) -> Simulation:
+def check(
+    scene: str | Path | Mapping[str, Any],
+    overrides: Mapping[str, Any] | None = None,
+    progress: Progress | None = None,
+) -> Simulation:
     """Load and build a scene; SceneError with all that is wrong with it, as far as it can be told at once.
 
-    Where some tables are wrong, the others are looked at all the same.
+    Where some tables are wrong, the others are looked at all the same. `progress` is as in :func:`build`.
     """
     source, raw = read_tables(scene, overrides)
     tables, problems = validated(raw, source)
     if tables is not None and not problems:
-        return build(LoadedScene(tables, source, raw))
+        return build(LoadedScene(tables, source, raw), progress)
     right, numbers = _right_tables(raw, {where[:2] for where, _ in problems})
     tables, others = validated(right, source)
     if tables is not None and not others:
-        builder = _Builder(LoadedScene(tables, source, right))
+        builder = _Builder(LoadedScene(tables, source, right), progress)
         builder.make()
         problems += [(_as_given(where, numbers), text) for where, text in builder.problems]
     raise source.error(problems)
@@ -104,7 +116,8 @@ def _right_tables(raw: dict[str, Any], wrong: set[Where]) -> tuple[dict[str, Any
 class _Builder:
     """What has been made so far, and what went wrong."""
 
-    def __init__(self, scene: LoadedScene) -> None:
+    def __init__(self, scene: LoadedScene, progress: Progress | None) -> None:
+        self.progress: Progress = progress or (lambda _: None)
         self.scene, self.tables, self.frames = scene, scene.tables, scene.tables.frames
         self.objects: dict[str, Any] = dict(scene.tables.objects)
         self.problems: list[Problem] = []
@@ -142,6 +155,9 @@ class _Builder:
             self.problems.append((("output", "formats"), text))
         if self.problems:  # what hangs on objects that could not be made need not be told
             raise self.scene.source.error(self.problems)
+        self.progress("looking for traps")
+        for where, text in traps(self.scene, self.made, self.tracks):
+            self.warn(where, text)
         engines = [engine for engine in (self._handles(), self._particles(), self._solids()) if engine]
         followers = self._followers(engines)
         colors = object_colors([table.color for table in self.objects.values()])
@@ -152,10 +168,16 @@ class _Builder:
             raise self.scene.source.error(self.problems)
         colliders = self._all(MadeCollider)
         tracks = {name: track for name, track in self.tracks.items() if name in colliders}
-        return Simulation(self.frames, engines, [look for look in looks if look], tracks, followers)
+        shown = [look for look in looks if look]
+        objects = summarised(self.tables, self.made)
+        return Simulation(self.frames, engines, shown, tracks, followers, objects)
 
     def _object(self, name: str, table: Any) -> None:
-        item = self.made[name] = made(table, self.scene.source.folder, self.frames)
+        self.progress(f"making {name}")
+        surface = drawn(table, self.scene.source.folder)
+        for text in weigh(table, surface):
+            self.warn(("objects", name), text)
+        item = self.made[name] = made(table, surface, self.scene.source.folder, self.frames)
         keys = getattr(table, "keys", ())
         if keys:
             with self.about("objects", name, "keys"):
@@ -302,6 +324,7 @@ class _Builder:
         for name, collider in self._all(MadeCollider).items():
             with self.about("objects", name):
                 colliders.append(collider.collider(self.tracks[name].at if name in self.tracks else None))
+        self.progress("joining particles")
         with self.about("solver", "particles"):
             solver = ParticleSolver(
                 bodies,
@@ -339,6 +362,7 @@ class _Builder:
             name: np.broadcast_to(body.mass / (count if isinstance(body, RigidBody) else 1), (count,))
             for (name, body), count in zip(bodies.items(), counts, strict=True)
         }
+        self.progress("joining flesh, cloth, jelly and rigid objects")
         acting = self._air(bodies, offsets, masses)
         own = self._forces(offsets, masses)
         acting += [forces.on_solids(own)] if own else []
@@ -369,6 +393,7 @@ class _Builder:
         options = self.tables.contact.model_dump()
         touched = {name: name + SKIN for name in bodies if name + SKIN in bodies}
         ignored = [tuple(touched.get(name, name) for name in pair) for pair in options.pop("ignore")]
+        self.progress("looking for what intersects at the start")
         try:
             return make(contact=Contact(**options, ignore=ignored))
         except IntersectionError as error:

@@ -27,8 +27,8 @@ _HEADER = re.compile(r"\s*(\[\[?)\s*([^\[\]]+?)\s*\]\]?\s*(?:#.*)?")
 _KEY = re.compile(r"""\s*((?:"[^"]*"|'[^']*'|[\w-]+)(?:\s*\.\s*(?:"[^"]*"|'[^']*'|[\w-]+))*)\s*=""")
 # How a message begins that goes on where the key, its subject, ends; any other is a sentence of its own.
 _PREDICATE = re.compile(
-    r"(must|should|is|are|has|have|had|cannot|does|do|names|ties|glues|holds|selects|needs|makes?|moves?|crosses|"
-    r"reaches|goes|was)\b"
+    r"(must|should|would|will|is|are|has|have|had|cannot|does|do|names|ties|glues|holds|selects|needs|makes?|moves?|crosses|"
+    r"reaches|goes|was|starts|acts)\b"
 )
 _PART = re.compile(r""""([^"]*)"|'([^']*)'|([\w-]+)""")
 
@@ -48,10 +48,15 @@ class Source:
 
     @cached_property
     def _lines(self) -> dict[Where, int]:
-        return _lines_of(self.text)
+        """The line of every key, and of every table by the first key in it."""
+        lines: dict[Where, int] = {}
+        for key, line in _lines_of(self.text).items():  # from the first line to the last
+            for table in filter(None, _outwards(key)):
+                lines.setdefault(table, line)
+        return lines
 
     def line(self, where: Where) -> int:
-        """Return the line of a key, or of the nearest table around it; 0 if it is not known."""
+        """Return the line of a key, of the first key in it, or of the nearest table around it; 0 for none."""
         return next((self._lines[key] for key in _outwards(where) if key in self._lines), 0)
 
     def told(self, where: Where, message: str) -> str:

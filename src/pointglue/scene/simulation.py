@@ -14,6 +14,7 @@ from ..glue import Binding
 from ..io.frames import Frame, Look
 from .geometry import Track
 from .schema import Frames
+from .summary import ObjectSummary
 
 __all__ = ["Engine", "Follower", "Simulation", "SimulationState"]
 
@@ -96,6 +97,8 @@ class Simulation:
     """Of objects that no engine moves, by name."""
     followers: Mapping[str, Follower] = field(default_factory=dict)
     """Meshes that go with objects, by name."""
+    objects: Sequence[ObjectSummary] = ()
+    """What it is made of, in the order of the scene."""
 
     def start(self) -> SimulationState:
         """The first frame."""
