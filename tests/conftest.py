@@ -14,6 +14,14 @@ settings.register_profile("pointglue", deadline=None, suppress_health_check=[Hea
 settings.load_profile("pointglue")
 
 
+@pytest.fixture(scope="session", autouse=True)
+def own_cache(tmp_path_factory):
+    """Nothing that tests make is kept in the user's folder, and nothing comes from there."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("POINTGLUE_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
 @pytest.fixture
 def rng():
     return np.random.default_rng(20110801)

@@ -2,7 +2,6 @@
 
 import json
 import math
-import os
 import runpy
 import sys
 import time
@@ -19,6 +18,7 @@ import typer
 
 from . import __version__
 from .errors import InputError, MissingDependencyError, PointglueError, PointglueWarning, SceneError
+from .files import user_cache
 
 if TYPE_CHECKING:
     from .io import Handles
@@ -162,7 +162,7 @@ def deform(
                 deformer = HandleDeformer(
                     (shape.vertices, shape.faces),
                     moves.rest,
-                    cache=None if no_cache else cache or _user_cache(),
+                    cache=None if no_cache else cache or user_cache(),
                     progress=not quiet,
                     **{**moves.options, **chosen},
                 )
@@ -521,19 +521,6 @@ def _bar(what: str, quiet: bool) -> Iterator[Callable[[int, int], None] | None]:
 
 def _count(number: int, one: str, many: str = "") -> str:
     return f"{number:,} {one if number == 1 else many or one + 's'}"
-
-
-def _user_cache() -> Path | None:
-    """The folder for what can be worked out again, or None if there is no writing to it."""
-    try:
-        folder = Path(
-            os.environ.get("POINTGLUE_CACHE")
-            or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "pointglue"
-        )
-    except RuntimeError:  # nobody's home
-        return None
-    there = next((path for path in (folder, *folder.absolute().parents) if path.exists()), folder)
-    return folder if there.is_dir() and os.access(there, os.W_OK | os.X_OK) else None
 
 
 @contextmanager

@@ -1,11 +1,11 @@
-"""Files that appear when they are complete."""
+"""Files that appear when they are complete, and the folder for what can be made again."""
 
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-__all__ = ["draft_name", "drafted"]
+__all__ = ["draft_name", "drafted", "user_cache"]
 
 
 def draft_name(target: Path) -> Path:
@@ -25,3 +25,16 @@ def drafted(target: Path) -> Iterator[Path]:
     except BaseException:
         draft.unlink(missing_ok=True)
         raise
+
+
+def user_cache() -> Path | None:
+    """Return the folder for what can be worked out again, or None if there is no writing to it."""
+    try:
+        folder = Path(
+            os.environ.get("POINTGLUE_CACHE")
+            or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "pointglue"
+        )
+    except RuntimeError:  # nobody's home
+        return None
+    there = next((path for path in (folder, *folder.absolute().parents) if path.exists()), folder)
+    return folder if there.is_dir() and os.access(there, os.W_OK | os.X_OK) else None

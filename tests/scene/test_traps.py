@@ -172,8 +172,9 @@ class TestSizes:
         )
 
     def test_a_mesh_that_is_tiny(self):
-        (told,) = warned({"objects": {"a": RIGID | {"transform": {"scale": 0.001}}}})
-        assert "objects.a.mesh is only 0.0002 m large" in told
+        (told,) = warned({"objects": {"a": RIGID | {"transform": {"scale": [0.001, 0.002, 0.001]}}}})
+        assert "objects.a.mesh is only 0.0004 m large" in told
+        assert "transform.scale = [1, 2, 1] makes it 0.4 m" in told
 
     def test_wide_grounds_are_no_mistake(self):
         wide = {"kind": "collider", "mesh": {"shape": "box", "size": [500, 0.1, 500]}}
@@ -183,7 +184,7 @@ class TestSizes:
 class TestEstimates:
     def test_a_needle_is_told_with_what_it_takes_before_it_is_made(self, monkeypatch):
         """A box of particles scaled by 1,000 along one axis takes long: said before the work begins."""
-        monkeypatch.setattr(BUILD, "made", lambda *_: pytest.fail("the work has begun"))
+        monkeypatch.setattr(BUILD, "made_of", lambda *_: pytest.fail("the work has begun"))
         box = {"kind": "particles", "mesh": {"shape": "box", "size": [1, 1, 1]}}
         box["transform"] = {"scale": [1000, 1, 1]}
         with warnings.catch_warnings(record=True) as caught:
@@ -218,7 +219,7 @@ class TestEstimates:
         ids=["volume", "surface", "cubes", "cloth", "sheet of particles"],
     )
     def test_too_much_is_refused_before_it_is_made(self, table, told, monkeypatch):
-        monkeypatch.setattr(BUILD, "made", lambda *_: pytest.fail("the work has begun"))
+        monkeypatch.setattr(BUILD, "made_of", lambda *_: pytest.fail("the work has begun"))
         with pytest.raises(SceneError) as caught:
             check({"objects": {"a": table}})
         (problem,) = caught.value.problems

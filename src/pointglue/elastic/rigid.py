@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-import trimesh
 from numpy.typing import ArrayLike
 
 from ..checks import Array, as_reals, require_finite
@@ -67,6 +66,8 @@ class RigidBody:
     @classmethod
     def solid(cls, vertices: ArrayLike, faces: ArrayLike, density: float, **options: Any) -> Self:
         """A solid inside a closed mesh, of a density in kg/m^3; the vertices are the points."""
+        import trimesh  # not before it is needed: it takes a while to load
+
         points = checked_rows("vertices", vertices)
         checked_faces(faces, len(points), str(options.get("name", cls.name)))
         middle = points.mean(0)  # far from the origin, moments about it would drown those about the centre

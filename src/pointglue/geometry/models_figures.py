@@ -2,8 +2,6 @@
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.interpolate import PchipInterpolator
-from scipy.special import logsumexp
 
 from ..checks import Array
 from ..errors import InputError
@@ -60,6 +58,7 @@ def _fleshed(
     bones: list[Bone], blend: float, low: ArrayLike, high: ArrayLike, cell: float
 ) -> tuple[Array, Array]:
     """The skin of bones, rounded where they meet."""
+    from scipy.special import logsumexp  # not before it is needed: it takes a while to load
 
     def outside(x: Array) -> Array:
         each = []
@@ -120,6 +119,8 @@ def duck(*, cell: float = 0.02) -> tuple[Array, Array]:
     """A duck of the bath of 27 cm that looks along x; `cell` (m) is the length of its edges, about."""
     if not 0.002 <= cell <= 0.04:
         raise InputError(f"cell must be from 0.002 to 0.04 m, got {cell!r}")
+    from scipy.special import logsumexp
+
     parts = [  # centre and half axes
         ((0.0, 0.0, 0.0), (0.125, 0.08, 0.09)),
         ((0.075, 0.11, 0.0), (0.065, 0.065, 0.06)),
@@ -137,6 +138,8 @@ def duck(*, cell: float = 0.02) -> tuple[Array, Array]:
 
 def pudding() -> tuple[Array, Array]:
     """A fluted pudding, 21 cm wide and 12.5 cm high, that stands at y = 0: about 7,000 vertices."""
+    from scipy.interpolate import PchipInterpolator
+
     width, height, flutes = 0.105, 0.125, 9
     # Up the side, over a round edge, and down into a dimple: radii and heights.
     knots = [[1.0, 0.0], [0.97, 0.15], [0.86, 0.55], [0.75, 0.9], [0.57, 1.0], [0.36, 0.96], [0.0, 0.87]]

@@ -4,8 +4,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.interpolate import CubicSpline
-from scipy.ndimage import map_coordinates
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 from scipy.spatial import cKDTree
@@ -136,6 +134,8 @@ class Torso:
 
     def pose(self, time: float) -> Array:
         """The vertices (n, 3) at a time (s): at rest at 0, then it bends, turns and swings its arms."""
+        from scipy.interpolate import CubicSpline  # not before it is needed: it takes a while to load
+
         side, ahead, around, *arms, head = CubicSpline(KEYS[:, 0], KEYS[:, 1:], bc_type="clamped")(
             np.clip(time, KEYS[0, 0], KEYS[-1, 0])
         )
@@ -428,6 +428,8 @@ def _button_places(front: Array, stand: Array) -> tuple[Array, Array]:
 
 def _pocket(chest: Array, detail: int) -> tuple[Array, Ints, Ints]:
     """A patch before a surface (a, b, 3): vertices, faces and seam. It stands out a little at the top."""
+    from scipy.ndimage import map_coordinates
+
     u, v = np.meshgrid(np.linspace(0, 1, 2 * detail + 2), np.linspace(0, 1, 2 * detail + 3), indexing="ij")
     at = [LINES * (low + share * (high - low)) for share, (low, high) in ((u, POCKET[0]), (v, POCKET[1]))]
     place, way = (

@@ -10,8 +10,6 @@ from ..checks import Array
 from ..errors import InputError
 from .archives import writing
 from .frames import FrameStore
-from .mesh_output import open_output
-from .meshes import Mesh, Part
 
 __all__ = ["write_sequence"]
 
@@ -28,6 +26,10 @@ def write_sequence(
     folder that belong to none of its frames are removed at the end: they are of an earlier run. In another
     `directory` they are left alone.
     """
+    # Not before they are needed: trimesh takes a while to load.
+    from .mesh_output import open_output
+    from .meshes import Mesh, Part
+
     if format not in get_args(Format):
         raise InputError(f"format must be one of {', '.join(get_args(Format))}, got {format!r}")
     folder = store.directory / format if directory is None else Path(directory)

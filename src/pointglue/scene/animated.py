@@ -8,7 +8,6 @@ from pathlib import Path
 from ..checks import Array
 from ..errors import InputError
 from ..geometry import models
-from ..io import read_mesh
 from . import schema, tables
 from .geometry import placed
 
@@ -28,6 +27,8 @@ def motion_of(
         return lambda time: placed(torso.pose(time), transform)
     if not isinstance(mesh, tables.FromFile):
         raise InputError(f"mesh must be a torso or a numbered sequence of files, got a {mesh.shape}")
+    from ..io.meshes import read_mesh  # not before it is needed: it takes a while to load
+
     poses = [start]
     for path in sequence(folder / mesh.file)[1:]:
         vertices = read_mesh(path).vertices

@@ -14,7 +14,7 @@ from ..elastic import Bond, ClothEnergy, ElasticBody, FleshEnergy, RigidBody, Sh
 from ..errors import InputError
 from ..geometry import simplices
 from ..glue import Binding, embed
-from ..io import load_body
+from ..io import load_body, save_body
 from ..particles import (
     Ball,
     Box,
@@ -43,6 +43,7 @@ from .geometry import (
     sheet_grid,
     surface_of,
 )
+from .kept import kept
 
 __all__ = [
     "Hold",
@@ -56,6 +57,7 @@ __all__ = [
     "MadeSolid",
     "drawn",
     "made",
+    "made_of",
 ]
 
 # What a preset says of the fields of OrientedBody.
@@ -253,7 +255,12 @@ def drawn(table: Any, folder: Path) -> Surface | None:
     return surface_of(mesh, transform, folder, weld=table.kind in WELDED)
 
 
-def made(table: Any, surface: Surface | None, folder: Path, frames: schema.Frames) -> Made:
+def made(table: Any, folder: Path, frames: schema.Frames) -> Made:
+    """Return what an object is made into."""
+    return made_of(table, drawn(table, folder), folder, frames)
+
+
+def made_of(table: Any, surface: Surface | None, folder: Path, frames: schema.Frames) -> Made:
     """Return what an object is made into, of the surface that is `drawn` of it."""
     match table:
         case schema.ParticlesObject():
@@ -382,15 +389,19 @@ def _from_mesh(
 @lru_cache(8)  # a scene often has several of a kind, and it takes seconds to make one
 def _grown(vertices: bytes, faces: bytes, ways: tuple[Any, ...]) -> OrientedBody:
     spacing, placement, reach, aspect, density, *options = ways
-    return OrientedBody.from_mesh(
-        (np.frombuffer(vertices).reshape(-1, 3), np.frombuffer(faces, np.int64).reshape(-1, 3)),
-        spacing=spacing,
-        placement=placement,
-        reach=reach,
-        aspect=aspect,
-        density=density,
-        **dict(options),
-    )
+
+    def grow() -> OrientedBody:
+        return OrientedBody.from_mesh(
+            (np.frombuffer(vertices).reshape(-1, 3), np.frombuffer(faces, np.int64).reshape(-1, 3)),
+            spacing=spacing,
+            placement=placement,
+            reach=reach,
+            aspect=aspect,
+            density=density,
+            **dict(options),
+        )
+
+    return kept("bodies", repr(ways).encode() + vertices + faces, grow, load_body, save_body)
 
 
 def _flesh(table: schema.FleshObject, surface: Surface) -> Made:

@@ -32,7 +32,7 @@ from .bodies import (
     MadeRigid,
     MadeSolid,
     drawn,
-    made,
+    made_of,
     moving,
 )
 from .engines import HandleEngine, ImplicitEngine, ParticleEngine
@@ -177,7 +177,7 @@ class _Builder:
         surface = drawn(table, self.scene.source.folder)
         for text in weigh(table, surface):
             self.warn(("objects", name), text)
-        item = self.made[name] = made(table, surface, self.scene.source.folder, self.frames)
+        item = self.made[name] = made_of(table, surface, self.scene.source.folder, self.frames)
         keys = getattr(table, "keys", ())
         if keys:
             with self.about("objects", name, "keys"):

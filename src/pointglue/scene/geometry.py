@@ -1,12 +1,11 @@
 """From the tables of a scene to vertices and faces, places and motions."""
 
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import trimesh
 from numpy.typing import ArrayLike, NDArray
 from scipy.spatial import cKDTree
 from scipy.spatial.transform import Rotation
@@ -15,9 +14,10 @@ from ..checks import Array
 from ..errors import InputError
 from ..geometry import models, shapes, simplices
 from ..geometry.cages import surface_cage
-from ..io import read_mesh
+from ..io.archives import read_archive, write_archive
 from ..particles import Motion
 from . import tables
+from .kept import kept
 
 __all__ = ["Surface", "Track", "cage_of", "middle", "placed", "rotation", "select", "surface_of"]
 
@@ -27,6 +27,8 @@ USUAL_CELLS = 10
 MOST_CELLS = 1e6  # in the box around a mesh: more is a slip of the pen
 # m: beyond, numbers lose their digits, and squares of them overflow in the end.
 FARTHEST, SMALLEST = 1e9, 1e-9
+# Models that take a second to make.
+SLOW = (tables.FigureShape, tables.PonyShape, tables.DonkeyShape, tables.DuckShape, tables.TruckShape)
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,7 +97,11 @@ def surface_of(mesh: Any, transform: tables.Transform, folder: Path, *, weld: bo
     STL files everywhere. Vertices without faces are left out then.
     """
     with np.errstate(over="ignore", invalid="ignore"):  # which is told below
-        vertices, faces = _made(mesh, folder)
+        if isinstance(mesh, SLOW):
+            make = partial(_made, mesh, folder)
+            vertices, faces = kept("models", mesh.model_dump_json().encode(), make, _read, _write)
+        else:
+            vertices, faces = _made(mesh, folder)
     if weld and isinstance(mesh, tables.FromFile):
         vertices, faces = _welded(vertices, faces)
     if not len(faces):
@@ -116,17 +122,14 @@ def surface_of(mesh: Any, transform: tables.Transform, folder: Path, *, weld: bo
 def _made(mesh: Any, folder: Path) -> tuple[Array, Array]:
     match mesh:
         case tables.FromFile():
+            from ..io.meshes import read_mesh  # not before it is needed: it takes a while to load
+
             read = read_mesh(folder / mesh.file)
             return read.vertices, read.faces
         case tables.BoxShape():
             return shapes.box(mesh.size, mesh.cells)
-        case tables.SphereShape():
-            ball = trimesh.creation.icosphere(mesh.detail, mesh.radius)
-            return np.array(ball.vertices), np.array(ball.faces)
-        case tables.CylinderShape():
-            return _upright(trimesh.creation.cylinder(mesh.radius, mesh.height, sections=mesh.sections))
-        case tables.CapsuleShape():
-            return _upright(trimesh.creation.capsule(mesh.height, mesh.radius, count=[24, 24]))
+        case tables.SphereShape() | tables.CylinderShape() | tables.CapsuleShape() | tables.RingShape():
+            return _rounded(mesh)
         case tables.SheetShape():
             return sheet_grid(mesh.size, mesh.cells)
         case tables.RopeShape():
@@ -143,11 +146,6 @@ def _made(mesh: Any, folder: Path) -> tuple[Array, Array]:
             return models.gear(teeth=mesh.teeth)
         case tables.StairsShape():
             return models.stairs(mesh.steps, rise=mesh.rise, run=mesh.run, width=mesh.width)
-        case tables.RingShape():
-            if not mesh.girth < mesh.radius:
-                raise InputError(f"girth must be less than radius, got {mesh.girth:g} and {mesh.radius:g} m")
-            sections = {"major_sections": mesh.sections, "minor_sections": max(3, mesh.sections // 2)}
-            return _upright(trimesh.creation.torus(mesh.radius, mesh.girth, **sections))
         case tables.ButtonShape():
             return models.button(mesh.radius, sections=mesh.sections)
         case tables.DuckShape():
@@ -173,6 +171,15 @@ def _made(mesh: Any, folder: Path) -> tuple[Array, Array]:
         case tables.DonkeyShape():
             return models.donkey()
     raise InputError(f"a {mesh.shape} is for colliders only")
+
+
+def _read(file: Path) -> tuple[Array, Array]:
+    arrays = read_archive(file, "mesh of a model")
+    return arrays["vertices"], arrays["faces"]
+
+
+def _write(file: Path, made: tuple[Array, Array]) -> None:
+    write_archive(file, {"vertices": np.asarray(made[0]), "faces": np.asarray(made[1])})
 
 
 def _welded(vertices: Array, faces: Array) -> tuple[Array, Array]:
@@ -214,6 +221,24 @@ def _truck(part: str) -> tuple[Array, Array]:
         return np.concatenate([vertices for vertices, _ in pieces]), np.concatenate(faces)
     piece: tuple[Array, Array] = getattr(car, part)
     return piece
+
+
+def _rounded(mesh: Any) -> tuple[Array, Array]:
+    """Return a ball, a cylinder, a capsule or a ring."""
+    from trimesh import creation  # not before it is needed: it takes a while to load
+
+    match mesh:
+        case tables.SphereShape():
+            ball = creation.icosphere(mesh.detail, mesh.radius)
+            return np.array(ball.vertices), np.array(ball.faces)
+        case tables.CylinderShape():
+            return _upright(creation.cylinder(mesh.radius, mesh.height, sections=mesh.sections))
+        case tables.CapsuleShape():
+            return _upright(creation.capsule(mesh.height, mesh.radius, count=[24, 24]))
+    if not mesh.girth < mesh.radius:
+        raise InputError(f"girth must be less than radius, got {mesh.girth:g} and {mesh.radius:g} m")
+    sections = {"major_sections": mesh.sections, "minor_sections": max(3, mesh.sections // 2)}
+    return _upright(creation.torus(mesh.radius, mesh.girth, **sections))
 
 
 def _upright(mesh: Any) -> tuple[Array, Array]:

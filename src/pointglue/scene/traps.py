@@ -175,15 +175,21 @@ def _odd_sizes(name: str, table: Any, item: Made) -> Iterator[Problem]:
         scale = UNITS[unit]
         yield (
             where,
-            f"is {extent:.4g} m {how}: if it was made in {unit}, transform.scale = {scale:g} makes it "
+            f"is {extent:.4g} m {how}: if it was made in {unit}, {_scaled(table, scale)} makes it "
             f"{extent * scale:.3g} m",
         )
     elif not ground and extent < SMALL:
         yield (
             where,
-            f"is only {extent:.2g} m large: if it was made in kilometres, transform.scale = 1000 makes it "
+            f"is only {extent:.2g} m large: if it was made in kilometres, {_scaled(table, 1000)} makes it "
             f"{extent * 1000:.3g} m",
         )
+
+
+def _scaled(table: Any, factor: float) -> str:
+    """Return the scale of an object, times a factor, as one writes it."""
+    scales = [f"{factor * scale:g}" for scale in table.transform.scale]
+    return f"transform.scale = {scales[0] if len(set(scales)) == 1 else '[' + ', '.join(scales) + ']'}"
 
 
 def _strangers(bodies: list[_Body]) -> Iterator[Problem]:
