@@ -123,6 +123,8 @@ class _Builder:
         self.problems: list[Problem] = []
         self.made: dict[str, Made] = {}
         self.tracks: dict[str, Track] = {}
+        self.crossing: list[str] = []
+        """Objects that cross themselves at the start."""
 
     @contextmanager
     def about(self, *where: str | int) -> Iterator[None]:
@@ -169,7 +171,7 @@ class _Builder:
         colliders = self._all(MadeCollider)
         tracks = {name: track for name, track in self.tracks.items() if name in colliders}
         shown = [look for look in looks if look]
-        objects = summarised(self.tables, self.made)
+        objects = summarised(self.tables, self.made, self.crossing)
         return Simulation(self.frames, engines, shown, tracks, followers, objects)
 
     def _object(self, name: str, table: Any) -> None:
@@ -413,6 +415,7 @@ class _Builder:
                 self.problems.append((("contact",), text))
         if len(own) < len(pairs):
             return None
+        self.crossing = own
         for name in own:
             self.warn(
                 ("objects", name),

@@ -1,7 +1,7 @@
 """What a scene is made of: size, mass, points and engine of each object, what it meets and is tied to."""
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -53,15 +53,20 @@ class ObjectSummary:
         return (*what, _short(meets), _short(self.tied))
 
 
-def summarised(scene: schema.Scene, made: Mapping[str, Made]) -> tuple[ObjectSummary, ...]:
-    """Return what the objects of a scene are, in their order."""
-    meets = _meetings(scene, made)
+def summarised(
+    scene: schema.Scene, made: Mapping[str, Made], crossing: Iterable[str] = ()
+) -> tuple[ObjectSummary, ...]:
+    """Return what the objects of a scene are, in their order.
+
+    Those that are `crossing` themselves at the start do not meet themselves.
+    """
+    meets = _meetings(scene, made) - {frozenset((name,)) for name in crossing}
     return tuple(
         ObjectSummary(
             name=name,
             kind=table.kind,
             size=_size(made[name]),
-            mass=_mass(made[name]),
+            mass=_mass(scene, name, made[name]),
             points=len(made[name].points),
             engine=_engine(made[name]),
             meets=tuple(other for other in made if frozenset((name, other)) in meets),
@@ -86,7 +91,7 @@ def print_summary(objects: Sequence[ObjectSummary]) -> None:
     table = Table(*HEADINGS, box=None, padding=(0, 2, 0, 0))
     for row in rows:
         table.add_row(*row)
-    Console().print(table, markup=False)
+    Console().print(table)
 
 
 def _length(metres: float) -> str:
@@ -104,8 +109,10 @@ def _size(item: Made) -> tuple[float, float, float] | None:
     return x, y, z
 
 
-def _mass(item: Made) -> float | None:
+def _mass(scene: schema.Scene, name: str, item: Made) -> float | None:
     match item:
+        case MadeSolid(hide=float()) if scene.contact is not None:
+            return float(item.mass.sum() + np.sum(item.touched(name, scene.objects[name])[0].mass))
         case MadeParticles() | MadeRigid():
             return float(np.sum(item.body.mass))
         case MadeSolid():
