@@ -108,6 +108,16 @@ class TestInside:
         ring = {"shape": "ring", "radius": 1, "girth": 0.3}
         assert warned({"objects": {"small": RIGID, "ring": RIGID | {"mesh": ring}}}) == []
 
+    def test_one_in_a_room_whose_faces_look_inwards_is_not(self, tmp_path):
+        room = trimesh.creation.box((4, 3, 4))
+        room.invert()
+        room.export(tmp_path / "room.ply")
+        objects = {"small": RIGID, "room": {"kind": "collider", "mesh": {"file": str(tmp_path / "room.ply")}}}
+        assert warned({"objects": objects, "contact": {"distance": 0.001}}) == []
+        room.invert()
+        room.export(tmp_path / "room.ply")
+        assert len(warned({"objects": objects, "contact": {"distance": 0.001}})) == 1
+
     def test_one_below_the_ground(self):
         plane = {"kind": "collider", "mesh": {"shape": "plane"}}
         (told,) = warned({"objects": {"a": at(0, -1, 0, GRAINS), "ground": plane}})

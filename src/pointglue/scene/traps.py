@@ -96,14 +96,16 @@ def _swept(
     corners = np.array(list(product(*zip(points.min(0), points.max(0), strict=True))))
     places = [corners]
     motions = [hold.track for hold in item.holds] if item.holds else [track]
+    free = not item.holds and _is_free(table, item, track)
+    velocities = moving(table, points) if free else np.zeros((1, 3))
+    slowest, fastest = velocities.min(0), velocities.max(0)
     for time in np.linspace(0, lasts, SAMPLED):
         places += [corners @ R.T + t for motion in motions if motion for R, t in [motion.at(time)]]
         if isinstance(item, MadeAnimated):
             places.append(item.motion(time))
-        elif not item.holds and _is_free(table, item, track):
+        elif free:
             fall = np.asarray(scene.world.gravity) * time**2 / 2
-            velocities = moving(table, points)
-            places += [corners + velocities.min(0) * time + fall, corners + velocities.max(0) * time + fall]
+            places += [corners + velocity * time + fall for velocity in (slowest, fastest)]
     whole = np.concatenate(places)
     low, high = whole.min(0), whole.max(0)
     if isinstance(item, MadeParticles) or scene.contact is not None:
@@ -244,7 +246,7 @@ def _inside_each_other(scene: schema.Scene, bodies: list[_Body]) -> Iterator[Pro
 
 
 def _contains(outer: _Body, inner: _Body) -> bool:
-    """Whether the surface of one body is closed and goes around all points of another."""
+    """Whether the surface of one body is closed, looks outwards and goes around all points of another."""
     seen = inner.item.surface
     points = inner.item.points if seen is None else seen.vertices
     points = points[:: max(1, len(points) // PROBES)]
@@ -257,6 +259,8 @@ def _contains(outer: _Body, inner: _Body) -> bool:
         return False
     low, high = surface.vertices.min(0), surface.vertices.max(0)
     if not ((points > low) & (points < high)).all():
+        return False
+    if np.linalg.det(surface.vertices[surface.faces] - low).sum() < 0:  # hollow: the room that others are in
         return False
     shape = Inside(surface.vertices, surface.faces)
     return bool(shape.solid.any() and shape.contains(points).all())
