@@ -13,7 +13,7 @@ from ..files import user_cache
 __all__ = ["kept"]
 
 MOST = 300  # files of a kind: the oldest make room
-SOURCES = ("geometry", "particles")  # packages whose code says what comes out
+SOURCES = ("procrustes", "geometry", "particles")  # packages whose code says what comes out
 
 T = TypeVar("T")
 
@@ -52,6 +52,6 @@ def _code() -> bytes:
     """Return what changes with the code: what older code has made is not taken for what newer code makes."""
     digest = hashlib.sha256(__version__.encode())
     root = Path(__file__).parents[1]
-    for path in sorted(file for name in SOURCES for file in (root / name).glob("*.py")):
+    for path in sorted(file for name in SOURCES for file in (root / name).rglob("*.py")):
         digest.update(path.read_bytes())
     return digest.digest()
