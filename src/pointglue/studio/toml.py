@@ -11,12 +11,21 @@ WIDTH = 100
 
 
 def toml_text(tables: Mapping[str, Any]) -> str:
-    """A TOML document that reads back as `tables`: texts, numbers, booleans, lists and tables; no None."""
+    """A TOML document that reads back as `tables`: texts, numbers, booleans, lists and tables; no None.
+
+    Tables keep their order within a table.
+    """
     return "\n".join(_lines(tables, ())).lstrip("\n") + "\n"
 
 
 def _lines(table: Mapping[str, Any], path: tuple[str, ...]) -> list[str]:
-    plain = {key: value for key, value in table.items() if not _section(value)}
+    plain, sections = {}, False
+    for key, value in table.items():
+        # A table in a line comes before all sections, so that what follows one has to be one itself.
+        if _section(value) or (sections and isinstance(value, Mapping)):
+            sections = True
+        else:
+            plain[key] = value
     lines = [f"{_key(key)} = {_value(value)}" for key, value in plain.items()]
     for key, value in table.items():
         if key in plain:
