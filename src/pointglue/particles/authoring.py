@@ -190,6 +190,7 @@ def _estimate(inside: Inside, placement: Placement | None) -> Callable[[float], 
     solid = filled[inside.tree.closest(places)[0]]
 
     def count(step: float) -> float:
+        step = max(step, 1e-100)  # of which the cube is a number
         crossed = [len(np.unique(np.floor(part / step), axis=0)) for part in (places[solid], places[~solid])]
         # Beyond the samples' own spacing they are too few to count cubes by.
         wide = step > 2 * fine

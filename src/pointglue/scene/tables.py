@@ -155,7 +155,7 @@ class Points(Table):
     """Those in a ball."""
     nearest: Count | None = None
     """So many, those nearest to the other object (of an attachment)."""
-    indices: list[Annotated[int, Field(strict=True, ge=0)]] | None = None
+    indices: list[Annotated[int, Field(strict=True, ge=0, le=2**31 - 1)]] | None = None
     """By their numbers, from 0."""
     name: Name | None = None
     """Those that the object's `groups` give this name."""
