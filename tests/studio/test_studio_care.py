@@ -319,7 +319,7 @@ def test_bodies_move_with_their_particles(session):
     session.apply(m.Undo())
     assert session.document.body("bar") is before
     with pytest.raises(InputError, match="must stay within 1e\\+09 m"):
-        session.apply(m.Move(object="bar", translate=(1e10, 0, 0)))
+        session.apply(m.Move(object="bar", translate=(1e9, 0, 0)))
 
 
 def test_meshes_move_with_their_handles_and_keys(session):

@@ -378,7 +378,7 @@ def test_a_mesh_that_stays_behind_is_told_of_once(session):
     told = "The mesh of 'bar' does not follow its particles yet: Author, Skin."
     assert [note.text for note in session.notes].count(told) == 1
     session.apply(m.Skin(object="bar"))
-    session._told_unskinned.clear()
+    session._told_unskinned = frozenset()
     session.notes.clear()
     session.apply(m.Play())
     assert told not in [note.text for note in session.notes]

@@ -29,9 +29,12 @@ STIFFNESS = 0.9
 
 def make(document: Document, command: messages.Make) -> Document:
     """A whole body from the mesh."""
-    surface = _surface(document, command.object)
+    surface = document.mesh(command.object)
     body = OrientedBody.from_mesh(
-        surface, spacing=command.spacing, placement=command.placement, stiffness=STIFFNESS
+        (surface.vertices, surface.faces),
+        spacing=command.spacing,
+        placement=command.placement,
+        stiffness=STIFFNESS,
     )
     return _with(document, command.object, body)
 
@@ -43,9 +46,7 @@ def spray(document: Document, command: messages.Spray) -> Document:
         raise InputError("spray needs a place: drag over the mesh")
     for k, centre in enumerate(centres):
         if document.particles(command.object) is None:
-            document = place(
-                document, messages.Place(object=command.object, position=centre, radius=0.5 * command.spacing)
-            )
+            document = _with_particle(document, command.object, centre, 0.5 * command.spacing)
         body = document.body(command.object)
         if body.visual is None:
             raise InputError(f"{command.object!r} has no mesh to spray on")
@@ -58,14 +59,16 @@ def spray(document: Document, command: messages.Spray) -> Document:
 
 def place(document: Document, command: messages.Place) -> Document:
     """One particle."""
-    document.table(command.object)
-    if (there := document.particles(command.object)) is not None:
-        body = editing.add(there, [command.position], radii=command.radius)
-        return document.with_body(command.object, body, keep=True)
-    vertices, faces = _surface(document, command.object)
-    visual = Skin.of(vertices, faces, [command.position])
-    body = OrientedBody([command.position], radii=command.radius, stiffness=STIFFNESS, visual=visual)
-    return _with(document, command.object, body)
+    return _with_particle(document, command.object, command.position, command.radius)
+
+
+def _with_particle(document: Document, name: str, position: messages.Vector, radius: float) -> Document:
+    if (there := document.particles(name)) is not None:
+        return document.with_body(name, editing.add(there, [position], radii=radius), keep=True)
+    surface = document.mesh(name)
+    visual = Skin.of(surface.vertices, surface.faces, [position])
+    body = OrientedBody([position], radii=radius, stiffness=STIFFNESS, visual=visual)
+    return _with(document, name, body)
 
 
 def erase(document: Document, command: messages.Erase) -> Document:
@@ -158,8 +161,6 @@ def fit(document: Document, command: messages.Fit) -> Document:
     body = document.body(command.object)
     if body.visual is None:
         raise InputError(f"{command.object!r} has no mesh to fit ellipsoids to")
-    if not command.aspect >= 1:
-        raise InputError(f"aspect must be at least 1, got {command.aspect!r}")
     inside = body.visual.inside
     # The spacing is about that of the particles now.
     step = float(np.median(body.radii.max(1))) / RADIUS
@@ -230,14 +231,6 @@ def _with(document: Document, name: str, body: OrientedBody) -> Document:
     kept = ("color", "visible", "mesh", "transform")
     table = {key: value for key, value in document.table(name).items() if key in kept}
     return document.with_object(name, {**table, "kind": "particles"}, body)
-
-
-def _surface(document: Document, name: str) -> tuple[Array, NDArray[np.int64]]:
-    document.table(name)
-    surface = document.surface(name)
-    if surface is None:
-        raise InputError(f"{name!r} has no mesh")
-    return surface.vertices, surface.faces
 
 
 def _selected(document: Document, name: str) -> NDArray[np.int64]:

@@ -103,7 +103,8 @@ class Document:
         return self.loaded.tables
 
     def item(self, name: str) -> Any:
-        """The table of an object as pointglue.scene reads it."""
+        """The table of an object as pointglue.scene reads it; InputError if there is none of the name."""
+        self.table(name)
         return self.scene.objects[name]
 
     @property
@@ -133,9 +134,10 @@ class Document:
         tables = self.told(bodies)
         if "contact" not in tables and (contact := self._contact_table()) is not None:
             tables["contact"] = contact
-        for name, table in tables["objects"].items():
-            if list(table.get("handles", ())) == [REST] and (surface := self.surface(name)) is not None:
-                table["handles"] = {REST: {"at": middle(surface.vertices).tolist()}}
+        for name, table in self.objects.items():
+            if table["kind"] == "handles" and not table.get("handles"):
+                at = middle(self.mesh(name).vertices).tolist()
+                tables["objects"][name]["handles"] = {REST: {"at": at}}
         return tables
 
     def _contact_table(self) -> dict[str, Any] | None:
@@ -162,9 +164,7 @@ class Document:
 
     def _box(self, name: str) -> tuple[Array, Array]:
         """Around an object and the cubes that it may be carried by, which are a tenth of it at most."""
-        surface = self.surface(name)
-        assert surface is not None
-        x, kind = surface.vertices, self.item(name).kind
+        x, kind = self.mesh(name).vertices, self.item(name).kind
         cell = getattr(self.item(name), "cell", None) or np.ptp(x, axis=0).max() / USUAL_CELLS
         margin = cell if kind in ("flesh", "jelly") else 0.0
         return x.min(0) - margin, x.max(0) + margin
@@ -186,7 +186,7 @@ class Document:
             skin = body.visual
             return None if skin is None else Surface(skin.vertices, skin.faces)
         table = self.item(name)
-        if getattr(table.mesh, "shape", "") == "plane":
+        if table.kind == "collider" and getattr(table.mesh, "shape", "") == "plane":
             return None
         return _surface(
             dumped(table.mesh),
@@ -195,6 +195,13 @@ class Document:
             table.kind in WELDED,
             Hidden((table.mesh, table.transform)),
         )
+
+    def mesh(self, name: str) -> Surface:
+        """The mesh of an object at rest; InputError if it has none to see."""
+        surface = self.surface(name)
+        if surface is None:
+            raise InputError(f"{name!r} has no mesh")
+        return surface
 
     def set(self, path: Sequence[str | int], value: Any) -> "Document":
         """With another value at a path of the tables; None removes what is there."""
@@ -247,6 +254,19 @@ class Document:
     def with_rig(self, name: str, rig: Rig) -> "Document":
         """With other links of handles."""
         return replace(self, rigs={**self.rigs, name: rig})
+
+    def without_leftovers(self) -> "Document":
+        """Without bodies of what is not made of particles, and links of handles that are not there."""
+        kinds = {name: table["kind"] for name, table in self.objects.items()}
+        bodies = {name: body for name, body in self.bodies.items() if kinds.get(name) == "particles"}
+        rigs = {}
+        for name, rig in self.rigs.items():
+            there = self.objects.get(name, {}).get("handles", {})
+            gone = [handle for link in (*rig.chains, *rig.groups) for handle in link if handle not in there]
+            if name in self.objects:
+                rigs[name] = rig.without(gone)
+        same = len(bodies) == len(self.bodies) and rigs == self.rigs
+        return self if same else replace(self, bodies=bodies, rigs=rigs)
 
     @property
     def attach(self) -> list[dict[str, Any]]:
@@ -377,12 +397,14 @@ def load_document(path: Path, allow: Callable[[Path], None] = lambda path: None)
             if place != Transform():
                 body = body.moved(rotation=rotation(place.rotate), translation=place.translate)
             bodies[name] = body
-        if table["kind"] == "handles" and list(table["handles"]) == [REST]:
+        # A handle of this name that moves, or carries an orientation, is somebody's own.
+        handles = table.get("handles", {})
+        if handles.keys() == {REST} and handles[REST].keys() == {"at"}:
             table["handles"] = {}
         chains, together = (tuple(map(tuple, table.pop(key, ()))) for key in ("chains", "together"))
         if chains or together:
             rigs[name] = Rig(chains, together)
-    document = Document(tables, bodies, rigs, origin=next(_ORIGINS))
+    document = Document(tables, bodies, rigs, origin=next(_ORIGINS)).without_leftovers()
     bare = document.set(["contact"], None)
     # Contact as it is saved with a scene that needs it goes on to fit the scene as that is edited.
     return bare if tables.get("contact") == bare._contact_table() else document

@@ -1,7 +1,6 @@
 """What edits make of the document."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any
 
 from ..errors import InputError
@@ -15,14 +14,16 @@ def edited(document: Document, command: messages.Edit, poses: posing.Poses, fram
     """The document after an edit, made while a frame is shown."""
     match command:
         case messages.AddHandle():
-            return posing.add_handle(document, command, poses, frame)
+            changed = posing.add_handle(document, command, poses, frame)
         case messages.Key():
-            return posing.key(document, command, poses, frame)
+            changed = posing.key(document, command, poses, frame)
         case messages.AttachKey():
-            return gluing.attach_key(document, command, frame)
+            changed = gluing.attach_key(document, command, frame)
         case messages.Pin() if document.table(command.object)["kind"] in TIED:
-            return gluing.hold(document, command)
-    return _EDITS[type(command)](document, command)
+            changed = gluing.hold(document, command)
+        case _:
+            changed = _EDITS[type(command)](document, command)
+    return changed.without_leftovers()
 
 
 def _set(document: Document, command: messages.Set) -> Document:
@@ -40,24 +41,13 @@ def _set(document: Document, command: messages.Set) -> Document:
             _require_object(name, value)
         case ["objects", str(name), "handles"]:
             _require_object(name, {"handles": {} if value is None else value})
+        case ["objects", str(name), "chains" | "together" as key, *_]:
+            _require_object(name, {key: value})
         case ["attach"] if not _are_tables([] if value is None else value):
             raise InputError("attach must be a list of tables")
         case ["attach", number] if not isinstance(value, Mapping):
             raise InputError(f"attach.{number} must be a table")
-    return _without_leftovers(document.set(path, value))
-
-
-def _without_leftovers(document: Document) -> Document:
-    """Without bodies of objects and links of handles that are not there any more."""
-    bodies = {name: body for name, body in document.bodies.items() if name in document.objects}
-    rigs = {}
-    for name, rig in document.rigs.items():
-        there = document.objects.get(name, {}).get("handles", {})
-        gone = [handle for link in (*rig.chains, *rig.groups) for handle in link if handle not in there]
-        if name in document.objects:
-            rigs[name] = rig.without(gone)
-    same = len(bodies) == len(document.bodies) and rigs == document.rigs
-    return document if same else replace(document, bodies=bodies, rigs=rigs)
+    return document.set(path, value)
 
 
 def _are_tables(value: Any) -> bool:
@@ -69,6 +59,9 @@ def _require_object(name: str, table: Any) -> None:
         raise InputError(f"objects.{name} must be a table")
     if not isinstance(table.get("handles", {}), Mapping):
         raise InputError(f"objects.{name}.handles must be tables by name")
+    for key in ("chains", "together"):
+        if key in table:
+            raise InputError(f"objects.{name}.{key} cannot be set: link handles instead")
 
 
 _EDITS: dict[type[messages.Edit], Callable[[Document, Any], Document]] = {

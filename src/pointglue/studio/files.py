@@ -70,7 +70,10 @@ class WorkingDirectory:
 
     def allow(self, path: Path, trusted: bool = False) -> None:
         """Raise unless a file that a scene names is in the folder, or trusted."""
-        file = str(path.resolve())
+        try:
+            file = str(path.resolve())
+        except (OSError, RuntimeError, ValueError) as error:  # links in a circle, and what no name can have
+            raise InputError(f"{path!s:.60}: is no file name here: {error}") from error
         if trusted:
             self._trusted.add(file)
         elif file not in self._trusted:

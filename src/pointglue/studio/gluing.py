@@ -205,10 +205,12 @@ def _carried(before: Document, after: Document, name: str, old: Array, new: Arra
     nearest = cKDTree(new).query(there)[1]
 
     def renumbered(value: Any) -> Any:
-        """The same points of the object, wherever a table names them by number."""
+        """The same points of the object, wherever a table names them by number; what names none stays."""
         if isinstance(value, Mapping):
             return {
-                key: sorted({int(nearest[row]) for row in each}) if key == "indices" else renumbered(each)
+                key: sorted({int(nearest[row]) if row < len(nearest) else row for row in each})
+                if key == "indices"
+                else renumbered(each)
                 for key, each in value.items()
             }
         return [renumbered(each) for each in value] if isinstance(value, list | tuple) else value

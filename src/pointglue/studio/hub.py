@@ -126,10 +126,10 @@ class Hub:
             if self._holder is page:
                 self._guarded(self.session.release, None)
             return
-        if isinstance(command, messages.Grab | messages.DragHandle):
+        answers = self._guarded(partial(self.session.apply, command), page)
+        if answers is not None and isinstance(command, messages.Grab | messages.DragHandle):
             self._holder = page
-        answers = self._guarded(partial(self.session.apply, command), page) or ()
-        page.tell(*answers, replies.Done())
+        page.tell(*(answers or ()), replies.Done())
 
     def _waiting(self, seconds: float) -> list[tuple[Page, Any]] | None:
         """All commands that wait, for which it waits a while; None if it is over."""

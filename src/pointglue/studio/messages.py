@@ -7,11 +7,19 @@ binary messages: a length, a header (`Update`, JSON) and the arrays that the hea
 
 from typing import Annotated, Any, Literal, Union
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+from pydantic import BaseModel, ConfigDict, FailFast, Field, TypeAdapter
+
+from ..scene.geometry import FARTHEST, SMALLEST
 
 __all__ = ["COMMANDS", "Axis", "Brushed", "Edit", "Message", "Vector", "What", "parse_command"]
 
-Vector = tuple[float, float, float]
+# Numbers that fit the 32 bits of arrays, and texts that are no longer than the names of files can be.
+Number = Annotated[int, Field(ge=0, lt=2**31)]
+Frame = Annotated[int, Field(ge=-(2**31), lt=2**31)]
+Text = Annotated[str, Field(max_length=1000)]
+Coordinate = Annotated[float, Field(ge=-FARTHEST, le=FARTHEST)]
+Length = Annotated[float, Field(ge=SMALLEST, le=FARTHEST)]
+Vector = tuple[Coordinate, Coordinate, Coordinate]
 Axis = Literal["x", "y", "z"]
 What = Literal["particles", "vertices", "points", "handles"]
 
@@ -25,7 +33,7 @@ class Message(BaseModel):
 class Edit(Message):
     """A command that changes the document; those of one `stroke` are undone together."""
 
-    stroke: int = 0
+    stroke: Number = 0
 
 
 class Hello(Message):
@@ -39,28 +47,28 @@ class Ack(Message):
     """An update has been shown; the next may come."""
 
     type: Literal["ack"] = "ack"
-    number: int
+    number: Number
 
 
 class ListFiles(Message):
     """Ask for what is in a folder below the working directory."""
 
     type: Literal["list_files"] = "list_files"
-    folder: str = ""
+    folder: Text = ""
 
 
 class Open(Message):
     """A mesh is added to the scene; a scene takes its place; a folder with frames is played."""
 
     type: Literal["open"] = "open"
-    path: str
+    path: Text
 
 
 class Save(Message):
     """Write the scene; over another file only to `replace` it."""
 
     type: Literal["save"] = "save"
-    path: str
+    path: Text
     replace: bool = False
 
 
@@ -93,7 +101,7 @@ class Set(Edit):
     """Another value for a key of the scene file, as ["objects", "horse", "falloff"]; null removes it."""
 
     type: Literal["set"] = "set"
-    path: list[str | int]
+    path: Annotated[list[Text | Number], FailFast()] = Field(max_length=20)
     value: Any = None
 
 
@@ -108,7 +116,7 @@ class SetKind(Edit):
     """What an object is: a mesh with handles, soft flesh, cloth..."""
 
     type: Literal["set_kind"] = "set_kind"
-    object: str
+    object: Text
     kind: Literal["handles", "particles", "flesh", "cloth", "jelly", "rigid", "collider"]
 
 
@@ -116,8 +124,8 @@ class Rename(Edit):
     """Give an object another name."""
 
     type: Literal["rename"] = "rename"
-    object: str
-    name: str
+    object: Text
+    name: Text
 
 
 class Move(Edit):
@@ -127,17 +135,17 @@ class Move(Edit):
     """
 
     type: Literal["move"] = "move"
-    object: str
+    object: Text
     rotate: Vector = (0.0, 0.0, 0.0)
     translate: Vector = (0.0, 0.0, 0.0)
-    scale: float = Field(default=1.0, gt=0)
+    scale: float = Field(default=1.0, gt=0, le=FARTHEST / SMALLEST)
 
 
 class Remove(Edit):
     """Remove an object and all that is attached to it."""
 
     type: Literal["remove"] = "remove"
-    object: str
+    object: Text
 
 
 class Ground(Edit):
@@ -151,26 +159,26 @@ class Select(Edit):
     """Choose particles or vertices of an object by their numbers."""
 
     type: Literal["select"] = "select"
-    object: str
+    object: Text
     what: What
-    indices: list[int] = Field(max_length=2_000_000)
+    indices: Annotated[list[Number], FailFast()] = Field(max_length=2_000_000)
     how: Literal["replace", "add", "remove"] = "replace"
 
 
 class Brushed(Edit):
     """An edit along a stroke of the brush, or of what is selected if there are no centres."""
 
-    object: str
-    centres: list[Vector] = Field(default_factory=list, max_length=1000)
-    radius: float = Field(default=0.0, ge=0)
+    object: Text
+    centres: Annotated[list[Vector], FailFast()] = Field(default_factory=list, max_length=1000)
+    radius: float = Field(default=0.0, ge=0, le=1e3 * FARTHEST)  # of which the largest covers everything
 
 
 class Make(Edit):
     """Make a whole body from the mesh."""
 
     type: Literal["make"] = "make"
-    object: str
-    spacing: float | None = None
+    object: Text
+    spacing: Length | None = None
     placement: Literal["volume", "surface", "skeleton"] | None = None
 
 
@@ -178,16 +186,16 @@ class Spray(Brushed):
     """Particles on the surface under the brush."""
 
     type: Literal["spray"] = "spray"
-    spacing: float
+    spacing: Length
 
 
 class Place(Edit):
     """One particle."""
 
     type: Literal["place"] = "place"
-    object: str
+    object: Text
     position: Vector
-    radius: float
+    radius: Length
 
 
 class Erase(Brushed):
@@ -200,15 +208,15 @@ class Connect(Brushed):
     """Edges between particles under the brush closer than `longest`, or between all that are selected."""
 
     type: Literal["connect"] = "connect"
-    longest: float | None = None
+    longest: Length | None = None
 
 
 class ConnectPair(Edit):
     """A single edge, or without it."""
 
     type: Literal["connect_pair"] = "connect_pair"
-    object: str
-    pair: tuple[int, int]
+    object: Text
+    pair: tuple[Number, Number]
     cut: bool = False
 
 
@@ -223,8 +231,8 @@ class Paint(Brushed):
 
     type: Literal["paint"] = "paint"
     field: Literal["stiffness", "torsion", "stretch"]
-    value: float
-    strength: float = 1.0
+    value: float = Field(ge=0, le=1e9)
+    strength: float = Field(default=1.0, ge=0, le=1)
 
 
 class Pin(Brushed):
@@ -238,7 +246,7 @@ class Group(Edit):
     """Make the selected particles one rigid piece, or loosen the groups that they are in."""
 
     type: Literal["group"] = "group"
-    object: str
+    object: Text
     loosen: bool = False
 
 
@@ -246,15 +254,15 @@ class Fit(Edit):
     """Give particles the ellipsoids that reach the surface around them."""
 
     type: Literal["fit"] = "fit"
-    object: str
-    aspect: float = 2.0
+    object: Text
+    aspect: float = Field(default=2.0, ge=1, le=100)
 
 
 class Skin(Edit):
     """Let the mesh follow the particles; `selected`: the chosen vertices the chosen particles only."""
 
     type: Literal["skin"] = "skin"
-    object: str
+    object: Text
     selected: bool = False
 
 
@@ -262,7 +270,7 @@ class AddHandle(Edit):
     """A handle at a place of the mesh as it is shown."""
 
     type: Literal["add_handle"] = "add_handle"
-    object: str
+    object: Text
     position: Vector
     mirror: Axis | None = None
 
@@ -271,16 +279,16 @@ class RemoveHandle(Edit):
     """Without a handle."""
 
     type: Literal["remove_handle"] = "remove_handle"
-    object: str
-    handle: str
+    object: Text
+    handle: Text
 
 
 class DragHandle(Message):
     """Move a handle; when it is let go of, its place is a key of the frame that is shown."""
 
     type: Literal["drag_handle"] = "drag_handle"
-    object: str
-    handle: str
+    object: Text
+    handle: Text
     position: Vector
     mirror: Axis | None = None
     done: bool = False
@@ -290,8 +298,8 @@ class Link(Edit):
     """Let handles hold together: as one rigid piece, or as a chain of bones; or not any more."""
 
     type: Literal["link"] = "link"
-    object: str
-    handles: list[str]
+    object: Text
+    handles: Annotated[list[Text], FailFast()] = Field(max_length=1000)
     how: Literal["group", "chain", "none"]
 
 
@@ -299,7 +307,7 @@ class Key(Edit):
     """A key of all handles of an object at the frame that is shown, or without it."""
 
     type: Literal["key"] = "key"
-    object: str
+    object: Text
     remove: bool = False
 
 
@@ -307,15 +315,15 @@ class Scrub(Message):
     """Show a frame."""
 
     type: Literal["scrub"] = "scrub"
-    frame: int
+    frame: Frame
 
 
 class Export(Message):
     """Write an object as it is shown, or in all frames."""
 
     type: Literal["export"] = "export"
-    object: str
-    path: str
+    object: Text
+    path: Text
     animation: bool = False
     replace: bool = False
 
@@ -324,8 +332,8 @@ class Attach(Edit):
     """Tie the selected points of an object to another one; a joint is where they are on average."""
 
     type: Literal["attach"] = "attach"
-    object: str
-    to: str
+    object: Text
+    to: Text
     kind: Literal["glue", "spring", "ball", "hinge", "weld"]
 
 
@@ -333,14 +341,14 @@ class Detach(Edit):
     """Without an attachment."""
 
     type: Literal["detach"] = "detach"
-    number: int
+    number: Number
 
 
 class AttachKey(Edit):
     """Let an attachment begin or end at the frame that is shown, or hold from the start and for ever."""
 
     type: Literal["attach_key"] = "attach_key"
-    number: int
+    number: Number
     what: Literal["attach", "release"]
     remove: bool = False
 
@@ -373,7 +381,7 @@ class Grab(Message):
     """Take hold of a place of an object in the simulation."""
 
     type: Literal["grab"] = "grab"
-    object: str
+    object: Text
     position: Vector
 
 

@@ -59,6 +59,10 @@ def set_kind(document: Document, command: messages.SetKind) -> Document:
         raise InputError(
             f"{command.object!r} comes from a body file: its mesh cannot be made of something else"
         )
+    if document.surface(command.object) is None:
+        raise InputError(
+            f"{command.object!r} is a plane, which has no end: it can be a collider, and nothing else"
+        )
     held = ("pin", "grips") if {old["kind"], command.kind} <= set(_HELD) else ()
     table = {key: old[key] for key in (*_SHARED, *held) if key in old}
     lost = "its handles and their keys are" if old.get("handles") else "its edited particles are"
@@ -77,10 +81,9 @@ def _needs(document: Document, name: str, kind: str) -> dict[str, Any]:
     """What the table of an object needs to be of a kind: what is larger must be stiffer to keep its shape."""
     if kind == "handles":
         return {"handles": {}}
-    surface = document.surface(name)
-    if kind not in _SAG or surface is None:
+    if kind not in _SAG:
         return {}
-    size = float(np.ptp(surface.vertices, axis=0).max())
+    size = float(np.ptp(document.mesh(name).vertices, axis=0).max())
     young = WEIGHT * size / _SAG[kind]
     # The cubes of jelly are springs side by side and one on the other, each of four for four corners.
     value = {"young": young} if kind == "flesh" else {"stiffness": young * size / USUAL_CELLS / 2}
@@ -138,7 +141,8 @@ def move(document: Document, command: messages.Move) -> Document:
         raise InputError(
             f"{name!r} must stay within {FARTHEST:g} m of the origin, and at least {SMALLEST:g} m large"
         )
-    document = posing.moved(document, name, scale, turn, shift)
+    size = float(np.ptp(there, axis=0).max())
+    document = posing.moved(document, name, scale, turn, shift, size=size)
     if body is None:
         return document
     return document.with_body(name, body.moved(scale=scale, rotation=turn, translation=shift), keep=True)

@@ -25,32 +25,30 @@ class Playback:
     def __init__(self, folder: Path, shown: str) -> None:
         self.store, self.shown = FrameStore.open(folder), shown
         self._made = self._stamp()
-        self.numbers = self._present()
-        self._show(self.numbers[0])
+        numbers = self._present()
+        self._show(numbers[0], numbers)
 
     def seek(self, frame: int) -> None:
         """Go to the last frame that is there by now, up to `frame`."""
-        self.numbers = self._present()
-        self._show(max((number for number in self.numbers if number <= frame), default=self.numbers[0]))
+        numbers = self._present()
+        self._show(max((number for number in numbers if number <= frame), default=numbers[0]), numbers)
 
     def rewind(self) -> None:
         """Go to the first frame."""
-        self._show(self.numbers[0])
+        self._show(self.numbers[0], self.numbers)
 
     def advance(self) -> bool:
         """Go to the next frame; False if there is none, or none yet."""
-        if self.at_end:
-            self.numbers = self._present()
-        later = [number for number in self.numbers if number > self.frame]
+        numbers = self._present() if self.at_end else self.numbers
+        later = [number for number in numbers if number > self.frame]
         if later:
-            self._show(later[0])
+            self._show(later[0], numbers)
         return bool(later)
 
     def resume(self) -> None:
         """Make ready to play: from the first frame on if there is none after this one."""
-        self.numbers = self._present()
-        if self.at_end:
-            self.rewind()
+        numbers = self._present()
+        self._show(numbers[0] if self.frame >= numbers[-1] else self.frame, numbers)
 
     @property
     def growing(self) -> bool:
@@ -69,15 +67,15 @@ class Playback:
         """Whether this is the last frame that is known of."""
         return self.frame >= self.numbers[-1]
 
-    def _show(self, number: int) -> None:
-        """Read a frame, and show it if that went well."""
+    def _show(self, number: int, numbers: list[int]) -> None:
+        """Read one of the frames of these numbers, and show it if that went well."""
         self._require_same()
         places = self.store.positions(self.store.read(number))
         self._places = {
             (PREFIX + look.name, "particles_now" if look.faces is None else "vertices"): places[look.name]
             for look in self.store.looks
         }
-        self.frame = number
+        self.frame, self.numbers = number, numbers
 
     def _present(self) -> list[int]:
         """The numbers of the frames that are there now."""

@@ -65,17 +65,13 @@ def _handles(document: Document, name: str) -> dict[str, Any]:
 
 def mirrored(document: Document, name: str, position: Array, axis: str) -> Array:
     """The place on the other side of the middle of the mesh."""
-    surface = document.surface(name)
-    assert surface is not None
     k, image = AXES[axis], np.array(position, float)
-    image[k] = 2 * middle(surface.vertices)[k] - image[k]
+    image[k] = 2 * middle(document.mesh(name).vertices)[k] - image[k]
     return image
 
 
 def _size(document: Document, name: str) -> float:
-    surface = document.surface(name)
-    assert surface is not None
-    return float(np.ptp(surface.vertices, axis=0).max())
+    return float(np.ptp(document.mesh(name).vertices, axis=0).max())
 
 
 def twin(document: Document, name: str, handle: int, axis: str) -> int | None:
@@ -102,8 +98,8 @@ class Poses:
 
     def __init__(self) -> None:
         self._solved: dict[str, Solved] = {}
-        self.live: dict[str, Array] = {}
-        """Places of handles that are not in the document yet, by object."""
+        self.live: Mapping[str, Array] = {}
+        """Places of handles that are not in the document yet, by object; replaced, never changed in place."""
 
     def handles(self, document: Document, name: str, frame: float) -> Array:
         """Where the handles of an object are in a frame (H, 3)."""
@@ -121,10 +117,8 @@ class Poses:
 
     def vertices(self, document: Document, name: str, frame: float) -> Array:
         """Where the vertices of an object are in a frame (V, 3)."""
-        surface = document.surface(name)
-        assert surface is not None
         if not document.table(name).get("handles"):
-            return surface.vertices
+            return document.mesh(name).vertices
         deformer = self.deformer(document, name)
         table, frames = document.item(name), document.scene.frames
         turns = None
@@ -138,8 +132,7 @@ class Poses:
 
     def deformer(self, document: Document, name: str) -> HandleDeformer:
         """The deformer of an object; distances of handles that stay are not measured again."""
-        table, surface = document.item(name), document.surface(name)
-        assert surface is not None
+        table, surface = document.item(name), document.mesh(name)
         rest = places(document, name)
         radii = [handle.radius for handle in table.handles.values()]
         made_for = (surface, rest.tobytes(), tuple(radii), table.falloff, table.stretch, table.distance)
@@ -188,13 +181,14 @@ class Poses:
             chains=[[names.index(handle) for handle in chain] for chain in rig.chains],
             groups=[[names.index(handle) for handle in members] for members in rig.groups],
         )
-        self.live[command.object] = skeleton.drag(now, moves)
+        self.live = {**self.live, command.object: skeleton.drag(now, moves)}
 
     def settled(self, document: Document, name: str, frame: int) -> Document:
         """With keys where handles have been dragged to."""
-        now = self.live.pop(name, None)
+        now = self.live.get(name)
         if now is None:
             return document
+        self.live = {other: places for other, places in self.live.items() if other != name}
         before = self.handles(document, name, frame)
         return with_keys(document, name, frame, now, np.flatnonzero((now != before).any(1)).tolist())
 
@@ -233,9 +227,7 @@ def with_keys(document: Document, name: str, frame: int, now: Array, chosen: lis
 def add_handle(document: Document, command: messages.AddHandle, poses: Poses, frame: int) -> Document:
     """A handle on the mesh as it is shown: at rest it is where that place of the mesh is at rest."""
     handles = _handles(document, command.object)
-    surface = document.surface(command.object)
-    if surface is None:
-        raise InputError(f"{command.object!r} has no mesh")
+    surface = document.mesh(command.object)
     shown = poses.vertices(document, command.object, frame)
     nearest = int(((shown - command.position) ** 2).sum(1).argmin())
     position = np.asarray(command.position) + surface.vertices[nearest] - shown[nearest]
@@ -253,9 +245,9 @@ def add_handle(document: Document, command: messages.AddHandle, poses: Poses, fr
     return document.set(["objects", command.object, "handles"], handles)
 
 
-def moved(document: Document, name: str, scale: float, turn: Array, shift: Array) -> Document:
-    """The mesh of an object at `scale` `turn` x + `shift`, with its handles and their keys."""
-    table, size = document.item(name), scale * _size(document, name)
+def moved(document: Document, name: str, scale: float, turn: Array, shift: Array, *, size: float) -> Document:
+    """The mesh of an object at `scale` `turn` x + `shift`, `size` large then, with its handles and keys."""
+    table = document.item(name)
     place = Transform.model_validate(document.table(name).get("transform", {}))
     transform = {
         "rotate": degrees(turn @ rotation(place.rotate)),
@@ -378,10 +370,7 @@ def export(
     document: Document, command: messages.Export, poses: Poses, shown: Array | None, path: Path
 ) -> str:
     """Write the mesh as it is `shown` (V, 3), or as handles move it in all frames; the names of files."""
-    document.table(command.object)
-    surface = document.surface(command.object)
-    if surface is None:
-        raise InputError(f"{command.object!r} has no mesh")
+    surface = document.mesh(command.object)
     mesh = Mesh((Part(command.object, np.asarray(surface.vertices), np.asarray(surface.faces)),))
     table = document.item(command.object)
     file = (

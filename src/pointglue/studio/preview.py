@@ -183,8 +183,7 @@ class Preview:
         return self.state.parts[list(self.simulation.engines).index(engine)]
 
     def grab(self, name: str, position: Any) -> None:
-        """Take hold of the place of an object that is nearest to a position."""
-        self.let_go()
+        """Take hold of the place of an object that is nearest to a position, instead of what is held."""
         place = np.asarray(position, float)
         gravity = np.asarray(self.document.scene.world.gravity)
         for engine, part in zip(self.simulation.engines, self.state.parts, strict=True):
@@ -207,6 +206,7 @@ class Preview:
             frames = self.simulation.frames
             dt = 1 / (frames.rate * frames.substeps)
             weight = float(mass.sum()) * gravity
+            self.let_go()
             self.hand = Hand(engine, rows, glue, np.array(mass), weight, name, place, dt, rigid)
             engine.solver.forces = (*engine.solver.forces, self.hand)
             return

@@ -51,7 +51,8 @@ class Recovery:
     def _kept(self) -> list[Path]:
         """What such sessions have left, the last one last."""
         whole = [path.parent for path in self.folder.glob("found-*/scene.toml")]
-        return sorted(whole, key=lambda path: int(path.name.partition("-")[2]))
+        ours = [path for path in whole if path.name.partition("-")[2].isdecimal()]
+        return sorted(ours, key=lambda path: int(path.name.partition("-")[2]))
 
     def save(self, document: Document, path: Path | None) -> None:
         """Write a document that is not saved, and the `path` of its scene, if it has one."""

@@ -8,7 +8,7 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from time import monotonic
-from typing import Any
+from typing import Any, Literal
 
 from ..errors import InputError, PointglueError, PointglueWarning
 from . import gluing, messages, objects, posing, replies
@@ -27,6 +27,11 @@ __all__ = ["Session"]
 
 AUTOSAVE = 2.0  # s
 MOST_UNDO = 300
+# What commands change, and what is put back where one fails: values that are replaced, not changed in place.
+_CHANGING = (
+    "document", "frame", "notes", "_past", "_future", "_stroke", "_paths", "_saved", "_kept", "_preview",
+    "_run", "_playing", "_due", "_problem", "_told_unskinned",
+)  # fmt: skip
 
 
 class _GivenUpError(Exception):
@@ -47,8 +52,8 @@ class Session:
         self.interrupted: Callable[[], bool] = lambda: False
         """Whether there is something else to do: a frame that is being computed is given up then, and begun
         anew when it is due."""
-        self._past: list[Document] = []
-        self._future: list[Document] = []
+        self._past: tuple[Document, ...] = ()
+        self._future: tuple[Document, ...] = ()
         self._stroke = 0
         # By the origin of documents, which undo may bring back: where scenes are, and what is there.
         self._paths: dict[int, Path] = {}
@@ -62,12 +67,12 @@ class Session:
         self._playing = False
         self._due = 0.0
         self._problem = ""
-        self._told_unskinned: set[tuple[int, str]] = set()
+        self._told_unskinned: frozenset[tuple[int, str]] = frozenset()
         self._display = Display(self.replica)
         try:
             if start is not None:
                 self._open(start, trusted=True)
-                self._past.clear()
+                self._past = ()
         except BaseException:
             self.recovery.close()
             raise
@@ -90,7 +95,7 @@ class Session:
         """Let go of what a page holds that is gone."""
         if self._preview is not None:
             self._preview.let_go()
-        self._poses.live.clear()
+        self._poses.live = {}
         self.refresh()
 
     def close(self) -> None:
@@ -101,15 +106,32 @@ class Session:
         self.recovery.close()
 
     def apply(self, command: Any) -> list[Any]:
-        """Do what a page asks for; answers for this page alone. PointglueError says what is wrong."""
+        """Do what a page asks for; answers for this page alone.
+
+        PointglueError says what is wrong. A command that fails leaves everything as it was.
+        """
+        before = {name: getattr(self, name) for name in _CHANGING}
+        live = self._poses.live
         with warnings.catch_warnings(record=True) as told:
             warnings.simplefilter("always", PointglueWarning)
             try:
                 answer = self._apply(command)
-            finally:
                 self.refresh()
-        self.notes += [replies.Note(level="info", text=str(warning.message)) for warning in told]
+            except StoppedError:  # the command was right: it is the simulation that has come to its end
+                self.refresh()
+                raise
+            except BaseException:
+                vars(self).update(before)
+                self._poses.live = live
+                self.refresh()
+                raise
+        for warning in told:
+            self._tell(str(warning.message))
         return answer
+
+    def _tell(self, text: str, level: Literal["info", "error"] = "info") -> None:
+        """A note to all pages."""
+        self.notes = [*self.notes, replies.Note(level=level, text=text)]
 
     def _apply(self, command: Any) -> list[Any]:
         if isinstance(command, messages.New):
@@ -131,9 +153,9 @@ class Session:
                     self._restore()
                 self.recovery.forget_found()
             case messages.Undo():
-                self._go(self._past, self._future, "undo")
+                self._undo()
             case messages.Redo():
-                self._go(self._future, self._past, "redo")
+                self._redo()
             case messages.DragHandle():
                 self._drag(command)
             case messages.Scrub(frame=frame):
@@ -190,31 +212,40 @@ class Session:
         self._check(self.files.checked(document))
         document = gluing.carried(self.document, document)
         if not stroke or stroke != self._stroke or not self._past:
-            self._past = [*self._past[-MOST_UNDO:], self.document]
-        self._stroke = stroke
-        self._future.clear()
+            self._past = (*self._past[-MOST_UNDO:], self.document)
+        self._stroke, self._future = stroke, ()
         self._change(document)
 
     def _check(self, document: Document) -> None:
         """Raise for what a scene file may say, but cannot be shown."""
         for name, table in document.objects.items():
-            if table.get("handles"):
-                self._poses.deformer(document, name)
-            elif table["kind"] in TIED:
-                gluing.points(document, name)
-            else:
-                document.surface(name)
+            try:
+                if table.get("handles"):
+                    self._poses.deformer(document, name)
+                elif table["kind"] in TIED:
+                    gluing.points(document, name)
+                else:
+                    document.surface(name)
+            except InputError as error:
+                raise InputError(f"objects.{name}: {error}") from error
 
-    def _go(self, source: list[Document], target: list[Document], what: str) -> None:
-        if not source:
-            raise InputError(f"there is nothing to {what}")
-        target.append(self.document)
-        self._stroke = 0
-        self._change(source.pop())
+    def _undo(self) -> None:
+        if not self._past:
+            raise InputError("there is nothing to undo")
+        document, self._past = self._past[-1], self._past[:-1]
+        self._future, self._stroke = (*self._future, self.document), 0
+        self._change(document)
+
+    def _redo(self) -> None:
+        if not self._future:
+            raise InputError("there is nothing to redo")
+        document, self._future = self._future[-1], self._future[:-1]
+        self._past, self._stroke = (*self._past, self.document), 0
+        self._change(document)
 
     def _change(self, document: Document) -> None:
         before, self.document = self.document, document
-        self._poses.live.clear()
+        self._poses.live = {}
         frames = document.scene.frames
         if self._preview is None:
             self.frame = min(max(self.frame, frames.start), frames.end)
@@ -229,11 +260,11 @@ class Session:
             self._preview = Preview(document, self.recovery.build(document))
             if not self._preview.resumed(preview):
                 self._playing = False
-                self.notes.append(replies.Note(level="info", text="The simulation begins anew."))
+                self._tell("The simulation begins anew.")
             self.frame = self._preview.frame
         except PointglueError as error:
             self._reset()
-            self.notes.append(replies.Note(level="info", text=f"The simulation was reset: {error}"))
+            self._tell(f"The simulation was reset: {error}")
 
     def _open(self, path: Path, trusted: bool = False) -> None:
         """A mesh, a scene or a run."""
@@ -243,8 +274,12 @@ class Session:
         elif path.suffix.lower() == ".toml":
             self.files.allow(path, trusted=trusted)
             document = load_document(path, partial(self.files.allow, trusted=trusted))
+            try:
+                self._check(document)
+            except InputError as error:
+                raise InputError(f"{self.files.shown(path)}: {error}") from error
             self._take(document)
-            self._paths[document.origin], self._saved[document.origin] = path.resolve(), document
+            self._filed(document, path.resolve())
         else:
             name = self.document.free_name(path.stem)
             table = {"kind": "handles", "mesh": {"file": str(path.resolve())}, "handles": {}}
@@ -268,7 +303,7 @@ class Session:
         if path is not None:
             with suppress(InputError):  # a file elsewhere, that nobody has named this time
                 self.files.allow(path)
-                self._paths[document.origin] = path
+                self._paths = {**self._paths, document.origin: path}
         self.recovery.save(document, self.path)
         self._kept = document
 
@@ -276,12 +311,17 @@ class Session:
         if not self.document.objects:
             raise InputError("there is nothing to save yet: open a mesh first")
         save_document(self.document, path)
-        self._paths[self.document.origin], self._saved[self.document.origin] = path, self.document
+        self._filed(self.document, path)
         self.recovery.clear()
         self._kept = self.document
         name = self.files.shown(path)
         command = f"pointglue run {shlex.quote(name)} -o {shlex.quote(f'{path.stem}_run')}"
-        self.notes.append(replies.Note(level="info", text=f"Saved {name}. Run it with: {command}"))
+        self._tell(f"Saved {name}. Run it with: {command}")
+
+    def _filed(self, document: Document, path: Path) -> None:
+        """A document is as in its file."""
+        self._paths = {**self._paths, document.origin: path}
+        self._saved = {**self._saved, document.origin: document}
 
     def _drag(self, command: messages.DragHandle) -> None:
         self._reset(keep_frame=True)
@@ -310,7 +350,7 @@ class Session:
         shown = self.replica.get(command.object, "vertices")
         names = posing.export(self.document, command, self._poses, shown, path)
         text = names.replace(str(self.files.root) + os.sep, "")
-        self.notes.append(replies.Note(level="info", text=f"Wrote {text}"))
+        self._tell(f"Wrote {text}")
         return []
 
     @property
@@ -332,9 +372,9 @@ class Session:
         """Say once of each mesh that stays behind when its particles move."""
         for name in unskinned(self.document):
             if (self.document.origin, name) not in self._told_unskinned:
-                self._told_unskinned.add((self.document.origin, name))
+                self._told_unskinned |= {(self.document.origin, name)}
                 text = f"The mesh of {name!r} does not follow its particles yet: Author, Skin."
-                self.notes.append(replies.Note(level="info", text=text))
+                self._tell(text)
 
     def _reset(self, keep_frame: bool = False) -> None:
         """Without a simulation; a run stays where it is."""
@@ -374,15 +414,19 @@ class Session:
         if now >= self._due:
             try:
                 self._advance()
+                self.refresh()
             except _GivenUpError:
                 return 0.0
             except PointglueError as error:
                 self._playing = False
-                self.notes.append(replies.Note(level="error", text=str(error)))
+                self._tell(str(error), "error")
+                self.refresh()
+            except BaseException:
+                self._playing = False  # or it would be raised in every frame to come
+                raise
             rate = self.document.scene.frames.rate if self._run is None else self._run.store.rate
             # What comes late does not hurry after.
             self._due = max(self._due + 1 / rate, monotonic())
-            self.refresh()
         return min(max(self._due - monotonic(), 0.0), AUTOSAVE / 2)
 
     def _autosave(self) -> None:
@@ -398,7 +442,7 @@ class Session:
             self._kept, self._keeping_failed = self.document, False
         except PointglueError as error:
             if not self._keeping_failed:  # once is enough of a full disk
-                self.notes.append(replies.Note(level="error", text=f"Autosave failed: {error}"))
+                self._tell(f"Autosave failed: {error}", "error")
             self._keeping_failed = True
 
     def _clock(self, status: Any = None) -> None:

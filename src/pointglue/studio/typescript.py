@@ -1,7 +1,7 @@
 """The types of messages in TypeScript; `python -m pointglue.studio.typescript` prints them."""
 
 import types
-from typing import Any, Literal, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from .messages import COMMANDS, Message
 from .replies import REPLIES
@@ -11,8 +11,14 @@ __all__ = ["typescript"]
 _PLAIN = {str: "string", int: "number", float: "number", bool: "boolean", Any: "unknown", type(None): "null"}
 
 
+def _bare(kind: Any) -> Any:
+    """A type without its bounds, which TypeScript does not have."""
+    return get_args(kind)[0] if get_origin(kind) is Annotated else kind
+
+
 def _spelled(kind: Any) -> str:
     """A type in TypeScript."""
+    kind = _bare(kind)
     if kind in _PLAIN:
         return _PLAIN[kind]
     origin, inner = get_origin(kind), get_args(kind)
@@ -21,7 +27,8 @@ def _spelled(kind: Any) -> str:
     if origin in (Union, types.UnionType):
         return " | ".join(map(_spelled, inner))
     if origin is list:
-        return f"({_spelled(inner[0])})[]" if len(get_args(inner[0])) > 1 else f"{_spelled(inner[0])}[]"
+        each = _spelled(inner[0])
+        return f"({each})[]" if len(get_args(_bare(inner[0]))) > 1 else f"{each}[]"
     if origin is tuple:
         return f"[{', '.join(map(_spelled, inner))}]"
     if origin is dict:
