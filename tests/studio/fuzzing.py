@@ -1,0 +1,176 @@
+"""Sequences of random commands, and what must hold after each of them."""
+
+import random
+import shutil
+
+import numpy as np
+from drawn_commands import drawn_text
+from pydantic import ValidationError
+from small_runs import write_run
+from studio_server import write_box
+
+from pointglue.errors import PointglueError
+from pointglue.studio import messages as m
+from pointglue.studio.preview import StoppedError
+from pointglue.studio.session import Session
+
+__all__ = ["BEGINNINGS", "play_sequence", "write_seeds"]
+
+BEGINNINGS = {
+    "nothing": [],
+    "box": [m.Open(path="box.toml")],
+    "ground": [m.Open(path="ground.toml")],
+    "handles": [m.Open(path="handles.toml")],
+    "tied": [m.Open(path="tied.toml"), m.Select(object="box", what="points", indices=[0, 1, 2, 3])],
+    "made": [m.Open(path="made.toml"), m.Select(object="box", what="particles", indices=[0, 1, 2])],
+    "octopus": [m.Open(path="octopus.toml"), m.Select(object="octopus", what="particles", indices=[0, 1])],
+    "run": [m.Open(path="tied.toml"), m.Open(path="run")],
+}
+"""What sequences begin with, in a folder with what `write_seeds` writes."""
+
+
+def write_seeds(folder):
+    """Write small scenes and a run for sequences to begin with."""
+    write_box(folder, size=(2.0, 0.4, 0.4), cells=(5, 1, 1))
+    write_run(folder / "run")
+    flesh, cloth = [m.SetKind(object="box", kind="flesh")], [m.SetKind(object="sheet", kind="cloth")]
+    small = m.Set(path=["objects", "box", "mesh", "cells"], value=[2, 2, 2])
+    box = [m.AddShape(shape="box"), small]
+    sheet = [m.AddShape(shape="sheet"), m.Set(path=["objects", "sheet", "mesh", "cells"], value=[3, 3])]
+    handles = [m.AddHandle(object="bar", position=(x, 0.2, 0.0)) for x in (-0.9, 0.0, 0.9)]
+    chosen = [m.Select(object="sheet", what="points", indices=[0, 1, 2, 3])]
+    scenes = {
+        "box": box,
+        "ground": [*box, m.Ground(on=True)],
+        "handles": [
+            m.Open(path="bar.ply"),
+            *handles,
+            m.Link(object="bar", handles=["handle 1", "handle 2"], how="chain"),
+            m.DragHandle(object="bar", handle="handle 3", position=(1.0, 0.5, 0.0), done=True),
+        ],
+        "tied": [*box, *flesh, *sheet, *cloth, *chosen, m.Attach(object="sheet", to="box", kind="spring")],
+        "made": [*box, m.Make(object="box", spacing=0.5), m.Ground(on=True), m.AddShape(shape="sphere")],
+        "octopus": [m.AddShape(shape="octopus"), m.Make(object="octopus", spacing=0.25)],
+    }
+    session = Session(folder)
+    for name, commands in scenes.items():
+        session.apply(m.New())
+        for command in (m.Set(path=["frames", "count"], value=4), *commands, m.Save(path=f"{name}.toml")):
+            session.apply(command)
+    session.close()
+
+
+def play_sequence(seeds, folder, number):
+    """Do the commands of the sequence of a number in a folder of its own; AssertionError tells them all."""
+    rng = random.Random(number)
+    shutil.copytree(seeds, folder)
+    session = Session(folder)
+    done = []
+    try:
+        begin = rng.choice(list(BEGINNINGS))
+        for command in BEGINNINGS[begin]:
+            session.apply(command)
+        for _ in range(rng.randint(2, 8)):
+            done.append(drawn_text(rng, session))
+            _do(session, done[-1], rng)
+        if rng.random() < 0.4:
+            done.append("saved, opened again and compared")
+            _save_and_compare(session, folder)
+    except Exception as error:
+        told = "\n".join(text if len(text) < 1000 else f"{text[:1000]}..." for text in done)
+        raise AssertionError(f"sequence {number}, which begins with {begin!r}:\n{told}") from error
+    finally:
+        session.close()
+    shutil.rmtree(folder)
+
+
+def _do(session, text, rng):
+    """One command; it is done, or refused with a message, and then all is as it was."""
+    before, count, refused = _all_of(session), len(session._past), None
+    try:
+        command = m.parse_command(text)
+    except ValidationError:
+        return
+    try:
+        session.apply(command)
+    except StoppedError:  # the simulation has come to an end, which is no fault of the command
+        assert session.document is before["document"]
+    except PointglueError as error:
+        refused = str(error)
+    if refused is not None:
+        after = _all_of(session)
+        assert refused
+        assert {key for key in before if not _same(before[key], after[key])} == set()
+        return
+    if rng.random() < 0.1:
+        session.tick()
+        session.release()
+    document = session.document
+    if len(session._past) > count and rng.random() < 0.3:
+        session.apply(m.Undo())
+        assert session.document is before["document"]
+        session.apply(m.Redo())
+        assert session.document is document
+
+
+def _all_of(session):
+    """Everything that a command may change."""
+    run, preview = session._run, session._preview
+    return {
+        "document": session.document,
+        "past": list(session._past),
+        "future": list(session._future),
+        "frame": session.frame,
+        "path": session.path,
+        "live": dict(session._poses.live),
+        "playing": session._playing,
+        "run": run,
+        "frame of run": None if run is None else (run.frame, run.numbers),
+        "preview": preview,
+        "state": None if preview is None else preview.state,
+        "hand": None if preview is None else preview.hand,
+        "notes": list(session.notes),
+        "shown": session.replica.since(0)[3],
+    }
+
+
+def _same(one, other):
+    if isinstance(one, dict):
+        return one.keys() == other.keys() and all(_same(one[key], other[key]) for key in one)
+    if isinstance(one, np.ndarray):
+        return np.array_equal(one, other, equal_nan=True)
+    return one is other or (type(one) in (int, bool, list, tuple) and one == other)
+
+
+def _save_and_compare(session, folder):
+    """A file that the studio has saved is opened by another studio, which shows the same."""
+    session.apply(m.CloseRun())
+    session.apply(m.Reset())
+    session.release()  # a handle that is still being dragged
+    try:
+        session.apply(m.Save(path="saved.toml", replace=True))
+    except PointglueError:
+        assert not session.document.objects
+        return
+    elsewhere = folder / "elsewhere"
+    elsewhere.mkdir()
+    other = Session(elsewhere, folder / "saved.toml")
+    try:
+        here, there = _seen(session), _seen(other)
+        assert {key for key in here | there if not _same(here.get(key), there.get(key))} == set()
+    finally:
+        other.close()
+
+
+def _seen(session):
+    """What is shown of the scene, but for what is selected, and what only memory has."""
+    state = session._state()
+    arrays = session.replica.since(0)[3]
+    seen = {key: array for key, array in arrays.items() if not key[1].startswith("selected_")}
+    for one in state.objects:
+        # The mesh of a body in memory is kept for the day on which it is no body any more; files have none.
+        hidden = ("mesh", "transform") if one.edited else ()
+        table = {key: value for key, value in one.table.items() if key not in hidden}
+        seen[one.name] = [one.model_dump(exclude={"table"}), table]
+    told = ("title", "attach", "frames", "gravity", "ground", "tables")
+    return seen | {key: [getattr(state, key)] for key in told}

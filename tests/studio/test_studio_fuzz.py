@@ -1,0 +1,19 @@
+"""Whatever a page sends, it is done or refused with a message, and a refused command changes nothing."""
+
+import pytest
+from fuzzing import play_sequence, write_seeds
+
+SEQUENCES, CHUNK = 2400, 100
+
+
+@pytest.fixture(scope="module")
+def seeds(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("seeds")
+    write_seeds(folder)
+    return folder
+
+
+@pytest.mark.parametrize("first", range(0, SEQUENCES, CHUNK))
+def test_random_commands_are_done_or_refused(seeds, tmp_path, first):
+    for number in range(first, first + CHUNK):
+        play_sequence(seeds, tmp_path / str(number), number)
