@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 import studio_server
+from fuzzing import write_seeds
 from pages import Person
 
 from pointglue.studio import messages
@@ -28,6 +29,14 @@ def session(tmp_path):
     made.apply(messages.Open(path="bar.ply"))
     yield made
     made.close()
+
+
+@pytest.fixture(scope="session")
+def seeds(tmp_path_factory):
+    """A folder with what sequences of random commands begin with, to be copied."""
+    folder = tmp_path_factory.mktemp("seeds")
+    write_seeds(folder)
+    return folder
 
 
 @pytest.fixture

@@ -17,6 +17,7 @@ ODD_WHOLE = (-1, 10, 2**31, 2**63, -(2**63), 10**30, -(10**30))
 ODD_REAL = (0.0, -1.0, 1e-9, 1e-300, 1e9, 1e12, 1e308, -1e308, 10**400, float("nan"), float("inf"))
 REAL = (0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 3.0)
 WIDE = (0.4, 0.5, 0.9)  # from particle to particle: few are made quickly
+OFTEN = 0.1  # the share of commands that set a value, which are the most manifold, besides those by chance
 # What takes long, or leaves the scene, is drawn less often than the rest.
 SELDOM = ("new", "make", "fit", "step", "play", "grab", "export", "restore", "close_run", "hello", "ack")
 # Names of fields that are names of something; a text of any other field is drawn from all names.
@@ -25,11 +26,13 @@ NAMED = {"object": "objects", "to": "objects", "handle": "handles", "handles": "
 
 def drawn_text(rng, session):
     """A command as JSON; most are well formed, and most name what is there."""
-    kind = messages.Set if rng.random() < 0.1 else rng.choice(COMMANDS)
+    kind = messages.Set if rng.random() < OFTEN else rng.choice(COMMANDS)
     if kind.model_fields["type"].default in SELDOM and rng.random() < 0.8:
         kind = rng.choice(COMMANDS)
     values = {"type": kind.model_fields["type"].default}
     drawn = _Drawing(rng, session)
+    if {"handle", "handles"} & kind.model_fields.keys():
+        drawn.objects = drawn.posed or drawn.objects
     for name, field in kind.model_fields.items():
         if name == "spacing" and rng.random() < 0.95:
             values[name] = rng.choice(WIDE)
@@ -47,6 +50,7 @@ class _Drawing:
         self.rng, self.tables = rng, session.document.tables
         objects, chosen = session.document.objects, session.document.selection
         self.objects = list(objects) + ([chosen.object] if chosen is not None else [])
+        self.posed = [name for name, table in objects.items() if table.get("handles")]
         self.handles = [handle for table in objects.values() for handle in table.get("handles", {})]
         self.files = sorted(path.name for path in session.files.root.iterdir())
 

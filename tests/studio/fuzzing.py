@@ -16,6 +16,74 @@ from pointglue.studio.session import Session
 
 __all__ = ["BEGINNINGS", "play_sequence", "write_seeds"]
 
+KINDS = """
+frames = { count = 4 }
+world = { gravity = [0, -9.81, 0], wind = { velocity = [1, 0, 0] } }
+contact = { distance = "1 mm", ignore = [["flesh", "flesh"]] }
+
+[objects.flesh]
+kind = "flesh"
+mesh = { shape = "box", size = [1, 1, 1] }
+material = { young = "100 kPa" }
+pin = { indices = [0, 1] }
+groups = { left = { box = [[-1, -1, -1], [0, 1, 1]] } }
+
+[objects.flesh.grips.hand]
+points = { indices = [7] }
+keys = [{ time = 0.0 }, { time = "frame 3", translate = [0, 1, 0] }]
+
+[objects.jelly]
+kind = "jelly"
+mesh = { shape = "box", size = [1, 1, 1] }
+transform = { scale = [1, 2, 1], rotate = [0, 30, 0], translate = [3, 0, 0] }
+material = { stiffness = 500 }
+
+[objects.sheet]
+kind = "cloth"
+mesh = { shape = "sheet", size = [1, 1], cells = [2, 2] }
+transform = { translate = [0, 3, 0] }
+
+[objects.stone]
+kind = "rigid"
+mesh = { shape = "box", size = [1, 1, 1] }
+transform = { translate = [6, 0, 0] }
+keys = [{ time = 0.0 }, { time = "0.1 s", rotate = [0, 90, 0] }]
+
+[objects.wall]
+kind = "collider"
+mesh = { shape = "plane", point = [0, -3, 0] }
+friction = 0.2
+
+[objects.leaf]
+kind = "follower"
+mesh = { shape = "box", size = [0.1, 0.1, 0.1] }
+on = "flesh"
+
+[objects.rope]
+kind = "particles"
+mesh = { shape = "rope", start = [0, 6, 0], end = [1, 6, 0], radius = 0.1, cells = 4 }
+material = { preset = "rope" }
+pin = { indices = [0] }
+
+[[attach]]
+kind = "glue"
+from = "sheet"
+to = "flesh"
+points = { nearest = 2 }
+
+[[attach]]
+kind = "joint"
+type = "hinge"
+from = "jelly"
+to = "stone"
+at = [4.5, 0, 0]
+release = "frame 3"
+
+[[force]]
+kind = "push"
+on = ["flesh", "rope"]
+force = [1, 0, 0]
+"""
 BEGINNINGS = {
     "nothing": [],
     "box": [m.Open(path="box.toml")],
@@ -24,6 +92,9 @@ BEGINNINGS = {
     "tied": [m.Open(path="tied.toml"), m.Select(object="box", what="points", indices=[0, 1, 2, 3])],
     "made": [m.Open(path="made.toml"), m.Select(object="box", what="particles", indices=[0, 1, 2])],
     "octopus": [m.Open(path="octopus.toml"), m.Select(object="octopus", what="particles", indices=[0, 1])],
+    "kinds": [m.Open(path="kinds.toml"), m.Select(object="flesh", what="points", indices=[0, 1, 2, 4])],
+    "playing": [m.Open(path="tied.toml"), m.Play()],
+    "held": [m.Open(path="made.toml"), m.Grab(object="box", position=(0.0, 0.0, 0.0))],
     "run": [m.Open(path="tied.toml"), m.Open(path="run")],
 }
 """What sequences begin with, in a folder with what `write_seeds` writes."""
@@ -33,6 +104,7 @@ def write_seeds(folder):
     """Write small scenes and a run for sequences to begin with."""
     write_box(folder, size=(2.0, 0.4, 0.4), cells=(5, 1, 1))
     write_run(folder / "run")
+    (folder / "kinds.toml").write_text(KINDS)
     flesh, cloth = [m.SetKind(object="box", kind="flesh")], [m.SetKind(object="sheet", kind="cloth")]
     small = m.Set(path=["objects", "box", "mesh", "cells"], value=[2, 2, 2])
     box = [m.AddShape(shape="box"), small]
@@ -60,7 +132,7 @@ def write_seeds(folder):
     session.close()
 
 
-def play_sequence(seeds, folder, number):
+def play_sequence(seeds, folder, number, longest=8):
     """Do the commands of the sequence of a number in a folder of its own; AssertionError tells them all."""
     rng = random.Random(number)
     shutil.copytree(seeds, folder)
@@ -70,7 +142,7 @@ def play_sequence(seeds, folder, number):
         begin = rng.choice(list(BEGINNINGS))
         for command in BEGINNINGS[begin]:
             session.apply(command)
-        for _ in range(rng.randint(2, 8)):
+        for _ in range(rng.randint(2, longest)):
             done.append(drawn_text(rng, session))
             _do(session, done[-1], rng)
         if rng.random() < 0.4:

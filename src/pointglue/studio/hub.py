@@ -209,7 +209,10 @@ def _overtaken(page: Page, command: Any, next_page: Page, following: Any) -> boo
 def _told(error: ValidationError) -> str:
     """What is wrong with a message."""
     first = error.errors(include_url=False)[0]
-    where = ".".join(str(part) for part in first["loc"])
-    value = repr(first["input"])
-    value = value if len(value) < 60 else value[:57] + "..."
-    return f"{where}: {first['msg'][0].lower()}{first['msg'][1:]}, got {value}"
+    where, value = ".".join(str(part) for part in first["loc"]), repr(first["input"])
+    what = f"{first['msg'][0].lower()}{first['msg'][1:]}"
+    return f"{_short(where, 100)}: {_short(what, 200)}, got {_short(value, 60)}"
+
+
+def _short(text: str, most: int) -> str:
+    return text if len(text) <= most else text[: most - 3] + "..."
