@@ -126,7 +126,7 @@ export interface Make {
   type: "make";
   object: string;
   spacing?: number | null;
-  placement?: "volume" | "surface" | "skeleton" | null;
+  placement?: "surface" | "volume" | "skeleton" | null;
 }
 
 /** Particles on the surface under the brush. */

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
-import torch
 from checking import check_energy, check_threads
 from numpy.testing import assert_allclose, assert_array_equal
+from peers import torch
 from scipy.spatial.transform import Rotation
 
 from pointglue.elastic import ClothEnergy, ElasticBody, ImplicitSolver

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
-import torch
 from checking import check_energy, check_rigid_invariance, check_threads
 from numpy.testing import assert_allclose, assert_array_equal
+from peers import torch
 from scipy.optimize import minimize
 
 from pointglue.elastic import FleshEnergy

@@ -4,10 +4,10 @@ from itertools import product
 
 import numpy as np
 import pytest
-import torch
 from checking import check_damping, check_energy, check_threads, matrices, torque
 from numpy.testing import assert_allclose, assert_array_equal
 from oracle import random_rotation
+from peers import torch
 
 import pointglue as pg
 from pointglue.elastic import Damped, ShapeMatchingEnergy

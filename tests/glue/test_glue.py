@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
-import torch
 from configurations import bound_cloud, deformed, every_pose
 from hypothesis import given
 from hypothesis import strategies as st
 from oracle import exact_fit, random_rotation
+from peers import torch
 
 import pointglue as pg
 

@@ -208,7 +208,7 @@ class ParticlesObject(_Soft):
     """What it is made of."""
     spacing: Length | None = None
     """From particle to particle; left out, there are about 300."""
-    placement: Literal["volume", "surface", "skeleton"] | None = None
+    placement: Literal["surface", "volume", "skeleton"] | None = None
     """Where particles are; left out, in the volume of what has one."""
     reach: Annotated[float, Quantity("", least=1, most=10)] = 1.4
     """Particles closer than this many spacings are joined."""

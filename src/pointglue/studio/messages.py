@@ -179,7 +179,7 @@ class Make(Edit):
     type: Literal["make"] = "make"
     object: Text
     spacing: Length | None = None
-    placement: Literal["volume", "surface", "skeleton"] | None = None
+    placement: Literal["surface", "volume", "skeleton"] | None = None
 
 
 class Spray(Brushed):
