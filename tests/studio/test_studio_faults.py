@@ -137,6 +137,15 @@ def test_a_body_goes_when_its_object_is_made_of_something_else(session, tmp_path
     assert load_document(tmp_path / "cloth.toml").objects["bar"]["kind"] == "cloth"
 
 
+@pytest.mark.parametrize(("key", "value"), [("transform", 0.0), ("mesh", 0.0), ("mesh", {"shape": "ball"})])
+def test_what_a_body_hides_is_checked_too(session, key, value):
+    session.apply(m.Make(object="bar", spacing=0.4))
+    with pytest.raises(PointglueError, match=f"objects.bar.{key}"):
+        session.apply(m.Set(path=["objects", "bar", key], value=value))
+    (session.files.root / "bar.ply").unlink()  # which the body does not need any more
+    session.apply(m.Move(object="bar", translate=(1, 0, 0)))
+
+
 @pytest.mark.parametrize("name", ["run: cloth", "", "nobody", 1000 * "x"])
 def test_objects_that_are_not_there_are_refused_by_name(session, tmp_path, name):
     write_run(tmp_path / "run")

@@ -95,7 +95,7 @@ class Document:
     @cached_property
     def loaded(self) -> LoadedScene:
         """The scene; bodies are stood in for."""
-        return load_scene(self.told({name: {"mesh": _STAND_IN} for name in self.bodies}))
+        return load_scene(self.told({name: _stood_in(self.objects.get(name, {})) for name in self.bodies}))
 
     @property
     def scene(self) -> Scene:
@@ -317,6 +317,13 @@ _ORIGINS = count(1)
 def empty_document() -> Document:
     """A new scene."""
     return Document(EMPTY, origin=next(_ORIGINS))
+
+
+def _stood_in(table: Mapping[str, Any]) -> dict[str, Any]:
+    """What is checked in place of a body in memory; it does not need the file of its mesh any more."""
+    kept = {key: table[key] for key in _WITHIN if key in table}
+    mesh = kept.get("mesh", _STAND_IN)
+    return {**kept, "mesh": _STAND_IN if isinstance(mesh, Mapping) and "file" in mesh else mesh}
 
 
 def _changed(here: Any, path: tuple[str | int, ...], done: tuple[str | int, ...], value: Any) -> Any:
