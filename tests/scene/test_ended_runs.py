@@ -146,7 +146,7 @@ def test_demos_end_by_signals_too(started, tmp_path):
     assert process.stdout.readline().startswith("frame 1/100000  ")
     process.send_signal(signal.SIGTERM)
     _, errors = process.communicate(timeout=DEADLINE)
-    assert process.returncode == 143
+    assert process.returncode == 143, errors
     assert (
         f"stopped after frame {checkpoint(tmp_path / 'run')}. Go on with: pointglue demo hinged_flap"
         in errors

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 from small_runs import write_run
-from studio_server import wait_until, write_box
+from studio_server import write_box
+from waiting import wait_until
 
 from pointglue import OrientedBody
 from pointglue.errors import InputError, PointglueError
@@ -340,7 +341,7 @@ def page():
 
 def told(page, count):
     """What a page has been told, when so many commands have been answered."""
-    wait_until(lambda: sum('"done"' in text for text in [*page.told]) >= count)
+    wait_until(lambda: sum('"done"' in text for text in [*page.told]) >= count, lambda: [*page.told])
     return [json.loads(text) for text in page.told]
 
 
@@ -374,7 +375,8 @@ def test_a_fault_of_ours_is_told_and_the_next_command_is_done(tmp_path, page, mo
             hub.receive(page, '{"type": "play"}')
             # It is told once, and not again and again.
             wait_until(
-                lambda: not session._playing and sum("unforeseen" in text for text in [*page.told]) == 2
+                lambda: not session._playing and sum("unforeseen" in text for text in [*page.told]) == 2,
+                lambda: (session._playing, [*page.told]),
             )
         hub.receive(page, '{"type": "step"}')
         told(page, 4)

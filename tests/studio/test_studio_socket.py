@@ -9,7 +9,8 @@ from contextlib import closing
 import pytest
 from drawn_commands import drawn_text
 from fuzzing import BEGINNINGS
-from studio_server import TOKEN, wait_until, write_box
+from studio_server import TOKEN, write_box
+from waiting import DEADLINE, wait_until
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
@@ -32,7 +33,7 @@ def answers(socket):
     """All texts up to the next end of a command."""
     found = []
     while not found or found[-1]["type"] != "done":
-        data = socket.recv(timeout=60)
+        data = socket.recv(timeout=DEADLINE)
         if isinstance(data, str):
             found.append(json.loads(data))
     return found
@@ -108,7 +109,7 @@ def test_what_cannot_be_heard_closes_its_own_socket(studio, message, codes):
             with pytest.raises(ConnectionClosed):
                 talk_until_closed(socket, message, text=True if 1007 in codes else None)
             assert socket.close_code in codes
-        wait_until(lambda: len(studio.app.state.hub.pages) == 1)
+        wait_until(lambda: len(studio.hub.pages) == 1, lambda: studio.hub.pages)
         opened(other)
 
 
@@ -116,7 +117,7 @@ def talk_until_closed(socket, message, text):
     """It may be closed while the message is sent, or afterwards."""
     socket.send(message, text=text)
     while True:
-        socket.recv(timeout=60)
+        socket.recv(timeout=DEADLINE)
 
 
 @pytest.mark.parametrize("number", range(4))
@@ -140,5 +141,7 @@ def answered(hub, page, text):
     if json.loads(text)["type"] not in ("hello", "ack"):
         page.told.clear()
         hub.receive(page, text)
-        wait_until(lambda: any('"type":"done"' in told for told in [*page.told]))
+        wait_until(
+            lambda: any('"type":"done"' in told for told in [*page.told]), lambda: (text, [*page.told])
+        )
     assert not any("unforeseen" in told for told in [*page.told]), (text, page.told)

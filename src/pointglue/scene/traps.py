@@ -33,6 +33,7 @@ UNITS = {"centimetres": 0.01, "millimetres": 0.001}
 NAMED = 3  # that a warning names
 PROBES = 300  # points of a body that must be inside another
 SAMPLED = 25  # moments at which keys are looked at
+LONGEST = 1e6  # s that motions are followed: beyond, squares of the time would overflow in the end
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,7 +93,7 @@ def _swept(
         return np.full(3, -np.inf), np.full(3, np.inf)
     points = item.points if item.surface is None else np.concatenate([item.points, item.surface.vertices])
     frames = scene.frames
-    lasts = (frames.count - 1) / frames.rate
+    lasts = min((frames.count - 1) / frames.rate, LONGEST)
     corners = np.array(list(product(*zip(points.min(0), points.max(0), strict=True))))
     places = [corners]
     motions = [hold.track for hold in item.holds] if item.holds else [track]

@@ -15,6 +15,8 @@ __all__ = ["COMMANDS", "Axis", "Brushed", "Edit", "Message", "Vector", "What", "
 
 # Numbers that fit the 32 bits of arrays, and texts that are no longer than the names of files can be.
 Number = Annotated[int, Field(ge=0, lt=2**31)]
+# What pages count or draw by lot: numbers that JavaScript has without rounding.
+Count = Annotated[int, Field(ge=0, lt=2**53)]
 Frame = Annotated[int, Field(ge=-(2**31), lt=2**31)]
 Text = Annotated[str, Field(max_length=1000)]
 Coordinate = Annotated[float, Field(ge=-FARTHEST, le=FARTHEST)]
@@ -33,7 +35,7 @@ class Message(BaseModel):
 class Edit(Message):
     """A command that changes the document; those of one `stroke` are undone together."""
 
-    stroke: Number = 0
+    stroke: Count = 0
 
 
 class Hello(Message):
@@ -47,7 +49,7 @@ class Ack(Message):
     """An update has been shown; the next may come."""
 
     type: Literal["ack"] = "ack"
-    number: Number
+    number: Count
 
 
 class ListFiles(Message):
