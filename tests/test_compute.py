@@ -5,9 +5,10 @@ import re
 import time
 
 import numpy as np
+import pytest
 
 import pointglue as pg
-from pointglue.compute import kernel, measured
+from pointglue.compute import kernel, measured, thread_count
 
 LONG = "\n".join(f"    x = x * {1 + 1 / n} + math.sin({n} * x)" for n in range(1, 200))
 SOURCE = f"""\
@@ -55,3 +56,14 @@ def test_seconds_of_kernels_are_measured_within_the_block_alone():
     last = dict(spent)
     pg.fit_rigid(x[0], x)
     assert spent == last
+
+
+def test_threads_are_as_before_once_an_error_has_left_the_block():
+    def fail():
+        assert thread_count() == before + 1
+        raise ZeroDivisionError
+
+    before = thread_count()
+    with pytest.raises(ZeroDivisionError), pg.threads(before + 1):
+        fail()
+    assert thread_count() == before

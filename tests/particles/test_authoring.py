@@ -389,6 +389,7 @@ def test_thin_things_have_about_as_many_particles_by_themselves(mesh):
     [
         ({"seed": None}, "seed must be a whole number or a numpy Generator, got None"),
         ({"seed": True}, "seed must be a whole number"),
+        ({"seed": -1}, "seed must be a whole number or a numpy Generator, got -1"),
         ({"visual": None}, "'visual' is not an option"),
         ({"aspect": 0.5}, "aspect must be a number of at least 1"),
         ({"spacing": 0.001}, "would make about .* particles"),

@@ -222,11 +222,12 @@ def test_threads_must_be_a_count(monkeypatch):
         pg.fit_rigid(GOOD, GOOD)
     with pytest.raises(InputError, match="count must be a whole number of at least 1, got 0"), pg.threads(0):
         pass
-    wrong = "POINTGLUE_NUM_THREADS must be a whole number of at least 1, got 'two'"
-    compute._check_environment.cache_clear()  # as in a new process
-    monkeypatch.setenv("POINTGLUE_NUM_THREADS", "two")
-    for _ in range(2):
-        with pytest.raises(InputError, match=wrong):
-            pg.fit_rigid(GOOD, GOOD)
+    for given in ("two", "0"):
+        wrong = f"POINTGLUE_NUM_THREADS must be a whole number of at least 1, got '{given}'"
+        compute._check_environment.cache_clear()  # as in a new process
+        monkeypatch.setenv("POINTGLUE_NUM_THREADS", given)
+        for _ in range(2):
+            with pytest.raises(InputError, match=wrong):
+                pg.fit_rigid(GOOD, GOOD)
     monkeypatch.setenv("POINTGLUE_NUM_THREADS", "1")
     pg.fit_rigid(GOOD, GOOD)
