@@ -78,13 +78,22 @@ def test_what_is_cut_short_is_told_by_its_end(tmp_path):
     for length in range(len(content)):
         path.write_bytes(content[:length])
         assert not ends_whole(path)
-    path.write_bytes(bytes(len(content)))
-    assert not ends_whole(path)
+    for other in (bytes(len(content)), content[:100] + content[101:], content[:100] + b"0" + content[100:]):
+        path.write_bytes(other)
+        assert not ends_whole(path)
     path.write_bytes(content)
     assert ends_whole(path)
     with zipfile.ZipFile(path, "w") as archive:  # as earlier versions wrote them
         archive.writestr("a.npy", b"1")
     assert ends_whole(path)
+
+
+def test_a_shape_that_has_become_smaller_is_damage(tmp_path):
+    """Reading ends before the entry does then, and with it before its checksum is looked at."""
+    content, path = packed({"points": np.zeros((4000, 3))}), tmp_path / "damaged.npz"
+    path.write_bytes(content.replace(b"(4000, 3)", b"(2000, 3)"))
+    with pytest.raises(InputError, match=r"damaged\.npz: is damaged or no frame: Bad CRC-32"):
+        archives.read_archive(path, "frame")
 
 
 def test_more_parts_than_systems_write_in_one_go(tmp_path):

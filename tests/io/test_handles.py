@@ -80,8 +80,8 @@ class TestContent:
         turned = handles.rotations[0] @ np.array([[0, 0, 1.0], [1, 0, 0]])[:, :, None]
         assert np.abs(turned[..., 0] - [[1, 0, 0], [0, 1, 0]]).max() < 1e-15  # a few roundings of 1
 
-    @pytest.mark.parametrize("size", [1e-320, 1e300])
-    def test_quaternions_of_extreme_length(self, read, size):
+    @pytest.mark.parametrize("size", [1e-320, 1e300, -1.0])
+    def test_quaternions_of_extreme_length_and_negative_ones(self, read, size):
         rotations = read(rest=REST, now=NOW, rotations=[[size, 0, 0, 0]] * 2).rotations
         assert np.array_equal(rotations, np.broadcast_to(np.eye(3), (1, 2, 3, 3)))
 
