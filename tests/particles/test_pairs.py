@@ -41,7 +41,7 @@ def as_set(pairs):
     st.integers(0, 2**32 - 1),
     st.integers(1, 80),
     st.sampled_from([0.3, 1.0, 5.0, 30.0]),
-    st.sampled_from(["alike", "mixed", "one giant"]),
+    st.sampled_from(["alike", "mixed", "one giant", "giants alike"]),
     st.sampled_from([0.0, 0.3, 20.0]),
     st.sampled_from([0.0, 1e6]),
 )
@@ -53,6 +53,7 @@ def test_every_pair_that_meets_on_its_way_is_found(seed, n, spread, sizes, speed
         "alike": np.full(n, 0.3),
         "mixed": 10.0 ** rng.uniform(-3, 1, n),
         "one giant": np.r_[50.0, np.full(n - 1, 0.1)],
+        "giants alike": np.where(np.arange(n) < 3, 50.0, 0.1),
     }[sizes]
     P = X + speed * rng.standard_normal((n, 3)) * (rng.random((n, 1)) < 0.5)
     pairs = as_set(found(X, P, radii).pairs)

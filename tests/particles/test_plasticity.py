@@ -76,6 +76,22 @@ def test_a_hit_below_it_does_nothing(speed, options):
     assert np.abs(states[-1].spins).max() > 0.1  # it was hit and turned away
 
 
+def test_the_substep_of_a_blow_is_done_again_as_if_the_group_had_been_let_go_of_before():
+    body = bar(yield_speed=3.0)
+    solver = ParticleSolver(
+        body, gravity=(0, 0, 0), colliders=[Ball((0.05, 0.38, 0), 0.2)], plastic_time=5 / 60, substep=1 / 60
+    )
+    start = solver.start()
+    spin = np.array([3.0, -2.0, 5.0])
+    velocities = np.cross(spin, start.positions - [0, 0.6, 0]) + [0, -8, 0]
+    before = start.replace(velocities=velocities, spins=np.tile(spin, (len(body), 1)))
+    hit = solver.step(before, 1 / 60)
+    let_go = solver.step(before.replace(pause=[5 / 60]), 1 / 60)
+    assert hit.pause[0] == let_go.pause[0] > 0
+    for name in ("positions", "rotations", "velocities", "spins"):
+        np.testing.assert_array_equal(getattr(hit, name), getattr(let_go, name))
+
+
 def test_nothing_jumps_when_the_dent_is_absorbed():
     """Against a solver that lets go for one step more: until the next step, the same poses and velocities."""
     _, short = crash(8.0, let_go=5)
