@@ -194,6 +194,18 @@ def test_two_handles_turn_by_the_smallest_rotation(rng):
     np.testing.assert_allclose(held, x @ spun.T, atol=1e-7)
 
 
+def test_what_is_open_at_some_vertices_stays_near_their_own_previous_rotations(rng):
+    x, p = rng.standard_normal((20, 3)), np.array([[0.0, 0, 0], [1, 0, 0], [2, 0, 0], [1, 1, 0]])
+    distance = np.linalg.norm(p[:, None] - x, axis=2)
+    distance[3, 1::2] = 1e9  # these have handles on a line
+    deformer = HandleDeformer(x, p, distance=distance)
+    turn = random_rotation(rng)
+    before = np.array([random_rotation(rng) for _ in x])
+    pose = deformer.at(p @ turn.T, previous=before)
+    assert pose.degenerate.tolist() == 10 * [False, True]
+    np.testing.assert_allclose(deformer.deform(p @ turn.T, previous=before), pose.positions, atol=1e-12)
+
+
 def test_handles_close_to_a_line_still_turn(rng):
     """A rigid motion of three handles that are off a line by a hundred-thousandth of its length."""
     x = rng.random((50, 3))

@@ -63,6 +63,14 @@ def test_the_search_widens_past_many_points_in_a_line():
     assert glue.gap(glue.shape.rest)[0] > 0.02
 
 
+def test_a_narrow_strip_makes_a_frame_where_there_is_nothing_wider():
+    along = np.linspace(0, 1, 40)
+    strip = np.stack([along, 0.001 * (-1.0) ** np.arange(40), np.zeros(40)], axis=1)
+    glue = pg.bind_glue(strip, [[0.5, 0.1, 0.0]])
+    assert parents_of(glue, 0) == set(range(40))
+    assert 1e-6 < glue.gap(strip)[0] < 0.02  # neither a line nor as safe as the search would have it
+
+
 def test_or_names_the_line_as_the_user_chose():
     with pytest.raises(DegenerateFitError, match=r"target 1 has no frame: its parents \[.*190.*\] lie on"):
         pg.bind_glue(
