@@ -134,6 +134,15 @@ def test_absorb_takes_the_shape_of_now_in_the_frame_of_the_match(rng):
     np.testing.assert_array_equal(part.rotations[5:], state.rotations[5:])
 
 
+def test_overlaps_that_a_blow_made_belong_to_the_new_shape_and_those_with_others_do_not():
+    row = np.outer(np.arange(4.0), [1, 0, 0])
+    body = OrientedBody(row, radii=0.3, groups=[[0, 1, 2]], loose=True)
+    start = body.start()
+    assert not len(start.rest.touching)
+    dented = start.replace(positions=np.outer([0.0, 0.4, 2.9, 3.0], [1, 0, 0]))
+    assert absorb(body, dented, body.groups[0]).rest.touching.tolist() == [[0, 1]]
+
+
 def test_a_dented_body_is_at_rest_in_its_new_shape():
     body, states = crash(8.0)
     solver = ParticleSolver(body, gravity=(0, 0, 0))

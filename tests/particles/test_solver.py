@@ -238,6 +238,20 @@ def turn(time):
     return Rotation.from_rotvec([0, time, 0]).as_matrix(), np.array([0.0, 0.5 * time, 0.0])
 
 
+def test_a_state_that_is_stepped_again_finds_moving_colliders_where_they_were():
+    def belt(time):
+        return np.eye(3), np.array([2 * time, 0.0, 0.0])
+
+    body = block((0.2, 0.2, 0.2), (2, 2, 2)).moved(translation=(0, 0.1, 0))
+    solver = ParticleSolver(body, colliders=[Plane((0, 0, 0), (0, 1, 0), motion=belt)])
+    states = [solver.start()]
+    for _ in range(10):
+        states.append(solver.step(states[-1], 1 / 60))
+    assert states[-1].velocities[:, 0].min() > 0.1  # it is carried along
+    for k in (4, 0, 8):
+        assert bits(solver.step(states[k], 1 / 60)) == bits(states[k + 1])
+
+
 @pytest.mark.parametrize("kind", ["function", "keys"])
 def test_scripted_particles_follow_their_motion(kind):
     times = np.linspace(0, 1, 301)
