@@ -85,6 +85,18 @@ def test_glue_holds_to_rounding():
     assert_allclose(run(given, 8, 0.02).positions, state.positions, atol=1e-12)
 
 
+def test_parents_that_would_collapse_at_the_speed_they_have_are_stopped_before():
+    """The first place that a step is tried from has all parents on a line, and no frame."""
+    dt = 0.02
+    first = soft("first", velocities=-(GRID - GRID.mean(0)) * [0, 1, 1] / dt, stiffness=5e3)
+    second = ElasticBody(np.array([[0.15, 0.35, 0.15]]), [0.01], [], name="second")
+    solver = ImplicitSolver([first, second], glue=[Bond("second", [0], "first")], gravity=(0, 0, 0))
+    state = solver.step(solver.start(), dt)
+    glue = pg.bind_glue(first.positions, second.positions)
+    assert_allclose(glue.positions(state.body("first")), state.body("second"), atol=1e-14)
+    assert glue.gap(state.body("first"))[0] > 0.02
+
+
 def test_the_binding_may_be_to_any_particles_of_the_scene_and_an_embedding():
     first, second = soft("first"), soft("second", (0, -0.5, 0))
     every = np.concatenate([first.positions, second.positions])

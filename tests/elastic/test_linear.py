@@ -169,6 +169,18 @@ def test_redundant_equations_are_counted_and_do_no_harm(rng):
     assert_allclose(ldl.solve(b)[: len(x)], x, atol=1e-5)
 
 
+def test_redundant_equations_are_counted_where_they_are_eliminated_early(rng):
+    points, pairs = grid(100)
+    A = matrix(points, pairs, rng)
+    C = np.pad(rng.standard_normal((5, 12)), [(0, 0), (0, A.shape[0] - 12)])  # of one end alone
+    K = with_equations(A, csr_array(np.concatenate([C, C])), 1e-10)
+    ldl = factors(K, points, [5, 5])
+    assert not ldl.is_multiplier[ldl.order][-10:].any()
+    least = np.concatenate([positive(A), np.full(10, -5e-11)])
+    ldl.factor(K.data, least=least)
+    assert ldl.weak(10 * least) == 5
+
+
 def ordering(A, points, multipliers=0):
     """Of a matrix whose unknowns are three a node, all of them."""
     node_of = np.repeat(np.arange(len(points)), 3)

@@ -64,8 +64,14 @@ def test_if_the_last_is_cut_short_the_one_before_is_taken(tmp_path, share):
         PointglueWarning, match=r"state.npz: is damaged or no checkpoint: .*; going on from the"
     ):
         found = load_checkpoint(path, scene_hash="abc")
+    assert set(found) == {"k", "x"}
     assert found["k"] == 2
     assert (found["x"] == 2.0).all()
+    with (
+        pytest.warns(PointglueWarning, match="going on from the checkpoint before"),
+        pytest.raises(InputError, match=r"state\.previous\.npz: is of another scene"),
+    ):
+        load_checkpoint(path, scene_hash="xyz")
     (tmp_path / "state.previous.npz").write_bytes(b"nothing")
     with pytest.raises(InputError, match=r"state.npz: is damaged or no checkpoint"):
         load_checkpoint(path, scene_hash="abc")

@@ -192,6 +192,24 @@ def test_clamped_jacobian_is_bounded(rng):
         assert np.abs(fit.jacobian(np.ones(3))).max() < bound
 
 
+def test_the_derivative_of_the_free_spin_fades_out_without_a_jump():
+    """It goes by 1 / gap down to min_gap, and by gap / min_gap^2 below."""
+    min_gap = 1e-2
+
+    def spin_per_moment(gap):
+        rest = np.concatenate([np.eye(3), -np.eye(3)]) * np.sqrt([1, gap, 0])
+        rates = np.zeros((6, 3))
+        rates[1, 2] = 1.0  # of the point on the y axis, along z
+        dR, _ = clamp(rest, rest, min_gap=min_gap).jvp(rates)
+        return dR[2, 1] / np.sqrt(gap)
+
+    whole = spin_per_moment(1.0)
+    for gap in (0.5, 0.02, 1.0001e-2):
+        assert spin_per_moment(gap) == pytest.approx(whole / gap, rel=1e-9)
+    for gap in (0.9999e-2, 1e-3, 1e-6):
+        assert spin_per_moment(gap) == pytest.approx(whole * gap / min_gap**2, rel=1e-9)
+
+
 def test_moments_that_underflow_count_as_none(rng):
     tiny = 1e-160 * SHEET
     with pytest.raises(DegenerateFitError, match="its points, or those of its rest shape, coincide"):

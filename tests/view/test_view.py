@@ -130,6 +130,14 @@ def test_target_and_distance_are_kept() -> None:
     assert aimed.distance > (ball_scene().fitted_camera().distance or np.inf)
 
 
+def test_what_is_below_the_ground_casts_no_shadow_on_it() -> None:
+    above, below = (
+        light.shadow(np.array([[0.0, height, 0.0]]), np.ones(1), np.zeros(2)) for height in (0.2, -0.2)
+    )
+    assert above.min() < 1 - 1e-4
+    assert (below == 1).all()
+
+
 def test_ground_is_dark_under_a_ball_and_follows_the_given_height() -> None:
     camera = view.Camera(direction=(0, 0.5, 1), target=(0, 0, 0), distance=8)
 
