@@ -222,9 +222,15 @@ def test_the_cache_is_used_keyed_by_content_and_survives_damage(tmp_path, monkey
     np.testing.assert_array_equal(more[:2], first)
     inside_distances(vertices * 1.0001, faces, handles, cache=folder)
     assert len(calls) == 3  # another mesh
-    files[0].write_bytes(files[0].read_bytes()[:50])
-    np.testing.assert_array_equal(inside_distances(vertices, faces, handles, cache=folder), first)
-    assert len(calls) == 4  # the damaged one, worked out and written again
+    whole = np.load(files[0])
+    strange = [whole[:-1], whole.astype(np.float32), np.stack([whole, whole])]
+    for number, other in enumerate([None, *strange], 4):
+        if other is None:
+            files[0].write_bytes(files[0].read_bytes()[:50])
+        else:
+            np.save(files[0], other)
+        np.testing.assert_array_equal(inside_distances(vertices, faces, handles, cache=folder), first)
+        assert len(calls) == number  # the damaged one, worked out and written again
     assert not [path for path in folder.iterdir() if path.suffix != ".npy"]
 
 

@@ -159,6 +159,16 @@ class TestWhoMeetsWhom:
         assert min(state.body(name)[:, 1].min() for name in "ab") > 0
         assert np.abs(state.body("a")[:, 1].mean() - state.body("b")[:, 1].mean()) < 2e-3
 
+    def test_what_cannot_move_may_intersect(self):
+        posts = [box(name, (x, 0, 0), fixed=True) for name, x in (("left", 0.0), ("right", 0.1))]
+        cloth = sheet("cloth", (0, 0.3, 0), pinned=np.ones(49, bool))
+        contact = Contact(distance=1e-3)
+        assert not ImplicitSolver([*posts, cloth], contact=contact).surfaces.intersecting(
+            np.concatenate([posts[0].positions, posts[1].positions, cloth.positions])
+        )
+        with pytest.raises(IntersectionError, match="bodies must not intersect at the start"):
+            ImplicitSolver([posts[0], box("right", (0.1, 0, 0))], contact=contact)
+
     def test_a_body_meets_itself_unless_told_not_to(self):
         folded = sheet()
         x = folded.positions.copy()
