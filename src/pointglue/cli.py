@@ -151,7 +151,7 @@ def deform(
     chosen = {name: value for name, value in chosen.items() if value is not None}
     from .deform import HandleDeformer
     from .io import open_output, read_handles, read_mesh
-    from .io.signals import stoppable
+    from .io.signals import deferred, stoppable
 
     moves = read_handles(handles)
     frames = len(moves.frames) if moves.animated else None
@@ -168,7 +168,7 @@ def deform(
                 )
             pose = None
             for k in _shown(range(len(moves.frames)), quiet):
-                with _about(moves, chosen):
+                with _about(moves, chosen), deferred():
                     pose = deformer.at(
                         moves.frames[k],
                         rotations=None if moves.rotations is None else moves.rotations[k],

@@ -5,7 +5,7 @@ import signal
 
 import pytest
 
-from pointglue.io.signals import ENDING, SAME, Ending, stoppable
+from pointglue.io.signals import ENDING, SAME, Ending, deferred, stoppable
 
 
 @pytest.fixture(autouse=True)
@@ -38,6 +38,46 @@ def test_several_at_once_are_one_wish_and_a_later_one_is_another():
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(signal.SIGINT)
         assert ending.first == signal.SIGTERM
+
+
+def test_computations_are_interrupted_where_they_ask_for_it():
+    now, done = 5.0, []
+
+    def compute(*words, number=signal.SIGTERM):
+        with deferred() as check:
+            check()
+            for word in words:
+                signal.raise_signal(number)
+                done.append(word)
+            check()
+            done.append("did not stop")
+
+    with Ending(lambda: now):
+        with pytest.raises(KeyboardInterrupt):
+            compute("went on")
+        assert done == ["went on"]
+        compute()  # it was told once: what is left to do is not interrupted again
+        now += SAME
+        with pytest.raises(KeyboardInterrupt):
+            compute("somebody is in a hurry")
+    assert done == ["went on", "did not stop"]
+    with pytest.raises(KeyboardInterrupt):  # nobody has asked for anything else than Python's own
+        compute("went on", number=signal.SIGINT)
+    assert len(done) == 2
+
+
+def test_computations_that_do_not_ask_are_interrupted_at_their_end():
+    done = []
+
+    def compute():
+        with deferred():
+            signal.raise_signal(signal.SIGTERM)
+            done.append("whole")
+        done.append("did not stop")
+
+    with Ending(), pytest.raises(KeyboardInterrupt):
+        compute()
+    assert done == ["whole"]
 
 
 def test_what_is_ignored_stays_ignored():

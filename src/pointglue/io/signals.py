@@ -4,13 +4,14 @@ import os
 import shlex
 import signal
 import sys
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from time import monotonic
 from types import FrameType
 from typing import Any, Self
 
-__all__ = ["ENDING", "Ending", "stoppable"]
+__all__ = ["ENDING", "Ending", "deferred", "stoppable"]
 
 ENDING = tuple(
     getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
@@ -32,8 +33,10 @@ class Ending:
         """The first signal that has come, if any has."""
         self._clock, self._came = clock, 0.0
         self._before: dict[signal.Signals, Any] = {}
+        self._deferred, self._raised = False, False
 
     def __enter__(self) -> Self:
+        _active.append(self)
         for one in ENDING:
             if signal.getsignal(one) is not signal.SIG_IGN:
                 self._before[one] = signal.signal(one, self._end)
@@ -43,13 +46,50 @@ class Ending:
         for one, handler in self._before.items():
             signal.signal(one, handler)
         self._before.clear()
+        _active.remove(self)
+
+    @contextmanager
+    def defer(self) -> Iterator[Callable[[], None]]:
+        """See :func:`deferred`."""
+        self._deferred = True
+        try:
+            yield self._check
+        finally:
+            self._deferred = False
+        self._check()
+
+    def _check(self) -> None:
+        if self.first is not None and not self._raised:
+            self._raised = True
+            raise KeyboardInterrupt
 
     def _end(self, number: int, frame: FrameType | None) -> None:
         if self.first is None:
             self.first, self._came = signal.Signals(number), self._clock()
+            if self._deferred:
+                return
         elif self._clock() - self._came < SAME:
             return
+        self._raised = True
         raise KeyboardInterrupt
+
+
+_active: list[Ending] = []  # signals are of the whole process, and so is what is done about them
+
+
+@contextmanager
+def deferred() -> Iterator[Callable[[], None]]:
+    """A context for computations, in which the first signal waits until the function that it gives is called.
+
+    An interruption at any moment may come while a kernel is brought into memory: within LLVM it is lost, and
+    the command goes on for ever, or it ends the process on the spot. Only signals that an :class:`Ending`
+    deals with wait, and only in the main thread, which they come to. At the end of the context they are over.
+    """
+    if not _active or threading.current_thread() is not threading.main_thread():
+        yield lambda: None
+        return
+    with _active[-1].defer() as check:
+        yield check
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -110,15 +110,24 @@ class MadeParticles(Made):
 
 @dataclass(eq=False, kw_only=True)
 class MadeSolid(Made):
-    """A soft body of the implicit solver. `faces` and `tets` are of its points, `skin` follows them."""
+    """A soft body of the implicit solver. `faces` and `tets` are of its points."""
 
     mass: Array
     energy: Any
     faces: Indices
     tets: Indices | None = None
-    skin: Binding | None = None
     hide: float | None = None
     """In kg/m^2, of a skin that others touch instead of the faces."""
+
+    @cached_property
+    def skin(self) -> Binding:
+        """The binding of the surface to the cage.
+
+        It is made when it is first asked for: a tree of many branches is checked in half the time without.
+        """
+        assert self.tets is not None
+        assert self.surface is not None
+        return embed((self.points, self.tets), self.surface.vertices)
 
     def solid(self, name: str, table: Any, track: Track | None) -> ElasticBody:
         """The body."""
@@ -415,7 +424,6 @@ def _flesh(table: schema.FleshObject, surface: Surface) -> Made:
         energy=energy,
         faces=simplices.tet_surface(tets),
         tets=tets,
-        skin=embed((points, tets), surface.vertices),
         hide=table.hide if table.touch == "mesh" else None,
     )
 
@@ -467,7 +475,6 @@ def _jelly(table: schema.JellyObject, surface: Surface) -> Made:
         energy=energy,
         faces=simplices.tet_surface(tets),
         tets=tets,
-        skin=embed((points, tets), surface.vertices),
         hide=table.hide if table.touch == "mesh" else None,
     )
 

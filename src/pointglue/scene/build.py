@@ -383,7 +383,8 @@ class _Builder:
             except BindingCycleError as error:
                 self.problems.append(circle_of(error.cycle, offsets, self.made, self.scene))
                 return None
-            skins = {name: item.skin for name, item in self._all(MadeSolid).items() if item.skin is not None}
+            caged = {name: item for name, item in self._all(MadeSolid).items() if item.tets is not None}
+            skins = {name: partial(getattr, item, "skin") for name, item in caged.items()}
             return None if solver is None else ImplicitEngine(solver, skins)
         return None
 

@@ -90,10 +90,10 @@ class ParticleEngine:
 
 @dataclass(frozen=True, eq=False)
 class ImplicitEngine:
-    """Flesh, cloth, jelly and rigid bodies; `skins` are the meshes that follow cages, by name."""
+    """Flesh, cloth, jelly and rigid bodies; `skins` give the bindings of meshes to their cages, by name."""
 
     solver: ImplicitSolver
-    skins: Mapping[str, Binding]
+    skins: Mapping[str, Callable[[], Binding]]
     name: str = "implicit"
 
     def start(self) -> SolverState:
@@ -114,7 +114,7 @@ class ImplicitEngine:
         """Cloth, and the meshes in cages."""
         soft = [body.name for body in self.solver.scene.bodies if not isinstance(body, RigidBody)]
         return {
-            name: self.skins[name].positions(state.body(name)) if name in self.skins else state.body(name)
+            name: self.skins[name]().positions(state.body(name)) if name in self.skins else state.body(name)
             for name in soft
         }
 

@@ -27,8 +27,12 @@ USUAL_CELLS = 10
 MOST_CELLS = 1e6  # in the box around a mesh: more is a slip of the pen
 # m: beyond, numbers lose their digits, and squares of them overflow in the end.
 FARTHEST, SMALLEST = 1e9, 1e-9
-# Models that take a second to make.
-SLOW = (tables.FigureShape, tables.PonyShape, tables.DonkeyShape, tables.DuckShape, tables.TruckShape)
+# Shapes that take a second to make, or a package that takes long to load.
+SLOW = (
+    tables.BowlShape, tables.CapsuleShape, tables.CylinderShape, tables.DonkeyShape, tables.DuckShape,
+    tables.FigureShape, tables.PonyShape, tables.PuddingShape, tables.RingShape, tables.SphereShape,
+    tables.TruckShape,
+)  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,7 +1,7 @@
 """Run scenes: frames one after the other, on the disk as they come, and on from where a run was stopped."""
 
 import warnings
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from pathlib import Path
 from time import perf_counter
 from typing import Any, Self
@@ -13,6 +13,7 @@ from ..errors import InputError, PointglueError, PointglueWarning, SceneError
 from ..io.checkpoints import load_checkpoint
 from ..io.export import export_run
 from ..io.frames import Frame, FrameStore
+from ..io.signals import deferred
 from ..io.stats import StatsLog
 from .build import build
 from .checkpointing import FrameWriter
@@ -54,7 +55,9 @@ class Run(Iterator[Frame]):
     def __init__(
         self, scene: LoadedScene, out: Path | None = None, *, resume: bool = False, replace: bool = False
     ) -> None:
-        self.scene, self.simulation = scene, build(scene)
+        self.scene = scene
+        with deferred() as check:
+            self.simulation = build(scene, lambda _: check())
         self.identity = SceneIdentity.of(scene)
         self.store: FrameStore | None = None
         self.files: list[Path] = []
@@ -169,10 +172,11 @@ class Run(Iterator[Frame]):
             writer = self._writer(state)
             while state is None or state.number < last:
                 begin = perf_counter()
-                state = self._next(state)
-                frame = simulation.frame(state)
-                if writer is not None:
-                    writer.put(frame, state, perf_counter() - begin)
+                with deferred() as check:
+                    state = self._next(state, check)
+                    frame = simulation.frame(state)
+                    if writer is not None:
+                        writer.put(frame, state, perf_counter() - begin)
                 yield frame
             if writer is not None:
                 writer.close()
@@ -192,10 +196,10 @@ class Run(Iterator[Frame]):
             self.store, StatsLog(self.store, before), self.simulation, scene_hash=self.identity.hash
         )
 
-    def _next(self, state: SimulationState | None) -> SimulationState:
+    def _next(self, state: SimulationState | None, watch: Callable[[], object]) -> SimulationState:
         number = self.simulation.frames.start if state is None else state.number + 1
         try:
-            return self.simulation.start() if state is None else self.simulation.advance(state)
+            return self.simulation.start() if state is None else self.simulation.advance(state, watch=watch)
         except (PointglueError, ArithmeticError, np.linalg.LinAlgError, MemoryError) as error:
             reason = str(error) or type(error).__name__
             if isinstance(error, StepError):
