@@ -21,7 +21,7 @@ MOST_CUBES = 300_000
 MOST_CLOTH = 500_000
 MOST_VERTICES = 2_000_000
 TOLD = 0.1
-# Seconds and bytes for each, as measured on one core of a laptop.
+# Seconds and bytes for each, as measured on one core of a server of 2026: right to a factor of two or so.
 SAMPLE_COST = (5e-5, 350.0)  # a sample of the volume, or a triangle, of what becomes particles
 TRIANGLE_COST = (5e-5, 1000.0)
 SHEET_COST = (1e-5, 5e3)
