@@ -13,7 +13,7 @@ from waiting import DEADLINE
 from pointglue.io import FrameStore
 from pointglue.io.signals import Ending
 from pointglue.scene import checkpointing, run, run_scene
-from pointglue.scene.checkpointing import LONG, MOST, SHARE, CheckpointSchedule
+from pointglue.scene.checkpointing import LONG, MOST, SHARE, CheckpointSchedule, FrameWriter
 from pointglue.scene.simulation import Simulation
 
 
@@ -77,7 +77,8 @@ def test_a_run_of_long_frames_has_a_checkpoint_of_each(tmp_path, monkeypatch):
 
 def test_who_waits_for_the_disk_can_be_interrupted(tmp_path, monkeypatch):
     """By a signal while the last frame is written: that goes on as long as the process does."""
-    write, begun, free = FrameStore.write, threading.Event(), threading.Event()
+    write, abandon = FrameStore.write, FrameWriter.abandon
+    begun, waiting, free = threading.Event(), threading.Event(), threading.Event()
 
     def slow_disk(self, frame):
         if frame.number == 1002:
@@ -85,11 +86,17 @@ def test_who_waits_for_the_disk_can_be_interrupted(tmp_path, monkeypatch):
             assert free.wait(DEADLINE)
         return write(self, frame)
 
+    def wait(self):
+        waiting.set()
+        abandon(self)
+
     def interrupt():
         assert begun.wait(DEADLINE)
+        assert waiting.wait(DEADLINE)
         os.kill(os.getpid(), signal.SIGTERM)
 
     monkeypatch.setattr(FrameStore, "write", slow_disk)
+    monkeypatch.setattr(FrameWriter, "abandon", wait)
     run = run_scene(tomllib.loads(HANDLES), tmp_path / "run")
     next(run), next(run)
     threads = [thread for thread in threading.enumerate() if thread.name == "pointglue writer"]

@@ -64,8 +64,10 @@ class Person:
         self.idle()
 
     def slide(self, label, value):
+        selector = f'input[data-id="{label}"]'
+        self.page.wait_for_selector(selector)
         # In one go: the panel may be made anew at any time, and an element that is gone tells nobody.
-        self.ask(SLIDE, [f'input[data-id="{label}"]', str(value)])
+        self.ask(SLIDE, [selector, str(value)])
         self.idle()
 
     def type(self, label, value):
@@ -125,6 +127,8 @@ class Person:
 
         Of what plays there is always more to come, so the page need not have caught up with it.
         """
+        # The panel is made anew a moment after a button in it is let go of.
+        self.page.evaluate("() => new Promise((done) => setTimeout(done, 0))")
         end = time.monotonic() + DEADLINE
         while True:
             self.until("!studio.app.store.busy")
