@@ -244,6 +244,18 @@ def test_a_block_holds_on_a_slope_below_its_coefficient(slope, slides):
         assert abs(way) < 5e-3
 
 
+@pytest.mark.parametrize("substep", [1 / 60, 1 / 120, 1 / 480])
+def test_a_sliding_rope_comes_to_roll_by_the_same_fraction_whatever_the_substep(substep):
+    """Spin friction is the share of the slip that goes in 1/60 s; without Coulomb's nothing slows down."""
+    body = rope((0, 0.05, 0), (0, 0.05, 1), particles=8, radius=0.05, stiffness=0.5)
+    solver = ParticleSolver(body, colliders=[FLOOR], friction=0.0, spin_friction=0.3, substep=substep)
+    state = solver.start().replace(velocities=np.tile([1.0, 0, 0], (8, 1)))
+    for frame in range(1, 5):
+        state = solver.step(state, 1 / 60)
+        slip = state.velocities[:, 0] + 0.05 * state.spins[:, 2]
+        np.testing.assert_allclose(slip, 0.7**frame, rtol=1e-3)
+
+
 def test_friction_between_free_balls_keeps_linear_momentum():
     body, states = two_balls((2.0, -2.0), 0.15, mass=(1.0, 2.5), friction=0.9, spin_friction=0.9)
     for state in states:
