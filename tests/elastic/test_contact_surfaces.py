@@ -331,6 +331,18 @@ class TestStart:
         assert solver.surfaces.least_distance(state.positions) > 5e-3
         assert stage(solver, state.positions).gap(state.positions) > 0
 
+    @pytest.mark.parametrize("grow", [0.05, 1e-3])
+    def test_thickness_that_grows_quickly_waits_for_room(self, grow):
+        bodies = [sheet("lower"), sheet("upper", (0.01, 2e-3, 0))]
+        contact = Contact(distance=1e-3, thickness=5e-3, grow=grow)
+        solver = ImplicitSolver(bodies, contact=contact, gravity=(0, 0, 0), tolerance=1e-3)
+        state, surfaces = solver.start(), solver.surfaces
+        for _ in range(8):
+            assert surfaces.thickness(state.positions, 1.0) < surfaces.least_distance(state.positions)
+            state = solver.step(state, 1 / 32)
+        assert surfaces.thickness(state.positions, 1.0) == 5e-3
+        assert surfaces.least_distance(state.positions) > 5e-3
+
     def test_tangled_cloth_is_untangled_on_request(self):
         lower, upper = sheet("lower"), sheet("upper", (0, 4e-3, 0), turn=0.2)
         dented = upper.positions.copy()

@@ -147,11 +147,16 @@ class ContactSurfaces:
         return type(self), (self.contact, self.scene, self._given)
 
     def thickness(self, x: Array, moment: float) -> float:
-        """In a step from x (N, 3) to a time (s): it may be growing, and leaves half of the room there is."""
-        wanted = self.contact.thickness
-        if moment < self.contact.grow:
-            wanted *= moment / self.contact.grow
-        return min(wanted, (wanted + self.least_distance(x)) / 2) if self.contact.grow else wanted
+        """Return the thickness in a step from x (N, 3) to a time (s).
+
+        While it grows it is less than surfaces are apart at x, by half the distance at which contact begins
+        to push, or by half of what there is: so there is a force that makes room for more.
+        """
+        wanted, grow = self.contact.thickness, self.contact.grow
+        if not grow:
+            return wanted
+        room = self.least_distance(x)
+        return min(wanted * min(moment / grow, 1.0), max(room / 2, room - self.contact.distance / 2))
 
     def least_distance(self, x: Array) -> float:
         """Between surfaces (m), or infinity if that is more than contact reaches."""
