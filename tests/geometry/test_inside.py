@@ -190,6 +190,15 @@ def test_components_and_vertices_of_no_face():
     assert numbers[-1].tolist() == cKDTree(points).query([9.0, 9, 9], k=2)[1].tolist()
 
 
+@pytest.mark.parametrize("inside_out", [False, True])
+def test_a_hollow_shape_is_one_component_with_its_cavity(inside_out):
+    (outer, faces), (cavity, _) = (shapes.box((size,) * 3, (2, 2, 2)) for size in (2.0, 1.0))
+    faces = np.concatenate([faces, faces[:, ::-1] + len(outer)])
+    shape = Inside(np.concatenate([outer, cavity]), faces[:, ::-1] if inside_out else faces)
+    assert set(shape.components.tolist()) == {0}
+    assert shape.contains([[0.75, 0, 0], [0.2, 0, 0]]).tolist() == [True, False]
+
+
 def test_a_component_without_a_point_is_reported():
     box = shapes.box((1.0, 1, 1), (1, 1, 1))
     inside = Inside(*together(box, (box[0] + [3, 0, 0], box[1])))
