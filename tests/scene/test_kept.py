@@ -2,6 +2,7 @@
 
 import os
 from dataclasses import fields
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -73,6 +74,9 @@ def test_the_oldest_make_room(folder, monkeypatch):
         for k, file in enumerate(sorted(folder.glob("things/*"), key=os.path.getmtime)):
             os.utime(file, (k, k))
     assert len(list(folder.glob("things/*"))) == 2
+    for number in (2, 3):
+        made = kept.kept("things", bytes([number]), lambda: b"made again", Path.read_bytes, Path.write_bytes)
+        assert made == b"x"
 
 
 def test_other_code_makes_it_anew(folder, monkeypatch):

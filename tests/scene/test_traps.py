@@ -80,6 +80,8 @@ class TestWater:
         }
         assert warned(scene) == []
         assert len(warned(scene, **{"objects.floor.transform.translate": [0, -2, 0]})) == 1
+        told, _ = warned(scene, **{"objects.floor.transform.translate": [0, 2, 0]})  # it starts below
+        assert told.startswith("world.water acts on particles only, and not on 'a'")
 
     def test_what_stays_dry_or_does_not_move(self):
         objects = {"grains": at(5, -1, 0, GRAINS), "dry": at(0, 1, 0, CLOTH), "rock": RIGID | {"fixed": True}}

@@ -15,6 +15,7 @@ from pointglue.scene import demo_path, run_scene
 from pointglue.scene.geometry import middle
 from pointglue.studio import messages as m
 from pointglue.studio.document import load_document
+from pointglue.studio.recovery import FOLDER
 from pointglue.studio.session import Session
 from pointglue.studio.toml import toml_text
 
@@ -190,6 +191,18 @@ def test_two_crashes_lose_neither(tmp_path):
     assert list(last.document.objects) == ["box"]
     assert not last._state().found
     last.close()
+
+
+def test_what_is_found_takes_no_number_that_is_taken(tmp_path):
+    """Somebody may have thrown away the first of two by hand."""
+    hidden = tmp_path / FOLDER
+    for name in ("found-2", "now"):
+        (hidden / name).mkdir(parents=True)
+        (hidden / name / "scene.toml").write_text(toml_text({"title": name, "objects": {}}))
+    session = Session(tmp_path)
+    assert session.recovery.found == hidden / "found-3" / "scene.toml"
+    assert 'title = "now"' in session.recovery.found.read_text()
+    session.close()
 
 
 def test_handles_play_from_where_they_are_and_round(session):

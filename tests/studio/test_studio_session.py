@@ -183,6 +183,16 @@ def test_everything_can_be_undone_and_redone(session):
         session.apply(m.Redo())
 
 
+def test_what_was_undone_cannot_be_redone_after_another_edit(session):
+    session.apply(m.AddShape(shape="box"))
+    session.apply(m.Undo())
+    session.apply(m.AddShape(shape="sphere"))
+    assert session._state().redo == 0
+    with pytest.raises(InputError, match="nothing to redo"):
+        session.apply(m.Redo())
+    assert "box" not in session.document.objects
+
+
 def test_a_stroke_is_undone_as_one(session):
     before = opened(session)
     for x in (-0.5, 0.0, 0.5):
