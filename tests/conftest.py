@@ -5,9 +5,12 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 
-# What a shell starts in the background ignores Ctrl-C, and so would the commands that tests interrupt.
+# What a shell starts in the background ignores Ctrl-C, and what nohup starts ignores that its terminal is
+# closed, and so would the commands that tests interrupt.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 # The first example of a property may compile kernels, so that a deadline would measure the compiler.
 settings.register_profile("pointglue", deadline=None, suppress_health_check=[HealthCheck.too_slow])
