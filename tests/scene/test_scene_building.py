@@ -171,6 +171,30 @@ class TestBuilding:
         assert np.allclose(last.transforms["a"][:3, 3], [0.1, -9.81 * 0.1 * 0.11 / 2, 0], atol=1e-9)
         assert np.allclose(last.transforms["a"][:3, :3], rotation((0, np.degrees(0.1), 0)), atol=1e-3)
 
+    def test_what_is_pinned_has_no_speed_at_the_start(self):
+        moving = {"velocity": [1, 0, 0], "spin": [0, 0, 2], "keys": []}
+        changes = {f"objects.rope.{key}": value for key, value in moving.items()}
+        engine = simulation(PARTICLES, **changes).engines[0]
+        state = engine.start()
+        held = state.pinned[engine.solver.parts[2]]
+        for rates in (state.velocities, state.spins):
+            own = rates[engine.solver.parts[2]]
+            assert 0 < held.sum() < len(held)
+            assert not own[held].any()
+            assert own[~held].any(1).all()
+
+    def test_meshes_with_handles_go_on_from_their_turns_in_the_frame_before(self):
+        """By way of y a handle comes from x to z with another turn about the handles than straight."""
+        ways = [[0, 0, 0], [-1, 1, 0], [-1, 0, 1]]
+        keys = [{"time": f"frame {k}", "translate": way} for k, way in enumerate(ways, 1)]
+        handles = {"still": {"at": [0, 0, 0]}, "round": {"at": [1, 0, 0], "keys": keys}}
+        mesh = {"shape": "box", "size": [1, 0.2, 0.2], "cells": [2, 1, 1]}
+        bar = {"kind": "handles", "mesh": mesh, "handles": handles, "distance": "euclidean"}
+        found = [frame.points["a"] for frame in frames(simulation({"objects": {"a": bar}}), 3)]
+        first, second = rotation((0, 0, 90)), rotation((90, 0, 0))
+        assert np.allclose(found[1], found[0] @ first.T, atol=1e-6)
+        assert np.allclose(found[2], found[0] @ (second @ first).T, atol=1e-6)
+
     def test_wind_and_push_do_what_their_numbers_say(self):
         """A sheet across the wind: 1/2 density drag area speed^2; a push: force by mass."""
         cloth = {"kind": "cloth", "mesh": {"shape": "sheet", "size": [1, 1], "cells": [2, 2]}}

@@ -172,6 +172,18 @@ class TestProblems:
         glue = pg.bind_glue(rest, rest[:1], parents=4, among=[13, 14, 18, 19, 24])
         assert np.allclose(now[:1], glue.positions(now), atol=1e-9)
 
+    def test_joints_take_parents_of_the_second_object_among_those_named(self):
+        names, box = [0, 1, 2, 3, 4, 5], {"shape": "box", "size": [0.2, 0.2, 0.2], "cells": [2, 2, 2]}
+        above = {"kind": "rigid", "mesh": box, "transform": {"translate": [0, 0.3, 0]}}
+        joint = {"kind": "joint", "type": "ball", "from": "above", "to": "a", "at": [0, 0.1, 0], "parents": 4}
+        joint["among"] = {"indices": names}
+        scene = {"objects": {"a": CLOTH, "above": above}, "attach": [joint]}
+        (bond,) = build(load_scene(scene)).engines[0].solver.scene.joints
+        points = [side.shape.point_count for side in (bond.joint.first, bond.joint.second)]
+        assert points == [26, 25]
+        assert set(bond.joint.second.parents.indices) <= set(names)
+        assert not set(bond.joint.first.parents.indices) <= set(names)
+
     def test_what_is_animated_does_not_follow_forces(self):
         torso = {"kind": "animated", "mesh": {"shape": "torso"}}
         scene = {

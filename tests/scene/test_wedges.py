@@ -19,7 +19,18 @@ from pointglue.cli import main
 from pointglue.errors import PointglueError, SceneError
 from pointglue.io import FrameStore, load_checkpoint
 from pointglue.scene import draw_wedges, load_scene, parse_sweep, run_scene, run_wedges
-from pointglue.scene.wedge import _labels, _measured, _planned, _short, run_wedge, stop_wedges, write_table
+from pointglue.scene.wedge import (
+    Wedge,
+    _finished,
+    _hash,
+    _labels,
+    _measured,
+    _planned,
+    _short,
+    run_wedge,
+    stop_wedges,
+    write_table,
+)
 
 pytestmark = pytest.mark.filterwarnings("default")  # Dask's own
 
@@ -179,6 +190,33 @@ def test_a_scene_made_shorter_is_run_anew(tmp_path):
         done = run_wedge(str(tmp_path / "scene.toml"), {}, str(tmp_path / "run"), [])
         assert done["status"] == "done"
         assert len(FrameStore.open(tmp_path / "run").numbers()) == count
+
+
+def test_what_is_done_is_not_done_again_unless_the_scene_has_changed(tmp_path):
+    scene, wedge = tmp_path / "scene.toml", Wedge({}, tmp_path / "run")
+
+    def finished():
+        return _finished(wedge, _hash(load_scene(scene)), [])
+
+    scene.write_text(HANDLES)
+    assert finished() is None
+    run_wedge(str(scene), {}, str(wedge.folder), [])
+    assert finished().status == "skipped"
+    scene.write_text(HANDLES.replace("damping = 0.1", "damping = 0.2"))
+    assert finished() is None
+
+
+def test_frames_that_are_all_there_are_kept(tmp_path):
+    """As when it is stopped after its last frame, and before it has noted that it is done."""
+    (tmp_path / "scene.toml").write_text(HANDLES)
+    arguments = (str(tmp_path / "scene.toml"), {}, str(tmp_path / "run"), [])
+    run_wedge(*arguments)
+    frames = sorted((tmp_path / "run" / "frames").iterdir())
+    written = [path.stat().st_mtime_ns for path in frames]
+    (tmp_path / "run" / "wedge.json").unlink()
+    assert run_wedge(*arguments)["status"] == "done"
+    assert [path.stat().st_mtime_ns for path in frames] == written
+    assert (tmp_path / "run" / "wedge.json").exists()
 
 
 @pytest.mark.parametrize(

@@ -193,6 +193,17 @@ def test_two_crashes_lose_neither(tmp_path):
     last.close()
 
 
+@pytest.mark.parametrize("way", [5.0, -5.0, 0.1])
+def test_objects_meet_where_they_are_apart_whichever_comes_first(session, way):
+    session.apply(m.SetKind(object="bar", kind="rigid"))
+    session.apply(m.AddShape(shape="box"))
+    session.apply(m.SetKind(object="box", kind="rigid"))
+    bar, box = (session.document.surface(name).vertices.mean(0) for name in ("bar", "box"))
+    session.apply(m.Move(object="bar", translate=tuple(box - bar + [way, 0, 0])))
+    contact = session.document.runnable({})["contact"]
+    assert (["bar", "box"] in contact["ignore"]) == (abs(way) < 1)
+
+
 def test_what_is_found_takes_no_number_that_is_taken(tmp_path):
     """Somebody may have thrown away the first of two by hand."""
     hidden = tmp_path / FOLDER

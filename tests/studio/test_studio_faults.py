@@ -13,12 +13,12 @@ from studio_server import write_box
 from waiting import wait_until
 
 from pointglue import OrientedBody
-from pointglue.errors import InputError, PointglueError
+from pointglue.errors import InputError, PointglueError, SceneError
 from pointglue.io import save_body
 from pointglue.particles import block
 from pointglue.studio import messages as m
 from pointglue.studio.document import load_document
-from pointglue.studio.hub import Hub, Page
+from pointglue.studio.hub import Hub, Page, _thinned
 from pointglue.studio.recovery import FOLDER
 from pointglue.studio.session import Session
 from pointglue.studio.toml import toml_text
@@ -328,6 +328,10 @@ class TestTransactions:
         with pytest.raises(InputError, match="there is no handle"):
             session.apply(m.DragHandle(object="bar", handle="nobody", position=(1.0, 0.5, 0.0), done=True))
         np.testing.assert_array_equal(session.replica.get("bar", "handles"), shown)
+        far = (-1e9, 0.0, 0.0)  # the handle is at 0.9, and its key would be more than that away
+        with pytest.raises(SceneError, match="must be at least"):
+            session.apply(m.DragHandle(object="bar", handle="handle 3", position=far, done=True))
+        np.testing.assert_array_equal(session.replica.get("bar", "handles"), shown)
         session.apply(m.DragHandle(object="bar", handle="handle 3", position=(1.0, 0.5, 0.0), done=True))
         assert session.document.objects["bar"]["handles"]["handle 3"]["keys"]
 
@@ -383,6 +387,14 @@ def test_a_fault_of_ours_is_told_and_the_next_command_is_done(tmp_path, page, mo
     finally:
         hub.close()
     assert unforeseen(page) == 2
+
+
+def test_only_moves_that_are_followed_by_another_of_the_same_thing_are_left_out(page):
+    def drag(handle, **options):
+        return page, m.DragHandle(object="bar", handle=handle, position=(0, 0, 0), **options)
+
+    batch = [drag("one"), drag("one"), drag("two"), drag("two", done=True), drag("two"), (page, m.Play())]
+    assert [kept for _, _, kept in _thinned(batch)] == [False, True, False, True, True, True]
 
 
 def test_who_cannot_take_hold_does_not_let_go_for_others(tmp_path, page):

@@ -238,6 +238,18 @@ def test_scenes_come_back_as_they_were(session, tmp_path):
     assert session._state().path == "deep/down/scene.toml"
 
 
+def test_links_of_handles_are_to_be_saved_too(session):
+    opened(session)
+    for x in (-0.9, 0.9):
+        session.apply(m.AddHandle(object="bar", position=(x, 0.2, 0.0)))
+    session.apply(m.Save(path="scene.toml"))
+    assert session._state().saved
+    session.apply(m.Link(object="bar", handles=["handle 1", "handle 2"], how="chain"))
+    assert not session._state().saved
+    session.apply(m.Undo())
+    assert session._state().saved
+
+
 def test_bodies_of_other_files_are_put_in_their_place(tmp_path):
     body = block((0.4, 0.4, 0.4), (2, 2, 2))
     save_body(tmp_path / "block.npz", body)
