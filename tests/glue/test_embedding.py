@@ -271,6 +271,16 @@ def test_box_of_tets_is_solid():
     assert surface.volume == pytest.approx(1.0)
 
 
+def test_negative_weights_reach_as_far_as_positive_ones():
+    corners = np.concatenate([np.zeros((1, 3)), np.eye(3)])
+    linear = pg.bind_linear(corners, [[2.0, 0, 0]], [[0, 1, 2, 3]])
+    assert linear.weights.tolist() == [-1, 2, 0, 0]
+    assert linear.at(corners).reach.tolist() == [1, 2, 0, 0]
+    # One spring: 2 sqrt(effective mass / stiffness).
+    (step,), (mass,) = linear.time_step(corners, np.ones(4), 3.0), linear.effective_mass(corners, np.ones(4))
+    assert step == pytest.approx(2 * np.sqrt(mass / 3.0))
+
+
 @pytest.mark.skipif(not (MESHES / "horse.ply").exists(), reason="needs the mesh horse.ply")
 def test_horse_in_a_cage_that_does_not_contain_it():
     horse = np.asarray(trimesh.load(MESHES / "horse.ply", process=False).vertices)

@@ -204,6 +204,28 @@ def test_objects_meet_where_they_are_apart_whichever_comes_first(session, way):
     assert (["bar", "box"] in contact["ignore"]) == (abs(way) < 1)
 
 
+def test_edges_are_cut_between_selected_particles_alone(session):
+    session.apply(m.Make(object="bar", spacing=0.2))
+    before = session.document.bodies["bar"].edges
+    chosen = before[0].tolist()
+    session.apply(m.Select(object="bar", what="particles", indices=chosen))
+    session.apply(m.Cut(object="bar"))
+    after = session.document.bodies["bar"].edges
+    assert len(before) - len(after) == 1
+    assert sorted(chosen) not in np.sort(after, axis=1).tolist()
+
+
+def test_ellipsoids_that_are_fitted_keep_their_density(session):
+    session.apply(m.Make(object="bar", spacing=0.2))
+    before = session.document.bodies["bar"]
+    session.apply(m.Fit(object="bar", aspect=2.5))
+    after = session.document.bodies["bar"]
+    assert not np.allclose(after.radii, before.radii)
+    np.testing.assert_allclose(
+        after.mass / after.radii.prod(1), before.mass / before.radii.prod(1), rtol=1e-12
+    )
+
+
 def test_what_is_found_takes_no_number_that_is_taken(tmp_path):
     """Somebody may have thrown away the first of two by hand."""
     hidden = tmp_path / FOLDER

@@ -57,6 +57,18 @@ def test_pictures_movie_and_contact_sheet(tmp_path):
     assert not list(tmp_path.rglob("*.png.*"))
 
 
+def test_a_movie_of_one_frame_in_two_takes_as_long(tmp_path, monkeypatch):
+    rates = []
+    monkeypatch.setattr(
+        "pointglue.view.runs.save_movie", lambda images, path, fps: rates.append((len([*images]), fps))
+    )
+    write_run(tmp_path, range(1, 5))
+    for every in (1, 2):
+        view.render_run(tmp_path, size=SIZE, every=every)
+    rate = FrameStore.open(tmp_path).rate
+    assert rates == [(4, rate), (2, rate / 2)]
+
+
 def test_one_in_two_without_a_movie_and_old_pictures_go(tmp_path):
     flight(tmp_path / "run")
     out = tmp_path / "out" / "here"
