@@ -62,5 +62,5 @@ def generator(seed: int | np.random.Generator) -> np.random.Generator:
     if isinstance(seed, np.random.Generator):
         return seed
     if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0:
-        raise InputError(f"seed must be a whole number or a numpy Generator, got {seed!r}")
+        raise InputError(f"seed must be a whole number of at least 0, or a numpy Generator, got {seed!r}")
     return np.random.default_rng(seed)

@@ -324,7 +324,7 @@ def test_the_solver_keeps_it_in_shape():
             "placement must be one of surface, volume, skeleton, or None, got 'inside'",
         ),
         (quad_sheet(3), {"placement": "volume"}, "placement 'volume' needs a closed mesh"),
-        (BOX, {"seed": "a"}, "seed must be a whole number or a numpy Generator, got 'a'"),
+        (BOX, {"seed": "a"}, "seed must be a whole number of at least 0, or a numpy Generator, got 'a'"),
         (BOX, {"stifness": 0.1}, "'stifness' is not an option of a body made from a mesh"),
         (BOX, {"stiffness": 1.5}, "stiffness must be between 0 and 1"),
     ],
@@ -387,9 +387,9 @@ def test_thin_things_have_about_as_many_particles_by_themselves(mesh):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"seed": None}, "seed must be a whole number or a numpy Generator, got None"),
+        ({"seed": None}, "seed must be a whole number of at least 0, or a numpy Generator, got None"),
         ({"seed": True}, "seed must be a whole number"),
-        ({"seed": -1}, "seed must be a whole number or a numpy Generator, got -1"),
+        ({"seed": -1}, "seed must be a whole number of at least 0, or a numpy Generator, got -1"),
         ({"visual": None}, "'visual' is not an option"),
         ({"aspect": 0.5}, "aspect must be a number of at least 1"),
         ({"spacing": 0.001}, "would make about .* particles"),
