@@ -1,5 +1,6 @@
 import signal
 import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -28,6 +29,22 @@ def own_cache(tmp_path_factory):
 @pytest.fixture
 def rng():
     return np.random.default_rng(20110801)
+
+
+@pytest.fixture
+def command(monkeypatch, capsys):
+    """Runs a command in this process: its exit code, what it prints, and the errors; never a traceback."""
+    from pointglue.cli import main
+
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["pointglue", *map(str, arguments)])
+        with pytest.raises(SystemExit) as done:
+            main()
+        told = capsys.readouterr()
+        assert "Traceback" not in told.out + told.err
+        return done.value.code, told.out, told.err
+
+    return run
 
 
 @pytest.fixture

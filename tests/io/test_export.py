@@ -1,26 +1,10 @@
 """Runs in the formats of other programs, by the function and by the command."""
 
-import sys
-
 import pytest
 from small_runs import write_run
 
-from pointglue.cli import main
 from pointglue.errors import InputError
 from pointglue.io import FrameStore, export_run
-
-
-@pytest.fixture
-def command(monkeypatch, capsys):
-    """Runs a command: its exit code, what it prints, and the errors."""
-
-    def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["pointglue", *map(str, arguments)])
-        with pytest.raises(SystemExit) as done:
-            main()
-        return done.value.code, *capsys.readouterr()
-
-    return run
 
 
 def test_formats_and_where_they_go(tmp_path):

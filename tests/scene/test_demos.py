@@ -4,13 +4,12 @@ Where a change of the frames is meant, ``python tests/scene/test_demos.py`` writ
 """
 
 import json
-import sys
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from pointglue.cli import main
 from pointglue.scene import build, demo_path, demo_titles, load_scene
 
 REFERENCES = Path(__file__).with_name("demo_frames.json")
@@ -65,22 +64,16 @@ def test_titles_say_in_a_line_what_it_is(name):
     assert not title.endswith(".")
 
 
-def test_the_command(tmp_path, monkeypatch, capsys):
+def test_the_command(tmp_path, monkeypatch, command):
     monkeypatch.chdir(tmp_path)
-
-    def command(*arguments):
-        monkeypatch.setattr(sys, "argv", ["pointglue", "demo", *arguments])
-        with pytest.raises(SystemExit) as done:
-            main()
-        return done.value.code, *capsys.readouterr()
-
-    _, printed, _ = command("--list")
+    demo = partial(command, "demo")
+    _, printed, _ = demo("--list")
     assert [line.split()[0] for line in printed.splitlines()] == names()
-    assert command()[1] == printed
-    code, _, told = command("twistedbar")
+    assert demo()[1] == printed
+    code, _, told = demo("twistedbar")
     assert code == 1
     assert "there is no demo 'twistedbar'; did you mean 'twisted_bar'?" in told
-    code, printed, told = command("twisted_bar", "--set", "frames.count=3")
+    code, printed, told = demo("twisted_bar", "--set", "frames.count=3")
     assert (code, told) == (0, "")
     out = Path("out") / "twisted_bar"
     pictures = out / "pictures"
@@ -88,7 +81,7 @@ def test_the_command(tmp_path, monkeypatch, capsys):
         assert f"wrote {path}\n" in printed
         assert path.stat().st_size > 1000
     assert len(list(pictures.glob("frame_*.png"))) == 3
-    code, _, told = command("twisted_bar", "--set", "frames.count=3", "-o", "out/twisted_bar")
+    code, _, told = demo("twisted_bar", "--set", "frames.count=3", "-o", "out/twisted_bar")
     assert code == 1
     assert "holds a run already: --resume it, --replace it" in told
     monkeypatch.setattr("pointglue.cli.render", lambda folder, **_: None)  # it has been seen to draw
@@ -98,10 +91,10 @@ def test_the_command(tmp_path, monkeypatch, capsys):
         (["--replace", "-o", "out/twisted_bar"], "wrote 4 frames "),
         ([], "wrote 4 frames "),
     ]:
-        code, printed, told = command("twisted_bar", "--set", "frames.count=4", *more)
+        code, printed, told = demo("twisted_bar", "--set", "frames.count=4", *more)
         assert (code, told) == (0, "")
         assert f"\n{wrote}" in f"\n{printed}"
-    assert "exclude each other" in command("twisted_bar", "--resume", "--replace")[2]
+    assert "exclude each other" in demo("twisted_bar", "--resume", "--replace")[2]
 
 
 if __name__ == "__main__":

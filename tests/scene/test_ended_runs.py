@@ -14,7 +14,6 @@ import pytest
 from small_scenes import HANDLES, SOLIDS
 from waiting import DEADLINE
 
-from pointglue.cli import main
 from pointglue.deform import HandleDeformer
 from pointglue.errors import SceneError
 from pointglue.io import FrameStore, export_run, load_checkpoint
@@ -152,19 +151,6 @@ def test_demos_end_by_signals_too(started, tmp_path):
         in errors
     )
     assert errors.endswith(" --resume\n")
-
-
-@pytest.fixture
-def command(monkeypatch, capsys):
-    """Runs a command in this process: its exit code and what it says."""
-
-    def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["pointglue", *map(str, arguments)])
-        with pytest.raises(SystemExit) as done:
-            main()
-        return done.value.code, *capsys.readouterr()
-
-    return run
 
 
 @pytest.mark.parametrize("word", ["--resume", "--replace"])

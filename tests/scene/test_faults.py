@@ -7,7 +7,6 @@ import sys
 import pytest
 from small_scenes import HANDLES, PARTICLES, SOLIDS
 
-from pointglue.cli import main
 from pointglue.io import FrameStore
 from pointglue.scene import run_scene
 
@@ -49,21 +48,6 @@ FINE = {"objects.bar.mesh.cells": [40, 8, 8], "frames.count": 60}  # frames of 4
 
 def frames(directory):
     return {path.name: path.read_bytes() for path in sorted((directory / "frames").glob("frame_*.npz"))}
-
-
-@pytest.fixture
-def command(monkeypatch, capsys):
-    """Runs a command in this process: its exit code and what it says; nothing but an exit gets out of it."""
-
-    def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["pointglue", *map(str, arguments)])
-        with pytest.raises(SystemExit) as done:
-            main()
-        told = capsys.readouterr()
-        assert "Traceback" not in told.out + told.err
-        return done.value.code, told.out, told.err
-
-    return run
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 import json
 import re
-import sys
 import tomllib
 
 import numpy as np
@@ -10,7 +9,6 @@ import pytest
 from small_scenes import ALL, HANDLES, SOLIDS
 
 import pointglue as pg
-from pointglue.cli import main
 from pointglue.errors import PointglueError, PointglueWarning, SceneError
 from pointglue.io.frames import FrameStore
 from pointglue.scene import load_scene, run_scene
@@ -232,18 +230,6 @@ def test_colours_that_are_chosen_are_not_given_to_others():
 
 
 class TestCommands:
-    @pytest.fixture
-    def command(self, monkeypatch, capsys):
-        """Runs a command: its exit code, what it prints, and the errors."""
-
-        def run(*arguments):
-            monkeypatch.setattr(sys, "argv", ["pointglue", *map(str, arguments)])
-            with pytest.raises(SystemExit) as done:
-                main()
-            return done.value.code, *capsys.readouterr()
-
-        return run
-
     @pytest.fixture
     def scene(self, tmp_path):
         file = tmp_path / "scene.toml"

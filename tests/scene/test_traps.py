@@ -1,6 +1,5 @@
 """What `check` and `run` warn of: what can be built, but is probably not what was meant."""
 
-import sys
 import warnings
 from importlib import import_module
 
@@ -8,7 +7,6 @@ import numpy as np
 import pytest
 import trimesh
 
-from pointglue.cli import main
 from pointglue.errors import PointglueWarning, SceneError
 from pointglue.scene import build, check, demo_path, demo_titles, load_scene
 
@@ -263,17 +261,6 @@ def test_nothing_of_the_demos_is_extreme(name):
     loaded = load_scene(demo_path(name))
     for table in loaded.tables.objects.values():
         assert weigh(table, drawn(table, loaded.source.folder)) == []
-
-
-@pytest.fixture
-def command(monkeypatch, capsys):
-    def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["pointglue", *map(str, arguments)])
-        with pytest.raises(SystemExit) as done:
-            main()
-        return done.value.code, *capsys.readouterr()
-
-    return run
 
 
 class TestCommand:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from dataclasses import replace
+from functools import partial
 
 import imageio.v3 as imageio
 import numpy as np
@@ -15,7 +16,6 @@ from small_scenes import HANDLES, PARTICLES
 from waiting import DEADLINE, wait_until
 
 from pointglue import view
-from pointglue.cli import main
 from pointglue.errors import PointglueError, SceneError
 from pointglue.io import FrameStore, load_checkpoint
 from pointglue.scene import draw_wedges, load_scene, parse_sweep, run_scene, run_wedges
@@ -118,18 +118,12 @@ def test_tables(tmp_path):
         assert [row["a"] for row in csv.DictReader(file)] == ["1", "2 m"]
 
 
-def test_a_command_with_a_wedge_that_fails_and_a_rerun(tmp_path, monkeypatch, capsys):
+def test_a_command_with_a_wedge_that_fails_and_a_rerun(tmp_path, monkeypatch, command):
     scene, out = tmp_path / "scene.toml", tmp_path / "wedges"
     scene.write_text(HANDLES)
 
-    def command(*more):
-        arguments = ["wedge", str(scene), "--set", "objects.bar.falloff=1,2,-1", "-o", str(out), *more]
-        monkeypatch.setattr(sys, "argv", ["pointglue", *arguments])
-        with pytest.raises(SystemExit) as done:
-            main()
-        return done.value.code, *capsys.readouterr()
-
-    code, printed, told = command("--metrics", "high.bar")
+    wedge = partial(command, "wedge", scene, "--set", "objects.bar.falloff=1,2,-1", "-o", out)
+    code, printed, told = wedge("--metrics", "high.bar")
     assert code == 1
     assert "falloff=1" in printed
     assert "done" in printed
@@ -144,13 +138,13 @@ def test_a_command_with_a_wedge_that_fails_and_a_rerun(tmp_path, monkeypatch, ca
     )  # what failed has a place
     with monkeypatch.context() as patched:
         patched.setattr("distributed.LocalCluster", no_cluster)
-        code, printed, _ = command("--metrics", "high.bar,low.bar", "--no-sheet")
+        code, printed, _ = wedge("--metrics", "high.bar,low.bar", "--no-sheet")
     assert printed.count("skipped") == 2
     scene.write_text(HANDLES.replace("damping = 0.1", "damping = 0.2"))
     frames = (out / rows[0]["folder"] / "frames" / "frame_1005.npz").read_bytes()
     run_wedge(str(scene), {"objects.bar.falloff": 1}, str(out / rows[0]["folder"]), [])
     assert (out / rows[0]["folder"] / "frames" / "frame_1005.npz").read_bytes() != frames  # another scene
-    code, _, told = command("--metrics", "height")
+    code, _, told = wedge("--metrics", "height")
     assert code == 1
     assert "metric must be one of fastest particle, " in told
 
