@@ -22,7 +22,16 @@ begin = time.perf_counter()
 list(run)
 lasts = (time.perf_counter() - begin) / count
 rng = random.Random(7)
+
+
+def written():
+    folder = os.path.join(out, "frames")
+    names = os.listdir(folder) if os.path.isdir(folder) else []
+    return sum(name.startswith("frame_") for name in names)
+
+
 for kill in range(kills):
+    before = written()
     # The child says when it begins, when the scene is built and after every frame. It is killed a moment
     # after one of these, and does not end by itself: what is left to do at the end is to wait for that.
     listening, telling = os.pipe()
@@ -38,6 +47,9 @@ for kill in range(kills):
     os.close(telling)  # or an error of the child would be waited for
     for _ in range(1 if kill % 5 == 0 else 2 + rng.randrange(max(count // kills, 1) + 2)):
         assert os.read(listening, 1)
+    while kill % 2 and written() < min(before + 1, count):  # every other one leaves a frame behind
+        assert os.waitpid(child, os.WNOHANG) == (0, 0)
+        time.sleep(0.001)
     time.sleep(rng.uniform(0, 1) * lasts)  # anywhere within a frame
     os.kill(child, signal.SIGKILL)
     assert os.WTERMSIG(os.waitpid(child, 0)[1]) == signal.SIGKILL  # and not an error before
