@@ -29,9 +29,9 @@ MOST_CELLS = 1e6  # in the box around a mesh: more is a slip of the pen
 FARTHEST, SMALLEST = 1e9, 1e-9
 # Shapes that take a second to make, or a package that takes long to load.
 SLOW = (
-    tables.BowlShape, tables.CapsuleShape, tables.CylinderShape, tables.DonkeyShape, tables.DuckShape,
-    tables.FigureShape, tables.PonyShape, tables.PuddingShape, tables.RingShape, tables.SphereShape,
-    tables.TruckShape,
+    tables.BowlShape, tables.ButtonShape, tables.CapsuleShape, tables.CylinderShape, tables.DonkeyShape,
+    tables.DuckShape, tables.FigureShape, tables.PonyShape, tables.PuddingShape, tables.RingShape,
+    tables.SphereShape, tables.TruckShape,
 )  # fmt: skip
 
 
