@@ -81,9 +81,10 @@ _active: list[Ending] = []  # signals are of the whole process, and so is what i
 def deferred() -> Iterator[Callable[[], None]]:
     """A context for computations, in which the first signal waits until the function that it gives is called.
 
-    Interrupted at any moment, a command was seen to go on for ever, and another to abort, probably because the
-    exception came in a callback of LLVM, which cannot hand it on, while a kernel was loaded. Only signals that an :class:`Ending`
-    deals with wait, and only in the main thread, which they come to. At the end of the context they are over.
+    Interrupted at any moment, a command was seen to go on for ever, and another to abort, probably because
+    the exception came in a callback of LLVM, which cannot hand it on, while a kernel was loaded. Only signals
+    that an :class:`Ending` deals with wait, and only in the main thread, which they come to. At the end of
+    the context they are over.
     """
     if not _active or threading.current_thread() is not threading.main_thread():
         yield lambda: None
