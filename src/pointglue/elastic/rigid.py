@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 
 from ..checks import Array, as_reals, require_finite
 from ..errors import InputError
+from ..geometry.moments import is_watertight, solid_moments
 from .bodies import checked_faces, checked_name, checked_rows, store
 from .freedom import cross_matrices
 
@@ -66,23 +67,26 @@ class RigidBody:
     @classmethod
     def solid(cls, vertices: ArrayLike, faces: ArrayLike, density: float, **options: Any) -> Self:
         """A solid inside a closed mesh, of a density in kg/m^3; the vertices are the points."""
-        import trimesh  # not before it is needed: it takes a while to load
-
         points = checked_rows("vertices", vertices)
         checked_faces(faces, len(points), str(options.get("name", cls.name)))
-        middle = points.mean(0)  # far from the origin, moments about it would drown those about the centre
-        mesh = trimesh.Trimesh(points - middle, np.asarray(faces), process=False)
-        if not mesh.is_watertight:
+        triangles = np.asarray(faces)
+        if not is_watertight(triangles):
             raise InputError("faces must close up around a volume, got a mesh with open edges")
         if not isinstance(density, int | float | np.number) or not 0 < density < np.inf:
             raise InputError(f"density must be positive and finite, got {density!r}")
-        volume = float(mesh.volume)
+        middle = points.mean(0)  # far from the origin, moments about it would drown those about the centre
+        volume, centre, moment = solid_moments((points - middle)[triangles])
         if not abs(volume) > 0:
             raise InputError("faces must enclose a volume, got none")
-        inertia = np.asarray(mesh.moment_inertia) / volume  # of either orientation, per unit of density
-        inertia *= density * abs(volume)
-        moment = np.trace(inertia) / 2 * np.eye(3) - inertia
-        return cls(points, density * abs(volume), moment, middle + mesh.center_mass, faces=faces, **options)
+        outwards = np.sign(volume)  # either orientation of the faces is the same solid
+        return cls(
+            points,
+            density * abs(volume),
+            density * outwards * moment,
+            middle + centre,
+            faces=faces,
+            **options,
+        )
 
     @classmethod
     def of_points(cls, points: ArrayLike, mass: ArrayLike, **options: Any) -> Self:

@@ -7,9 +7,8 @@ from pathlib import Path
 
 from ..checks import Array
 from ..errors import InputError
-from ..geometry import models
 from . import schema, tables
-from .geometry import placed
+from .geometry import placed, torso_of
 
 __all__ = ["motion_of", "sequence"]
 
@@ -23,7 +22,7 @@ def motion_of(
     """Where the vertices (n, 3) are at a time (s), those that are at `start` in the first frame."""
     mesh, transform = table.mesh, table.transform
     if isinstance(mesh, tables.TorsoShape):
-        torso = models.torso(mesh.detail)
+        torso = torso_of(mesh.detail)
         return lambda time: placed(torso.pose(time), transform)
     if not isinstance(mesh, tables.FromFile):
         raise InputError(f"mesh must be a torso or a numbered sequence of files, got a {mesh.shape}")

@@ -7,6 +7,7 @@ import numpy as np
 
 from ..checks import Array
 from ..errors import InputError
+from ..geometry.moments import solid_moments
 from ..particles.authoring import EDGE, MOST, PER_CUBE, PER_SQUARE, REFINED, SAMPLE, USUAL
 from . import schema, tables
 from .geometry import USUAL_CELLS, Surface
@@ -143,8 +144,8 @@ def _measured(surface: Surface) -> tuple[float, float, Array]:
     corners = surface.vertices[surface.faces]
     sides = corners - np.roll(corners, 1, axis=1)
     area = float(np.linalg.norm(np.cross(sides[:, 0], sides[:, 1]), axis=1).sum() / 2)
-    volume = abs(float(np.linalg.det(corners - corners.mean((0, 1))).sum())) / 6
-    return area, volume, np.linalg.norm(sides, axis=2).max(1)
+    volume, _, _ = solid_moments(corners - corners.mean((0, 1)))
+    return area, abs(volume), np.linalg.norm(sides, axis=2).max(1)
 
 
 def _memory(size: float) -> str:

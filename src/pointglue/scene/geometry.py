@@ -19,7 +19,7 @@ from ..particles import Motion
 from . import tables
 from .kept import kept
 
-__all__ = ["Surface", "Track", "cage_of", "middle", "placed", "rotation", "select", "surface_of"]
+__all__ = ["Surface", "Track", "cage_of", "middle", "placed", "rotation", "select", "surface_of", "torso_of"]
 
 Indices = NDArray[np.int64]
 # Cells of a mesh that has no size of its own for them, along its extent.
@@ -159,10 +159,10 @@ def _made(mesh: Any, folder: Path) -> tuple[Array, Array]:
         case tables.LeavesShape():
             return models.leaves(mesh.spine, mesh.radius, count=mesh.count, size=mesh.size, seed=mesh.seed)
         case tables.TorsoShape():
-            torso = models.torso(mesh.detail)
+            torso = torso_of(mesh.detail)
             return torso.vertices, torso.faces
         case tables.ShirtShape():
-            shirt = models.shirt(mesh.detail)
+            shirt = _shirt(mesh.detail)
             return shirt.pocket if mesh.part == "pocket" else (shirt.vertices, shirt.faces)
         case tables.BowlShape():
             return models.bowl()
@@ -199,7 +199,7 @@ def groups_of(mesh: Any) -> dict[str, tables.Points]:
     """The groups of points that come with a shape."""
     if not isinstance(mesh, tables.ShirtShape):
         return {}
-    shirt = models.shirt(mesh.detail)
+    shirt = _shirt(mesh.detail)
     if mesh.part == "pocket":
         rows = {"seam": shirt.seam}
     else:
@@ -213,6 +213,17 @@ def groups_of(mesh: Any) -> dict[str, tables.Points]:
 @cache  # of one truck, several parts are asked for
 def _car() -> models.Car:
     return models.car()
+
+
+@cache  # of its vertices and of its motion
+def torso_of(detail: int) -> models.Torso:
+    """Return the torso of a detail, the same one to all who ask."""
+    return models.torso(detail)
+
+
+@cache
+def _shirt(detail: int) -> models.Shirt:
+    return models.shirt(detail)
 
 
 def _truck(part: str) -> tuple[Array, Array]:
