@@ -23,7 +23,7 @@ test: $(VENV)/test chromium
 # What needs neither a browser nor a large peer: for a second Python.
 test-quick: $(VENV)/quick
 	$(PYTEST) tests/procrustes tests/glue tests/deform tests/particles tests/elastic tests/scene \
-		tests/geometry tests/io tests/verification \
+		tests/geometry tests/assets tests/compute tests/io tests/verification \
 		--ignore tests/procrustes/test_torch.py --ignore tests/procrustes/test_jax.py
 
 test-second:

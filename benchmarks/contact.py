@@ -22,7 +22,7 @@ from threadpoolctl import threadpool_limits
 import pointglue as pg
 from pointglue.compute import measured
 from pointglue.elastic import ClothEnergy, Contact, ElasticBody, ImplicitSolver
-from pointglue.scene.geometry import sheet_grid
+from pointglue.scene.build.surfaces import sheet_grid
 
 SHIRT = Path(__file__).parents[1] / "examples" / "shirt.py"
 STEP, FRAME = 1 / 60, 2  # s, and steps a frame

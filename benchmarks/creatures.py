@@ -14,7 +14,7 @@ from _racing import Row, race, report
 from threadpoolctl import threadpool_limits
 
 import pointglue as pg
-from pointglue.geometry import models
+from pointglue import assets
 from pointglue.particles import Plane
 
 FRAME = 1 / 60
@@ -23,7 +23,7 @@ MESHES = Path(os.environ.get("POINTGLUE_MESHES", Path(__file__).parents[2] / "sh
 
 def truck() -> pg.OrientedBody:
     """A skin of some 63,000 vertices, as the paper's monster truck has, on about 300 particles."""
-    vertices, faces = models.octopus()
+    vertices, faces = assets.octopus()
     mesh = trimesh.Trimesh(vertices, faces, process=False)
     while len(mesh.vertices) < 60_000:
         mesh = mesh.subdivide()
@@ -63,7 +63,7 @@ def skinning(body: pg.OrientedBody) -> list[Row]:
 
 def authoring(quick: bool) -> list[str]:
     """Particles, edges and seconds for each mesh there is."""
-    shapes = {"octopus": models.octopus(), "fish": models.fish(), "plant": models.plant()}
+    shapes = {"octopus": assets.octopus(), "fish": assets.fish(), "plant": assets.plant()}
     if MESHES.is_dir() and not quick:
         for file in sorted(MESHES.iterdir()):
             mesh = trimesh.load(file, force="mesh", process=False)

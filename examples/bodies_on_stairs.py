@@ -15,8 +15,7 @@ import trimesh
 from scipy.spatial.transform import Rotation
 
 import pointglue as pg
-from pointglue import fit_rigid, particles, view
-from pointglue.geometry import models
+from pointglue import assets, fit_rigid, particles, view
 
 FRAME, SECONDS, SPEED = 1 / 60, 4.0, 2.2  # s, s, m/s
 STEPS, RISE, RUN, WIDTH = 9, 0.16, 0.27, 2.6
@@ -40,7 +39,7 @@ def bodies():
     block = trimesh.creation.box((0.42, 0.28, 0.34)).subdivide().subdivide_loop(3)
     ring = trimesh.creation.torus(0.17, 0.075, major_sections=64, minor_sections=32)
     meshes = {
-        "gear": (models.gear(), 0.075),
+        "gear": (assets.gear(), 0.075),
         "ring": (ring, 0.08),
         "ball": (trimesh.creation.icosphere(4, 0.18), 0.1),
         "pebble": (block, 0.09),
@@ -81,7 +80,7 @@ def tumble(seconds):
         iterations=4,
         substep=1 / 120,
         colliders=[
-            particles.MeshCollider(*models.stairs(STEPS, rise=RISE, run=RUN, width=WIDTH)),
+            particles.MeshCollider(*assets.stairs(STEPS, rise=RISE, run=RUN, width=WIDTH)),
             particles.Plane([0, 0, 0], [0, 1, 0]),
         ],
         friction=0.6,
@@ -149,7 +148,7 @@ def main(picture, movie=None):
 
 def draw(scene, solver, skin, place):
     """Add the stairs and the bodies, shifted."""
-    vertices, faces = models.stairs(STEPS, rise=RISE, run=RUN, width=WIDTH)
+    vertices, faces = assets.stairs(STEPS, rise=RISE, run=RUN, width=WIDTH)
     scene.mesh(vertices + place, faces, color="sand")
     rgb = [[int(KINDS[kind][k : k + 2], 16) / 255 for k in (1, 3, 5)] for _, kind, *_ in STACK]
     lengths = [part.stop - part.start for part in solver.visual_parts]

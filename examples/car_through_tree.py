@@ -15,11 +15,11 @@ from pathlib import Path
 
 import numpy as np
 
-from pointglue import view
+from pointglue import assets, view
+from pointglue.assets.tree import tree
 from pointglue.elastic import Bond, Contact, ElasticBody, FleshEnergy, ImplicitSolver, RigidBody
-from pointglue.geometry import models, shapes, simplices
+from pointglue.geometry import shapes, simplices
 from pointglue.geometry.inside import Inside
-from pointglue.geometry.models_tree import tree
 
 STEP = 1 / 120  # s
 SPEED, WEIGHT = 13.0, 1900.0  # m/s, kg
@@ -128,7 +128,7 @@ def run(solver, seconds):
 
 
 def main(picture, movie=None):
-    truck = models.car()
+    truck = assets.car()
     solver = build(truck)
     wood = solver.scene.bodies[2:]
     count = sum(len(body.positions) for body in wood)

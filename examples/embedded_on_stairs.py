@@ -18,9 +18,9 @@ from scipy.sparse.csgraph import connected_components
 from scipy.spatial.transform import Rotation
 
 import pointglue as pg
-from pointglue import view
+from pointglue import assets, view
 from pointglue.elastic import Bond, Contact, ElasticBody, FleshEnergy, ImplicitSolver, RigidBody
-from pointglue.geometry import models, simplices
+from pointglue.geometry import simplices
 from pointglue.geometry.cages import surface_cage
 from pointglue.geometry.inside import Inside
 
@@ -36,7 +36,7 @@ PLACE, TURNS, SPEED = (0.3, 0.46, 0.0), (0, 25, -12), (1.3, 0.0, 0.0)  # above t
 def animal(mesh):
     """Vertices, of the size wanted and about the origin, and faces; of a file that looks along z, turned."""
     if mesh is None:
-        vertices, faces = models.donkey()
+        vertices, faces = assets.donkey()
     else:
         loaded = trimesh.load(mesh, process=False, force="mesh")
         loaded.merge_vertices(merge_tex=True, merge_norm=True)
@@ -81,7 +81,7 @@ def build(mesh):
     cage = ElasticBody(points, energy.mass(DENSITY * full), [energy], velocities=SPEED, name="cage")
     skin = ElasticBody(vertices, hide, faces=faces, velocities=SPEED, name="skin")
     stairs = RigidBody.solid(
-        *models.stairs(STEPS, rise=RISE, run=RUN, width=WIDTH), 1000.0, fixed=True, name="stairs"
+        *assets.stairs(STEPS, rise=RISE, run=RUN, width=WIDTH), 1000.0, fixed=True, name="stairs"
     )
     slab = trimesh.creation.box((8, 0.1, 6))
     ground = RigidBody.solid(slab.vertices + [2, -0.05, 0], slab.faces, 1000.0, fixed=True, name="ground")

@@ -19,9 +19,8 @@ from scipy.spatial import cKDTree
 from scipy.spatial.transform import Rotation
 
 import pointglue as pg
-from pointglue import particles, view
-from pointglue.geometry import models
-from pointglue.particles import editing
+from pointglue import assets, particles, view
+from pointglue.particles.authoring import editing
 
 FRAME = 1 / 60
 GROUND = particles.Plane([0, 0, 0], [0, 1, 0])
@@ -45,7 +44,7 @@ def limbs(points, cells):
 
 def octopus():
     """Made in one call, then finished by hand: a particle in the tip of each arm, and a stiff head."""
-    vertices, faces = models.octopus()
+    vertices, faces = assets.octopus()
     body = pg.OrientedBody.from_mesh((vertices, faces), aspect=4.0)
     tips = vertices[limbs(vertices, faces)[1]]
     last = cKDTree(body.positions).query(tips)[1]

@@ -20,10 +20,9 @@ from scipy.sparse import coo_array, diags_array, eye_array, vstack
 from scipy.spatial import cKDTree
 
 import pointglue as pg
-from pointglue import view
+from pointglue import assets, view
 from pointglue.compute import measured
 from pointglue.elastic import Bond, ClothEnergy, Contact, ElasticBody, ImplicitSolver, JointBond, RigidBody
-from pointglue.geometry import models
 from pointglue.glue import Spring
 
 STEP = 1 / 60  # s
@@ -47,14 +46,14 @@ PROFILE = [(0, -1.0), (6.5, -1.0), (8, 0.2), (8, 1.2), (7, 1.6), (5.5, 0.9), (0,
 # What the paper's figure is of, the fits of glue with their derivatives; and second derivatives.
 FITS = ("glue.kernels.carry", "procrustes.kernels.jacobian")
 BENDS = ("glue.kernels.bends", "glue.kernels.sum_bends")
-LINED = [models.SHIRT_PARTS.index(part) for part in ("cuff", "placket", "stand", "collar")]
+LINED = [assets.SHIRT_PARTS.index(part) for part in ("cuff", "placket", "stand", "collar")]
 
 
 class Outfit:
     """The scene: what is in it, and its solver. Times in s."""
 
     def __init__(self, detail, *, close, release, tolerance=3e-2):
-        self.torso, self.shirt = models.torso(2), models.shirt(detail)
+        self.torso, self.shirt = assets.torso(2), assets.shirt(detail)
         shirt, lined = self.shirt, np.isin(self.shirt.parts, LINED)
         self.energy = ClothEnergy(
             shirt.vertices,
@@ -225,7 +224,7 @@ class Look:
         dressed = smooth((torso.height - 0.90) / 0.01)[:, None]
         scene.mesh(state.body("torso") + shift, torso.faces, color=dressed * SKIN + (1 - dressed) * TROUSERS)
         vertices = self.cloth @ state.body("shirt") + shift
-        for number, part in enumerate(models.SHIRT_PARTS):
+        for number, part in enumerate(assets.SHIRT_PARTS):
             faces = self.faces[self.parts == number]
             scene.mesh(vertices, faces, color=self.colours.get(part, WHITE))
         used, seams = np.unique(self.seams, return_inverse=True)

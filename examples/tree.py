@@ -19,9 +19,9 @@ import trimesh
 
 import pointglue as pg
 from pointglue import view
+from pointglue.assets.tree import tree as grown
 from pointglue.elastic import Bond, ElasticBody, Elements, FleshEnergy, ImplicitSolver, JointBond, RigidBody
 from pointglue.geometry import simplices
-from pointglue.geometry.models_tree import tree as grown
 
 STEP = 1 / 30  # of the solver and of the film, s
 WIND = 5.0  # m/s

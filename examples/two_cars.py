@@ -18,8 +18,7 @@ from scipy.spatial import cKDTree
 from scipy.spatial.transform import Rotation
 
 import pointglue as pg
-from pointglue import fit_rigid, particles, view
-from pointglue.geometry import models
+from pointglue import assets, fit_rigid, particles, view
 
 FRAME, SECONDS, CRASH = 1 / 60, 2.5, 0.6  # s
 SPEED = 9.0  # m/s
@@ -32,7 +31,7 @@ COLOURS = {"glass": "#1f2a36", "lamps": "#ffe9a8", "trim": "#59626c", "rims": "#
 
 def truck():
     """The body of a truck, how many vertices each part of its mesh has, and the particles of each wheel."""
-    car = models.car()
+    car = assets.car()
     hull = pg.OrientedBody.from_mesh(car.body, spacing=0.36, reach=1.2, density=300.0, stiffness=0.9)
     ends = car.axle_ends.reshape(-1, 3)  # of both axles, left and right
     parts = [

@@ -16,8 +16,7 @@ import numpy as np
 from scipy.spatial.transform import Rotation
 
 import pointglue as pg
-from pointglue import particles, view
-from pointglue.geometry import models
+from pointglue import assets, particles, view
 
 FRAME = 1 / 60
 ROUND = 10.0  # s, for the way of the fish
@@ -55,7 +54,7 @@ def floating(body, weight):
 def plants():
     """Two, each three times: a little lighter than water, the lowest particles rooted."""
     options = {"spacing": 0.05, "reach": 1.9, "aspect": 4.0, "stiffness": 0.3, "stretch": 0.9}
-    made = [pg.OrientedBody.from_mesh(models.plant(seed=seed), **options) for seed in (0, 1)]
+    made = [pg.OrientedBody.from_mesh(assets.plant(seed=seed), **options) for seed in (0, 1)]
     made = [floating(body, 0.9).replace(pinned=body.positions[:, 1] < 0.12) for body in made]
     return [
         made[k % 2].moved(rotation=Rotation.from_euler("y", turn).as_matrix(), translation=[x, 0, z])
@@ -134,7 +133,7 @@ def check(solver, states, meshes, alone, still):
 
 def main(picture, movie):
     fish = pg.OrientedBody.from_mesh(
-        models.fish(), spacing=0.03, reach=1.6, aspect=4.0, stiffness=0.5, stretch=1.0
+        assets.fish(), spacing=0.03, reach=1.6, aspect=4.0, stiffness=0.5, stretch=1.0
     )
     fish, green = floating(fish, 1.0), plants()
     around = {

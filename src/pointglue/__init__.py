@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from . import assets as assets
     from . import deform as deform
     from . import elastic as elastic
     from . import errors as errors
@@ -100,7 +101,18 @@ _HOME = {
     "threads": "compute",
 }
 
-_MODULES = ("deform", "elastic", "errors", "geometry", "glue", "particles", "procrustes", "scene", "view")
+_MODULES = (
+    "assets",
+    "deform",
+    "elastic",
+    "errors",
+    "geometry",
+    "glue",
+    "particles",
+    "procrustes",
+    "scene",
+    "view",
+)
 
 __all__ = list(_HOME)
 

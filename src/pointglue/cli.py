@@ -192,9 +192,9 @@ def check(
     as_json: Annotated[bool, typer.Option("--json", help="Print what it is made of as JSON.")] = False,
 ) -> None:
     """Say all that is wrong with a scene file at once, and what it is made of, without running it."""
-    from .scene import check, json_schema, parse_setting
+    from .scene import check_scene, json_schema, parse_setting
+    from .scene.build.summary import print_summary
     from .scene.status import waiting
-    from .scene.summary import print_summary
 
     if schema:
         typer.echo(json.dumps(json_schema(), indent=2))
@@ -203,7 +203,7 @@ def check(
             raise typer.BadParameter("give a scene file, or --schema", param_hint="SCENE.toml")
         return
     with _warnings_in_a_line(str) as warned, waiting() as progress:
-        simulation = check(scene, dict(map(parse_setting, settings or [])), progress)
+        simulation = check_scene(scene, dict(map(parse_setting, settings or [])), progress)
     if schema:
         return
     if as_json:

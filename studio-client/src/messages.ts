@@ -1,4 +1,4 @@
-// Made by `python -m pointglue.studio.typescript`; do not edit.
+// Made by `python -m pointglue.studio.protocol.typescript`; do not edit.
 
 /** What the page wants: positions as 32-bit numbers, or quantised to 16 bits. */
 export interface Hello {

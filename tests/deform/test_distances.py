@@ -8,7 +8,7 @@ from scipy.spatial.transform import Rotation
 from pointglue.deform import HandleDeformer, inside_distances
 from pointglue.errors import InputError, PointglueWarning
 from pointglue.geometry import shapes
-from pointglue.geometry.trees import TriangleTree
+from pointglue.geometry.bvh import TriangleTree
 
 
 def slow_visible(vertices, faces, eye):

@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import pointglue as pg
 from pointglue.elastic import BlockPattern, Elements
-from pointglue.elastic.block_kernels import psd_part
+from pointglue.elastic.linalg.kernels.blocks import psd_part
 from pointglue.errors import InputError
 
 

@@ -7,9 +7,9 @@ from oracle import random_rotation
 from scipy.sparse import csr_array
 
 import pointglue as pg
-from pointglue.elastic.contact_blocks import Extended
-from pointglue.elastic.freedom import Freedom, Projection
-from pointglue.elastic.linear import SparseLDL
+from pointglue.elastic.linalg.ldl import SparseLDL
+from pointglue.elastic.model.dofs import Freedom, Projection
+from pointglue.elastic.step.contact_matrix import Extended
 from pointglue.errors import InputError
 
 COUNT = 60

@@ -9,17 +9,9 @@ import trimesh
 from scenes import box, joined, run
 
 import pointglue as pg
-from pointglue.elastic import (
-    Bond,
-    ClothEnergy,
-    Contact,
-    ElasticBody,
-    FleshEnergy,
-    ImplicitSolver,
-    StepError,
-    contact_start,
-)
-from pointglue.elastic.contact import ContactStage
+from pointglue.elastic import Bond, ClothEnergy, Contact, ElasticBody, FleshEnergy, ImplicitSolver, StepError
+from pointglue.elastic.contact import start as contact_start
+from pointglue.elastic.contact.stage import ContactStage
 from pointglue.errors import InputError, IntersectionError, PointglueWarning
 from pointglue.geometry.simplices import tet_box, tet_surface
 

@@ -10,8 +10,8 @@ from scipy.sparse import csr_array
 
 import pointglue as pg
 from pointglue.elastic import Bond, ImplicitSolver
-from pointglue.elastic.freedom import Freedom, Projection
-from pointglue.elastic.problem import Clock, GlueSprings, Place, Problem
+from pointglue.elastic.model.dofs import Freedom, Projection
+from pointglue.elastic.step.objective import Clock, GlueSprings, Place, Problem
 
 COUNT = 60
 

@@ -6,8 +6,9 @@ from scipy.sparse import csr_array, diags_array, kron
 from test_linear import grid, matrix
 
 import pointglue as pg
-from pointglue.elastic import Bond, ImplicitSolver, system
-from pointglue.elastic.iterative import ConjugateGradients, IndefiniteError
+from pointglue.elastic import Bond, ImplicitSolver
+from pointglue.elastic.linalg.cg import ConjugateGradients, IndefiniteError
+from pointglue.elastic.step import linear_system as system
 
 
 def diagonal(A):

@@ -7,8 +7,8 @@ from scipy.sparse import block_array, coo_array, csr_array
 from scipy.sparse.linalg import spsolve
 
 import pointglue as pg
-from pointglue.elastic.linear import SparseLDL
-from pointglue.elastic.ordering import Ordering
+from pointglue.elastic.linalg.ldl import SparseLDL
+from pointglue.elastic.linalg.ordering import Ordering
 from pointglue.errors import InputError
 
 

@@ -12,7 +12,7 @@ from scenes import box, run
 from scipy.spatial.transform import Rotation
 
 from pointglue.elastic import ImplicitSolver, RigidBody
-from pointglue.elastic.rigid import RigidInertia, rotated, spin_of
+from pointglue.elastic.model.rigid_bodies import RigidInertia, rotated, spin_of
 from pointglue.errors import InputError
 
 

@@ -9,8 +9,8 @@ import pointglue
 from pointglue.deform import inside_distances
 from pointglue.errors import InputError, PointglueWarning
 from pointglue.geometry import shapes
+from pointglue.geometry.bvh import TriangleTree
 from pointglue.geometry.inside import Cover, Inside, winding
-from pointglue.geometry.trees import TriangleTree
 
 
 def together(*meshes):

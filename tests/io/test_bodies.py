@@ -13,7 +13,7 @@ from pointglue.errors import InputError, PointglueError
 from pointglue.geometry.shapes import box
 from pointglue.io import load_body, save_body
 from pointglue.particles import OrientedBody, ParticleSolver, sheet
-from pointglue.particles.skinning import Skin
+from pointglue.particles.authoring.skinning import Skin
 
 
 def bodies():

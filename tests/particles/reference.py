@@ -8,7 +8,7 @@ from scipy.sparse.csgraph import connected_components
 from scipy.spatial.transform import Rotation
 
 from pointglue.particles import OrientedBody, block, hinged_boxes, rope, sheet
-from pointglue.particles.schedule import Schedule, Topology
+from pointglue.particles._solve.schedule import Schedule, Topology
 
 
 def quaternions(rotations):

@@ -18,8 +18,8 @@ from pointglue.geometry import shapes
 from pointglue.geometry.inside import Inside, edge_lengths, size_of, welded
 from pointglue.geometry.sampling import refined
 from pointglue.particles import OrientedBody
-from pointglue.particles.authoring import body_from_mesh
-from pointglue.particles.rotations import matrices_of
+from pointglue.particles.authoring.from_mesh import body_from_mesh
+from pointglue.particles.quaternions import matrices_of
 
 MESHES = Path(os.environ.get("POINTGLUE_MESHES", Path(__file__).parents[3] / "shared" / "meshes"))
 

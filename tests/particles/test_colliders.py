@@ -22,8 +22,8 @@ from scipy.spatial.transform import Rotation, Slerp
 import pointglue
 from pointglue.errors import InputError
 from pointglue.geometry import shapes
-from pointglue.particles.collider_kernels import carried
-from pointglue.particles.colliders import Ball, Box, Capsule, MeshCollider, Motion, Plane
+from pointglue.particles._solve.kernels.colliders import carried
+from pointglue.particles.colliders.primitives import Ball, Box, Capsule, MeshCollider, Motion, Plane
 
 
 def test_plane(rng):

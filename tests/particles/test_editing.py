@@ -10,7 +10,7 @@ from pointglue.errors import InputError
 from pointglue.geometry.shapes import box
 from pointglue.geometry.shapes import skin as surface
 from pointglue.particles import OrientedBody, ParticleSolver, block, rope
-from pointglue.particles.editing import (
+from pointglue.particles.authoring.editing import (
     Brush,
     add,
     bind,
@@ -23,7 +23,7 @@ from pointglue.particles.editing import (
     spray,
     ungroup,
 )
-from pointglue.particles.skinning import Skin
+from pointglue.particles.authoring.skinning import Skin
 
 EVERYWHERE = Brush((0, 0, 0), 100.0)
 

@@ -5,7 +5,7 @@ import pytest
 from pushing import CUBE, Particles, check_touch, hull_gap, shape, sheet, star, turned
 
 from pointglue.geometry import shapes
-from pointglue.particles.colliders import Box, MeshCollider, Motion
+from pointglue.particles.colliders.primitives import Box, MeshCollider, Motion
 
 
 @pytest.mark.parametrize("cells", [(1, 1, 1), (3, 2, 4)])

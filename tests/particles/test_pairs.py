@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pointglue.particles import OrientedBody, ParticleSolver, Plane, block, rope
-from pointglue.particles.pairs import PairContacts, touching_pairs
+from pointglue.particles._solve.pairs import PairContacts, touching_pairs
 
 FLOOR = Plane((0, 0, 0), (0, 1, 0))
 

@@ -8,7 +8,7 @@ from scipy.spatial.transform import Rotation
 
 from pointglue import fit_rigid
 from pointglue.particles import Ball, OrientedBody, ParticleSolver, block, hinged_boxes, rope
-from pointglue.particles.plasticity import absorb
+from pointglue.particles._solve.plasticity import absorb
 
 
 def axes(state):

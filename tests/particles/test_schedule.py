@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from particles.reference import axes_of, solids
 
 from pointglue.particles import OrientedBody, block
-from pointglue.particles.colouring import Order, by_colour, gather, in_blocks, in_chunks
-from pointglue.particles.schedule import PIN, Schedule, Topology
+from pointglue.particles._solve.colouring import Order, by_colour, gather, in_blocks, in_chunks
+from pointglue.particles._solve.schedule import PIN, Schedule, Topology
 
 
 @st.composite

@@ -11,9 +11,9 @@ from pointglue.compute import threads
 from pointglue.errors import InputError
 from pointglue.geometry.shapes import box, skin
 from pointglue.particles import OrientedBody, ParticleSolver, RestPose, block
+from pointglue.particles._solve.plasticity import absorb
+from pointglue.particles.authoring.skinning import Skin
 from pointglue.particles.body import join
-from pointglue.particles.plasticity import absorb
-from pointglue.particles.skinning import Skin
 
 BLENDS = ["linear", "dual"]
 

@@ -9,16 +9,7 @@ from scipy.spatial.transform import Rotation
 
 import pointglue
 from pointglue.errors import InputError
-from pointglue.particles import (
-    Ball,
-    Motion,
-    OrientedBody,
-    ParticleSolver,
-    Plane,
-    Script,
-    block,
-    rope,
-)
+from pointglue.particles import Ball, Motion, OrientedBody, ParticleSolver, Plane, Script, block, rope
 
 ARRAYS = ("positions", "rotations", "velocities", "spins")
 SOLIDS, RIGID = solids(), rigid_solids()

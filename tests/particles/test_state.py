@@ -7,7 +7,7 @@ from particles.reference import axes_of, mixed, quaternions
 
 from pointglue.errors import InputError
 from pointglue.particles import OrientedBody, ParticleSolver, rope
-from pointglue.particles.rotations import matrices_of, quaternions_of
+from pointglue.particles.quaternions import matrices_of, quaternions_of
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pointglue.scene import build, demo_path, demo_titles, load_scene
+from pointglue.scene import build_scene, demo_path, demo_titles, load_scene
 
 REFERENCES = Path(__file__).with_name("demo_frames.json")
 # Fewer particles and cells where building takes long; what the scene is remains the same.
@@ -22,7 +22,7 @@ FRAMES = 2  # after the first
 
 def shapes(name):
     """Where each object is in a frame soon after the first: its middle, and how far it reaches about it."""
-    simulation = build(load_scene(demo_path(name), SMALLER.get(name)))
+    simulation = build_scene(load_scene(demo_path(name), SMALLER.get(name)))
     state = simulation.start()
     for _ in range(FRAMES):
         state = simulation.advance(state)

@@ -10,15 +10,15 @@ from small_scenes import ALL, HANDLES, PARTICLES, SOLIDS
 
 import pointglue as pg
 from pointglue.errors import SceneError
-from pointglue.scene import build, check, load_scene
-from pointglue.scene.geometry import Track, placed, rotation, select, surface_of
-from pointglue.scene.load import LoadedScene
-from pointglue.scene.schema import Frames
-from pointglue.scene.tables import Key, Points, Transform
+from pointglue.scene import build_scene, check_scene, load_scene
+from pointglue.scene.build.surfaces import Track, placed, rotation, select, surface_of
+from pointglue.scene.schema.fields import Key, Points, Transform
+from pointglue.scene.schema.loading import LoadedScene
+from pointglue.scene.schema.scene import Frames
 
 
 def simulation(scene, **overrides):
-    return build(load_scene(tomllib.loads(scene) if isinstance(scene, str) else scene, overrides))
+    return build_scene(load_scene(tomllib.loads(scene) if isinstance(scene, str) else scene, overrides))
 
 
 def problems(scene, **overrides):
@@ -203,7 +203,7 @@ class TestBuilding:
         scene = {"frames": {"rate": 1000}, "objects": {"a": cloth}, "world": world}
         state = simulation(scene).advance(simulation(scene).start()).parts[0]
         pull = 0.5 * 1.2 * 0.01**2 / 0.2 / 1000  # m/s after a millisecond of 0.2 kg
-        mass = build(load_scene(scene)).engines[0].solver.scene.mass
+        mass = build_scene(load_scene(scene)).engines[0].solver.scene.mass
         mean = mass @ state.velocities / mass.sum()
         assert np.allclose(mean, [pull, 0, 0], rtol=1e-3)
         del world["wind"]
@@ -307,7 +307,7 @@ class TestBuilding:
         (tmp_path / "scene.toml").write_text(
             '[objects.a]\nkind = "particles"\nbody = "body.npz"\ntransform.translate = [0, 5, 0]\n'
         )
-        made = build(load_scene(tmp_path / "scene.toml"))
+        made = build_scene(load_scene(tmp_path / "scene.toml"))
         first = made.frame(made.start())
         assert first.points["a"].shape == (8, 3)
         assert np.allclose(first.points["a"].mean(0), [0, 5, 0])
@@ -321,7 +321,7 @@ class TestBuilding:
         (tmp_path / "scene.toml").write_text(
             '[objects.a]\nkind = "rigid"\nmesh.file = "box.ply"\nmaterial.density = "1 g/cm3"\n'
         )
-        made = build(load_scene(tmp_path / "scene.toml"))
+        made = build_scene(load_scene(tmp_path / "scene.toml"))
         assert made.engines[0].solver.scene.inertia.mass[0] == pytest.approx(1000.0)
 
     def test_nothing_of_a_frame_is_of_what_is_invisible(self):
@@ -369,14 +369,14 @@ def test_all_problems_are_told_at_once():
         "contact": {"distance": "1 cm", "ignore": [["lost", "ball"]]},
     }
     with pytest.raises(SceneError) as caught:
-        check(scene)
+        check_scene(scene)
     keys = sorted(problem.split(" ")[0].rstrip(":") for problem in caught.value.problems)
     assert keys == [
         "attach[0].from", "attach[2].to", "attach[3].release", "force[0].force", "force[1].stop",
         "frames.cuont", "objects.huge", "objects.jelly.pin", "objects.lost.mesh.file", "objects.odd.kind",
     ]  # fmt: skip
     right = {"objects": {"ball": rigid}}
-    assert check(right, {"frames.count": 3}).frames.count == 3
+    assert check_scene(right, {"frames.count": 3}).frames.count == 3
 
 
 class TestImpossible:

@@ -6,8 +6,8 @@ import pytest
 
 from pointglue.errors import SceneError
 from pointglue.scene import json_schema, load_scene, parse_setting
-from pointglue.scene.load import _lines_of
-from pointglue.scene.units import Quantity, Row
+from pointglue.scene.schema.loading import _lines_of
+from pointglue.scene.schema.units import Quantity, Row
 
 BOX = {"kind": "flesh", "mesh": {"shape": "box", "size": [1, 1, 1]}, "material": {"young": "1 MPa"}}
 

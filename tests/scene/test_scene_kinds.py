@@ -14,13 +14,13 @@ from small_scenes import TOGETHER
 import pointglue as pg
 from pointglue.errors import PointglueWarning, SceneError
 from pointglue.glue.linear import LinearBinding
-from pointglue.scene import build, load_scene
-from pointglue.scene.geometry import rotation
+from pointglue.scene import build_scene, load_scene
+from pointglue.scene.build.surfaces import rotation
 from pointglue.scene.identity import scene_hash
 
 
 def frames(scene, count, **overrides):
-    simulation = build(load_scene(scene, overrides))
+    simulation = build_scene(load_scene(scene, overrides))
     state, found = simulation.start(), []
     for _ in range(count):
         found.append(simulation.frame(state))
@@ -30,7 +30,7 @@ def frames(scene, count, **overrides):
 
 def problems(scene, **overrides):
     with pytest.raises(SceneError) as caught:
-        build(load_scene(scene, overrides))
+        build_scene(load_scene(scene, overrides))
     return "\n".join(caught.value.problems)
 
 
@@ -69,7 +69,7 @@ class TestTogether:
         assert max(frame.stats.get("contacts", 0) for frame in together) > 0
 
     def test_linear_bindings_are_weighted_sums_of_tetrahedra(self):
-        simulation = build(load_scene(tomllib.loads(TOGETHER)))
+        simulation = build_scene(load_scene(tomllib.loads(TOGETHER)))
         (engine,) = (engine for engine in simulation.engines if engine.name == "implicit")
         (bond,) = (bond for bond in engine.solver.scene.glue if bond.body == "weight")
         assert isinstance(bond.binding, LinearBinding)
@@ -178,7 +178,7 @@ class TestProblems:
         joint = {"kind": "joint", "type": "ball", "from": "above", "to": "a", "at": [0, 0.1, 0], "parents": 4}
         joint["among"] = {"indices": names}
         scene = {"objects": {"a": CLOTH, "above": above}, "attach": [joint]}
-        (bond,) = build(load_scene(scene)).engines[0].solver.scene.joints
+        (bond,) = build_scene(load_scene(scene)).engines[0].solver.scene.joints
         points = [side.shape.point_count for side in (bond.joint.first, bond.joint.second)]
         assert points == [26, 25]
         assert set(bond.joint.second.parents.indices) <= set(names)
@@ -250,7 +250,7 @@ class TestStart:
             if touch == "cells"
             else nullcontext()
         ):
-            simulation = build(load_scene(scene))
+            simulation = build_scene(load_scene(scene))
         simulation.advance(simulation.start())
         (summary,) = simulation.objects
         assert summary.meets == (() if touch == "cells" else ("a",))

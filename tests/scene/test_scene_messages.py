@@ -6,7 +6,10 @@ from typing import get_args
 import pytest
 
 from pointglue.errors import SceneError
-from pointglue.scene import check, load_scene, materials, schema, tables
+from pointglue.scene import check_scene, load_scene
+from pointglue.scene.schema import fields as tables
+from pointglue.scene.schema import materials
+from pointglue.scene.schema import scene as schema
 
 BOX = {"shape": "box", "size": [1, 1, 1]}
 RIGID = {"kind": "rigid", "mesh": BOX}

@@ -3,15 +3,16 @@
 import re
 from pathlib import Path
 
-from pointglue.scene import build, load_scene
-from pointglue.scene.reference import reference
+from pointglue.scene import build_scene, load_scene
+from pointglue.scene.schema.reference import reference
 
 ROOT = Path(__file__).parents[2]
 
 
 def test_the_page_is_up_to_date():
     page = ROOT / "docs" / "scene-reference.md"
-    assert page.read_text() == reference(), f"python -m pointglue.scene.reference > {page.relative_to(ROOT)}"
+    command = f"python -m pointglue.scene.schema.reference > {page.relative_to(ROOT)}"
+    assert page.read_text() == reference(), command
 
 
 def test_scenes_of_the_documentation_can_be_built(tmp_path):
@@ -21,4 +22,4 @@ def test_scenes_of_the_documentation_can_be_built(tmp_path):
     assert blocks
     for block in blocks:
         (tmp_path / "scene.toml").write_text(block)
-        build(load_scene(tmp_path / "scene.toml"))
+        build_scene(load_scene(tmp_path / "scene.toml"))

@@ -9,13 +9,13 @@ import pytest
 from small_scenes import ALL, HANDLES, SOLIDS
 
 import pointglue as pg
+from pointglue.assets.palette import PALETTE, color_code
 from pointglue.errors import PointglueError, PointglueWarning, SceneError
 from pointglue.io.frames import FrameStore
 from pointglue.scene import load_scene, run_scene
 from pointglue.scene.identity import scene_hash
-from pointglue.studio import objects
-from pointglue.studio.document import Document
-from pointglue.view.palette import PALETTE, color_code
+from pointglue.studio.document.document import Document
+from pointglue.studio.edits import objects
 
 
 def tables(text):

@@ -7,8 +7,8 @@ import studio_server
 from fuzzing import write_seeds
 from pages import Person
 
-from pointglue.studio import messages
-from pointglue.studio.session import Session
+from pointglue.studio.protocol import commands as messages
+from pointglue.studio.runtime.session import Session
 
 ROOT = Path(__file__).parents[2]
 # WebGL without a graphics card; plain headless pictures show a hole where panels are.

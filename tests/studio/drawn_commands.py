@@ -5,10 +5,10 @@ import types
 from collections.abc import Mapping
 from typing import Literal, Union, get_args, get_origin
 
-from pointglue.scene.load import bare_type
-from pointglue.scene.schema import Scene
-from pointglue.studio import messages
-from pointglue.studio.messages import COMMANDS
+from pointglue.scene.schema.loading import bare_type
+from pointglue.scene.schema.scene import Scene
+from pointglue.studio.protocol import commands as messages
+from pointglue.studio.protocol.commands import COMMANDS
 
 __all__ = ["drawn_text"]
 

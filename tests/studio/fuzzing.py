@@ -10,9 +10,9 @@ from small_runs import write_run
 from studio_server import write_box
 
 from pointglue.errors import PointglueError
-from pointglue.studio import messages as m
-from pointglue.studio.preview import StoppedError
-from pointglue.studio.session import Session
+from pointglue.studio.protocol import commands as m
+from pointglue.studio.runtime.preview import StoppedError
+from pointglue.studio.runtime.session import Session
 
 __all__ = ["BEGINNINGS", "play_sequence", "write_seeds"]
 

@@ -10,9 +10,10 @@ import trimesh
 import uvicorn
 from waiting import DEADLINE, wait_until
 
-from pointglue.geometry import models, shapes
+from pointglue import assets
+from pointglue.geometry import shapes
+from pointglue.studio.runtime.session import Session
 from pointglue.studio.server import STATIC, configuration, create_app
-from pointglue.studio.session import Session
 
 __all__ = ["STATIC", "TOKEN", "Server", "parse_update", "running", "write_box", "write_octopus"]
 
@@ -86,7 +87,7 @@ def parse_update(data):
 
 
 def write_octopus(folder, name="octopus.ply"):
-    vertices, faces = models.octopus()
+    vertices, faces = assets.octopus()
     trimesh.Trimesh(vertices, faces, process=False).export(folder / name)
     return folder / name
 

@@ -12,12 +12,12 @@ from pointglue.errors import InputError
 from pointglue.io import save_body
 from pointglue.particles import block
 from pointglue.scene import demo_path, run_scene
-from pointglue.scene.geometry import middle
-from pointglue.studio import messages as m
-from pointglue.studio.document import load_document
-from pointglue.studio.recovery import FOLDER
-from pointglue.studio.session import Session
-from pointglue.studio.toml import toml_text
+from pointglue.scene.build.surfaces import middle
+from pointglue.studio.document.document import load_document
+from pointglue.studio.document.recovery import FOLDER
+from pointglue.studio.document.toml import toml_text
+from pointglue.studio.protocol import commands as m
+from pointglue.studio.runtime.session import Session
 
 
 @pytest.mark.parametrize("kind", ["flesh", "jelly", "cloth", "rigid"])

@@ -16,12 +16,12 @@ from pointglue import OrientedBody
 from pointglue.errors import InputError, PointglueError, SceneError
 from pointglue.io import save_body
 from pointglue.particles import block
-from pointglue.studio import messages as m
-from pointglue.studio.document import load_document
-from pointglue.studio.hub import Hub, Page, _thinned
-from pointglue.studio.recovery import FOLDER
-from pointglue.studio.session import Session
-from pointglue.studio.toml import toml_text
+from pointglue.studio.document.document import load_document
+from pointglue.studio.document.recovery import FOLDER
+from pointglue.studio.document.toml import toml_text
+from pointglue.studio.protocol import commands as m
+from pointglue.studio.runtime.hub import Hub, Page, _thinned
+from pointglue.studio.runtime.session import Session
 
 POISONED = """
 [objects.box]

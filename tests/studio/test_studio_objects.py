@@ -6,10 +6,10 @@ import trimesh
 from studio_server import write_box
 
 from pointglue.errors import InputError
-from pointglue.scene.geometry import middle
-from pointglue.studio import gluing
-from pointglue.studio import messages as m
-from pointglue.studio.session import Session
+from pointglue.scene.build.surfaces import middle
+from pointglue.studio.edits import bindings as gluing
+from pointglue.studio.protocol import commands as m
+from pointglue.studio.runtime.session import Session
 
 
 def extent(session, name="bar"):

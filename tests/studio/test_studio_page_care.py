@@ -8,7 +8,8 @@ from studio_server import write_box
 from pointglue.errors import ConvergenceError
 from pointglue.geometry import shapes
 from pointglue.io import save_body
-from pointglue.particles import OrientedBody, editing
+from pointglue.particles import OrientedBody
+from pointglue.particles.authoring import editing
 
 
 def test_keys_and_clicks_change_only_what_they_say(person, studio):

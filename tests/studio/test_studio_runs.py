@@ -13,10 +13,11 @@ from studio_server import write_box
 from pointglue.elastic import ImplicitSolver, StepError
 from pointglue.errors import InputError, PointglueError
 from pointglue.io import FrameStore
-from pointglue.studio import messages as m
-from pointglue.studio import playback, recovery
-from pointglue.studio.recovery import FOLDER
-from pointglue.studio.session import Session
+from pointglue.studio.document import recovery
+from pointglue.studio.document.recovery import FOLDER
+from pointglue.studio.protocol import commands as m
+from pointglue.studio.runtime import playback
+from pointglue.studio.runtime.session import Session
 
 
 def damage(folder, number):

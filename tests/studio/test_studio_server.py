@@ -21,8 +21,8 @@ from websockets.sync.client import connect
 
 from pointglue.elastic import ImplicitSolver
 from pointglue.errors import InputError
+from pointglue.studio.protocol.typescript import typescript
 from pointglue.studio.server import serve
-from pointglue.studio.typescript import typescript
 
 ROOT = Path(__file__).parents[2]
 
@@ -429,7 +429,7 @@ def test_rapid_commands(tab, studio):
 def test_messages_of_the_client_are_up_to_date():
     source = ROOT / "studio-client" / "src" / "messages.ts"
     assert source.read_text() == typescript(), (
-        "python -m pointglue.studio.typescript > studio-client/src/messages.ts"
+        "python -m pointglue.studio.protocol.typescript > studio-client/src/messages.ts"
     )
 
 

@@ -14,14 +14,15 @@ from pointglue import HandleDeformer, OrientedBody, bind_glue
 from pointglue.errors import InputError, PointglueError, SceneError
 from pointglue.io import FrameStore, read_mesh, save_body
 from pointglue.particles import block
-from pointglue.scene import build, load_scene
-from pointglue.studio import gluing, playback
-from pointglue.studio import messages as m
-from pointglue.studio.document import Document, load_document, save_document
-from pointglue.studio.recovery import FOLDER
-from pointglue.studio.replies import Exists
-from pointglue.studio.session import Session
-from pointglue.studio.toml import toml_text
+from pointglue.scene import build_scene, load_scene
+from pointglue.studio.document.document import Document, load_document, save_document
+from pointglue.studio.document.recovery import FOLDER
+from pointglue.studio.document.toml import toml_text
+from pointglue.studio.edits import bindings as gluing
+from pointglue.studio.protocol import commands as m
+from pointglue.studio.protocol.replies import Exists
+from pointglue.studio.runtime import playback
+from pointglue.studio.runtime.session import Session
 
 
 @pytest.fixture
@@ -86,7 +87,7 @@ def test_keys_are_interpolated_as_the_scene_does(session):
     session.apply(m.Set(path=["frames", "count"], value=40))
     session.apply(m.Scrub(frame=16))
     session.apply(m.Save(path="moved.toml"))
-    simulation = build(load_scene(session.path))
+    simulation = build_scene(load_scene(session.path))
     state = simulation.start()
     while state.number < 16:
         state = simulation.advance(state)
@@ -271,7 +272,7 @@ def test_the_preview_is_the_scene(session):
     for _ in range(5):
         session.apply(m.Step())
     session.apply(m.Save(path="fall.toml"))
-    simulation = build(load_scene(session.path))
+    simulation = build_scene(load_scene(session.path))
     state = simulation.start()
     for _ in range(5):
         state = simulation.advance(state)

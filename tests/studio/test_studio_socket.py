@@ -14,9 +14,9 @@ from waiting import DEADLINE, wait_until
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
-from pointglue.studio.hub import Hub, Page
+from pointglue.studio.runtime.hub import Hub, Page
+from pointglue.studio.runtime.session import Session
 from pointglue.studio.server import MOST_BYTES
-from pointglue.studio.session import Session
 
 
 def connected(studio):

@@ -5,8 +5,8 @@ import struct
 
 import numpy as np
 
-from pointglue.studio.replies import Clock
-from pointglue.studio.wire import pack
+from pointglue.studio.protocol.replies import Clock
+from pointglue.studio.protocol.wire import pack
 
 
 def test_arrays_of_an_update_begin_at_multiples_of_four_bytes():

@@ -10,15 +10,7 @@ import trimesh
 from numpy.testing import assert_allclose
 
 import pointglue as pg
-from pointglue.elastic import (
-    Bond,
-    ClothEnergy,
-    Contact,
-    ElasticBody,
-    FleshEnergy,
-    ImplicitSolver,
-    RigidBody,
-)
+from pointglue.elastic import Bond, ClothEnergy, Contact, ElasticBody, FleshEnergy, ImplicitSolver, RigidBody
 from pointglue.geometry import simplices
 
 NOTHING = (0.0, 0.0, 0.0)

@@ -7,7 +7,7 @@ from scipy.spatial.transform import Rotation
 
 from pointglue.deform import HandleDeformer
 from pointglue.geometry import shapes
-from pointglue.geometry.trees import TriangleTree
+from pointglue.geometry.bvh import TriangleTree
 
 
 def energy(w, p, q, T):

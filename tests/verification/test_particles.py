@@ -7,7 +7,7 @@ from scipy.integrate import solve_ivp
 from scipy.spatial.transform import Rotation
 
 from pointglue.particles import OrientedBody, ParticleSolver, Plane, block, hinged_boxes, rope
-from pointglue.particles.matching import untwist
+from pointglue.particles._solve.kernels.matching import untwist
 
 SOLIDS, RIGID = solids(), rigid_solids()
 FREE = {"gravity": (0, 0, 0), "contacts": "none"}

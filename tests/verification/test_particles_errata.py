@@ -9,8 +9,8 @@ from oracle import random_rotation
 from scipy.spatial.transform import Rotation
 
 from pointglue.particles import Motion, OrientedBody, ParticleSolver, Plane, Script, block, rope
-from pointglue.particles.rotations import quaternions_of
-from pointglue.particles.schedule import Schedule, Topology
+from pointglue.particles._solve.schedule import Schedule, Topology
+from pointglue.particles.quaternions import quaternions_of
 
 
 def polar(A):
@@ -134,7 +134,7 @@ def test_equations_22_and_23_move_a_bent_rest_pose():
 
 
 def test_5_4_the_deformation_becomes_the_matched_transform_or_poses_jump(rng):
-    from pointglue.particles.plasticity import absorb
+    from pointglue.particles._solve.plasticity import absorb
 
     body = block((1, 1, 1), (3, 3, 3), rigid=True, yield_speed=1.0)
     turned = random_rotation(rng)

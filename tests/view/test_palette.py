@@ -1,7 +1,7 @@
 """Colours that nobody has chosen."""
 
 from pointglue import view
-from pointglue.view import palette
+from pointglue.assets import palette
 
 
 class TestColoursOfObjects:

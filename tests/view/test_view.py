@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from pointglue import view
 from pointglue.errors import InputError, MissingDependencyError
-from pointglue.view import light, render, shapes
+from pointglue.view import light, render
+from pointglue.view import tessellation as shapes
 
 SMALL = (320, 180)
 BALL = shapes.icosphere(3)

@@ -16,9 +16,9 @@ from scipy.spatial import cKDTree
 from ..checks import Array, as_reals, require_finite
 from ..errors import InputError, PointglueWarning
 from ..files import drafted
+from ..geometry.bvh import TriangleTree
 from ..geometry.inside import edge_lengths, size_of, welded, winding
 from ..geometry.simplices import check_cells
-from ..geometry.trees import TriangleTree
 
 __all__ = ["CacheFolder", "InsideShape", "inside_distances"]
 

@@ -1,17 +1,17 @@
 """Implicit solids: energies with exact derivatives, and the solver that steps them."""
 
-from .blocks import BlockPattern
 from .bodies import Bond, ElasticBody, JointBond
-from .cloth import ClothEnergy
-from .contact import Contact
-from .energy import Damped, Elements, Energy
-from .events import BondEvent
-from .flesh import FleshEnergy
-from .rigid import RigidBody
-from .shape_matching import ShapeMatchingEnergy
+from .contact.stage import Contact
+from .energies.base import Damped, Elements, Energy
+from .energies.cloth import ClothEnergy
+from .energies.flesh import FleshEnergy
+from .energies.shape_matching import ShapeMatchingEnergy
+from .energies.springs import ForceEnergy, SpringEnergy, TargetEnergy, gravity
+from .linalg.blocks import BlockPattern
+from .model.rigid_bodies import RigidBody
 from .solver import ImplicitSolver
-from .springs import ForceEnergy, SpringEnergy, TargetEnergy, gravity
 from .state import SolverState, Stall, StepError, StepReport
+from .step.events import BondEvent
 
 __all__ = [
     "BlockPattern",

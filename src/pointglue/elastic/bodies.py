@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from ..checks import Array, as_reals, require_finite
 from ..errors import InputError
 from ..glue import Binding, Joint, Spring
-from .energy import Energy
+from .energies.base import Energy
 
 __all__ = ["Bond", "ElasticBody", "JointBond"]
 

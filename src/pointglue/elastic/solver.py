@@ -13,16 +13,16 @@ from ..errors import InputError
 from ..glue import Frames, Spring
 from ..procrustes import special_procrustes
 from .bodies import Bond, ElasticBody, JointBond, checked_energy
-from .contact import Contact, ContactStage, ContactSurfaces
-from .energy import Energy
-from .events import bond_events
-from .freedom import cross_matrices
-from .newton import Outcome, StalledError, minimise, nearest_contact
-from .problem import Clock, GlueSprings, Place, Problem, Scheme, Term, energy_at, shifted
-from .rigid import RigidBody, rotated
-from .scene import Scene
+from .contact.stage import Contact, ContactStage, ContactSurfaces
+from .energies.base import Energy
+from .model.dofs import cross_matrices
+from .model.rigid_bodies import RigidBody, rotated
+from .model.solver_model import Scene
 from .state import SolverState, Stall, StepError, StepReport
-from .system import System
+from .step.events import bond_events
+from .step.linear_system import System
+from .step.newton import Outcome, StalledError, minimise, nearest_contact
+from .step.objective import Clock, GlueSprings, Place, Problem, Scheme, Term, energy_at, shifted
 
 __all__ = ["ImplicitSolver"]
 

@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 
 from ..checks import Array
 from ..errors import ConvergenceError, InputError
-from .rigid import spin_of
+from .model.rigid_bodies import spin_of
 
 if TYPE_CHECKING:
-    from .events import BondEvent
+    from .step.events import BondEvent
 
 __all__ = ["SolverState", "Stall", "StepError", "StepReport"]
 

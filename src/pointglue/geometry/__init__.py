@@ -1,5 +1,5 @@
 """Shapes and what can be measured on them."""
 
-from . import cages, inside, models, sampling, shapes, simplices, trees
+from . import bvh, cages, inside, moments, sampling, shapes, simplices
 
-__all__ = ["cages", "inside", "models", "sampling", "shapes", "simplices", "trees"]
+__all__ = ["bvh", "cages", "inside", "moments", "sampling", "shapes", "simplices"]

@@ -15,8 +15,8 @@ from ..checks import Array, as_integers, as_reals, require_finite
 from ..compute import run
 from ..errors import InputError, PointglueWarning
 from . import inside_kernels as kernels
+from .bvh import TriangleTree
 from .simplices import check_cells
-from .trees import TriangleTree
 
 __all__ = ["Cover", "Eyes", "Inside", "edge_lengths", "once", "size_of", "welded", "winding"]
 

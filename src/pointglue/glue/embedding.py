@@ -10,8 +10,8 @@ from scipy.sparse import bsr_array
 
 from ..checks import Array, as_reals
 from ..errors import InputError
+from ..geometry.bvh import TriangleTree
 from ..geometry.simplices import check_cells, locate, tet_surface
-from ..geometry.trees import TriangleTree
 from ..procrustes import Groups
 from ..procrustes.matrices import OnDegenerate, checked_policy
 from .binding import Binding, BoundPose, bound_rows, checked_rows, merged_groups

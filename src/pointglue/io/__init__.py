@@ -3,7 +3,7 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from .bodies import load_body, save_body
+from .body_files import load_body, save_body
 from .checkpoints import load_checkpoint, save_checkpoint
 from .export import export_run
 from .frames import Frame, FrameStore, Look

@@ -15,16 +15,7 @@ import numpy as np
 
 from ..checks import Array, as_array, as_reals, require_finite
 from ..errors import InputError
-from .archives import (
-    Form,
-    Part,
-    ends_whole,
-    read_archive,
-    sync,
-    write_archive,
-    write_content,
-    writing,
-)
+from .archives import Form, Part, ends_whole, read_archive, sync, write_archive, write_content, writing
 from .checkpoints import previous
 from .locks import is_locked, lock
 

@@ -1,11 +1,11 @@
 """Oriented particles: rigid, plastic and soft solids, ropes, cloth and volumes from few particles."""
 
-from . import editing
+from .authoring import editing
+from .authoring.skinning import Skin
 from .body import OrientedBody
 from .builders import block, hinged_boxes, rope, sheet
-from .colliders import Ball, Box, Capsule, Collider, MeshCollider, Motion, Plane
+from .colliders.primitives import Ball, Box, Capsule, Collider, MeshCollider, Motion, Plane
 from .forces import Buoyancy, Force, Wind
-from .skinning import Skin
 from .solver import ParticleSolver, Script
 from .state import ParticleState, RestPose
 

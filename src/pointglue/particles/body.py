@@ -13,13 +13,13 @@ from scipy.spatial import cKDTree
 
 from ..checks import Array, as_array, as_integers, as_reals, require_finite
 from ..errors import InputError
-from .pairs import touching_pairs
-from .rotations import matrices_of, quaternions_of
-from .skinning import Blend, Skin, join_skins, links_of
+from ._solve.pairs import touching_pairs
+from .authoring.skinning import Blend, Skin, join_skins, links_of
+from .quaternions import matrices_of, quaternions_of
 from .state import ParticleState, RestPose
 
 if TYPE_CHECKING:
-    from .authoring import Placement
+    from .authoring.from_mesh import Placement
 
 __all__ = ["OrientedBody", "join"]
 
@@ -178,7 +178,7 @@ class OrientedBody:
         times as long as thick. `density` is in kg/m^3, and `options` are fields of the body. Same mesh and
         `seed`, same body.
         """
-        from .authoring import body_from_mesh  # which needs this class
+        from .authoring.from_mesh import body_from_mesh  # which needs this class
 
         made = body_from_mesh(
             mesh,

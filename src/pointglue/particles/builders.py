@@ -9,7 +9,7 @@ from ..checks import Array, as_reals
 from ..errors import InputError
 from ..geometry.shapes import check_box
 from .body import OrientedBody
-from .rotations import quaternions_of
+from .quaternions import quaternions_of
 
 __all__ = ["block", "hinged_boxes", "rope", "sheet"]
 

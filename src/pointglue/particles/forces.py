@@ -10,8 +10,8 @@ from numpy.typing import ArrayLike
 from ..checks import Array, as_reals
 from ..compute import run
 from ..errors import InputError
+from ._solve.kernels.forces import immerse
 from .body import OrientedBody
-from .force_kernels import immerse
 from .state import ParticleState
 
 __all__ = ["Buoyancy", "Force", "Wind"]

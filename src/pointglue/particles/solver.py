@@ -13,13 +13,14 @@ from numpy.typing import ArrayLike, NDArray
 from ..checks import Array, as_integers, as_reals, require_finite
 from ..compute import run, thread_count
 from ..errors import InputError
-from . import friction, matching, motion, rigid
+from ._solve.kernels import friction, matching, rigid
+from ._solve.kernels import integration as motion
+from ._solve.pairs import PairContacts
+from ._solve.plasticity import absorb, creep
+from ._solve.schedule import Schedule, Topology
 from .body import OrientedBody, join
-from .colliders import Collider, Rigid, pose_at
+from .colliders.primitives import Collider, Rigid, pose_at
 from .forces import Force
-from .pairs import PairContacts
-from .plasticity import absorb, creep
-from .schedule import Schedule, Topology
 from .state import ParticleState
 
 __all__ = ["ParticleSolver", "Script"]

@@ -14,16 +14,7 @@ import numpy as np
 
 from ..compute import kernel
 from .algebra import turn, turn_second
-from .rotation import (
-    BLOCK,
-    LEAST_MOMENT,
-    REGULAR,
-    SCRATCH,
-    UNSETTLED,
-    block_failed,
-    block_rotations,
-    stretch,
-)
+from .rotation import BLOCK, LEAST_MOMENT, REGULAR, SCRATCH, UNSETTLED, block_failed, block_rotations, stretch
 
 CHUNK = 512  # points summed at a time
 OUT_OF_PLANE = 0.5 * (1 + 1e-12)

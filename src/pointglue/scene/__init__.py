@@ -4,11 +4,11 @@ for frame in run_scene("tree.toml", out="tree"):
     print(frame.number, frame.stats)
 """
 
-from .build import build, check
+from .build.builder import build_scene, check_scene
 from .demo import demo_path, demo_titles
-from .load import LoadedScene, load_scene, parse_setting
 from .run import Run, run_scene
-from .schema import Scene, json_schema
+from .schema.loading import LoadedScene, load_scene, parse_setting
+from .schema.scene import Scene, json_schema
 from .simulation import Simulation, SimulationState
 from .wedge import Wedge, draw_wedges, parse_sweep, run_wedges
 
@@ -19,8 +19,8 @@ __all__ = [
     "Simulation",
     "SimulationState",
     "Wedge",
-    "build",
-    "check",
+    "build_scene",
+    "check_scene",
     "demo_path",
     "demo_titles",
     "draw_wedges",

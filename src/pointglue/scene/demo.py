@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from ..errors import SceneError
-from .load import load_scene
-from .tables import nearest
+from .schema.fields import nearest
+from .schema.loading import load_scene
 
 __all__ = ["demo_path", "demo_titles"]
 

@@ -9,9 +9,9 @@ from typing import Any
 
 from .. import __version__
 from ..errors import SceneError
-from .animated import sequence
-from .load import LoadedScene, spelled
-from .schema import AnimatedObject
+from .build.animated import sequence
+from .schema.loading import LoadedScene, spelled
+from .schema.scene import AnimatedObject
 
 __all__ = ["SceneIdentity", "differences", "scene_hash"]
 

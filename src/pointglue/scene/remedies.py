@@ -1,8 +1,8 @@
 """What to try where the implicit solver finds no end of a step, in the words of scene files."""
 
 from ..elastic import StepError
-from .bodies import SKIN
-from .schema import Scene
+from .build.built import SKIN
+from .schema.scene import Scene
 
 __all__ = ["explained"]
 

@@ -15,11 +15,11 @@ from ..io.export import export_run
 from ..io.frames import Frame, FrameStore
 from ..io.signals import deferred
 from ..io.stats import StatsLog
-from .build import build
+from .build.builder import build_scene
 from .checkpointing import FrameWriter
 from .identity import SceneIdentity, differences
-from .load import LoadedScene, load_scene
 from .remedies import explained
+from .schema.loading import LoadedScene, load_scene
 from .simulation import SimulationState
 
 __all__ = ["Run", "run_scene"]
@@ -57,7 +57,7 @@ class Run(Iterator[Frame]):
     ) -> None:
         self.scene = scene
         with deferred() as check:
-            self.simulation = build(scene, lambda _: check())
+            self.simulation = build_scene(scene, lambda _: check())
         self.identity = SceneIdentity.of(scene)
         self.store: FrameStore | None = None
         self.files: list[Path] = []

@@ -12,9 +12,9 @@ from ..checks import Array
 from ..errors import InputError
 from ..glue import Binding
 from ..io.frames import Frame, Look
-from .geometry import Track
-from .schema import Frames
-from .summary import ObjectSummary
+from .build.summary import ObjectSummary
+from .build.surfaces import Track
+from .schema.scene import Frames
 
 __all__ = ["Engine", "Follower", "Simulation", "SimulationState"]
 

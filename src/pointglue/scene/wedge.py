@@ -27,12 +27,12 @@ from ..io.archives import writing
 from ..io.frames import FrameStore
 from ..io.signals import ENDING
 from ..view import contact_sheet, last_pictures
-from ..view.files import save_png
+from ..view.output import save_png
 from ..view.sheets import text_picture
 from .engines import STATS
 from .identity import scene_hash
-from .load import LoadedScene, load_scene, parse_setting
 from .run import run_scene
+from .schema.loading import LoadedScene, load_scene, parse_setting
 
 __all__ = ["Wedge", "draw_wedges", "parse_sweep", "run_wedges"]
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import InputError, MissingDependencyError
-from .hub import Hub, Page
-from .session import Session
+from .runtime.hub import Hub, Page
+from .runtime.session import Session
 
 try:
     import uvicorn

@@ -15,11 +15,11 @@ To film, hold the camera and the ground still, or both follow the subject from f
 A run that is on disk is filmed in one call: `render_run`.
 """
 
+from ..assets.palette import PALETTE
 from .camera import Camera
-from .files import save_movie
-from .palette import PALETTE
+from .output import save_movie
+from .picture import Scene
 from .runs import Rendered, last_pictures, render_run
-from .scene import Scene
 from .sheets import contact_sheet
 
 __all__ = [

@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ..errors import InputError
-from .checks import floats, number, positive
-from .shapes import Floats
+from .arguments import floats, number, positive
+from .tessellation import Floats
 
 MARGIN = 0.86  # of the picture's half width and half height, the most that the subject fills
 

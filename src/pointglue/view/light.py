@@ -12,7 +12,7 @@ from scipy.ndimage import gaussian_filter, map_coordinates
 from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import connected_components
 
-from .shapes import Floats, Ints
+from .tessellation import Floats, Ints
 
 CREASE = np.cos(np.radians(70.0))  # sharper edges stay sharp, so that a box looks like a box
 TEXELS = 640  # along each side of the ground's shadow map, which covers [-1, 1]

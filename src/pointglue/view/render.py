@@ -16,9 +16,9 @@ import numpy as np
 from ..errors import MissingDependencyError
 from . import light
 from .camera import Camera
-from .files import Image, save_png
-from .scene import Item
-from .shapes import Floats, Triangles
+from .output import Image, save_png
+from .picture import Item
+from .tessellation import Floats, Triangles
 
 GAMMA = 2.2  # of Polyscope's output: colours go in as linear light
 GAP = 5e-4  # from the ground up to the lowest point, so that a flat base does not flicker

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..errors import InputError, MissingDependencyError
+from .arguments import picture_size
 from .camera import Camera
-from .checks import picture_size
-from .files import Image, save_movie, save_png
-from .scene import Scene, Size
-from .shapes import Floats
+from .output import Image, save_movie, save_png
+from .picture import Scene, Size
 from .sheets import contact_sheet
+from .tessellation import Floats
 
 if TYPE_CHECKING:
     from ..io.frames import Frame, FrameStore

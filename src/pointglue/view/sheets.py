@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError, MissingDependencyError
-from .checks import colors
-from .files import Image
-from .scene import Size
+from .arguments import colors
+from .output import Image
+from .picture import Size
 
 GAP = 10  # pixels around every thumbnail
 TEXT = 20  # height of the letters

@@ -1,0 +1,463 @@
+"""A tailor's figure that moves, and a shirt for it: front opening, sleeves, collar, places for buttons."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+from scipy.spatial import cKDTree
+
+from ..checks import Array
+from ..errors import InputError
+from .subdivision import Cage, subdivided
+
+__all__ = ["SHIRT_PARTS", "Shirt", "Torso", "shirt", "torso"]
+
+Ints = NDArray[np.int64]
+
+X, Y, Z = np.eye(3)
+COLUMNS = 18  # around the trunk; the last is in the middle of the front
+LEVELS = 3  # rounds of subdivision from which meshes are sampled
+LINES = 2**LEVELS
+PLACKET = 0.021  # m, half the width of the front's middle
+APART = 0.004  # m between its two layers
+
+# Rings from thighs to crown, of the figure and of the shirt: height, half depth, half width, how far the
+# middle is to the front, and by how much the front is lower than the middle.
+FIGURE = np.array(
+    [
+        (0.58, 0.108, 0.165, 0.0, 0.0),
+        (0.66, 0.116, 0.178, 0.0, 0.0),
+        (0.73, 0.122, 0.183, 0.0, 0.0),
+        (0.80, 0.121, 0.182, 0.0, 0.0),
+        (0.87, 0.115, 0.174, 0.0, 0.0),
+        (0.935, 0.109, 0.163, 0.002, 0.0),
+        (1.00, 0.105, 0.156, 0.004, 0.0),
+        (1.065, 0.106, 0.157, 0.006, 0.0),
+        (1.13, 0.111, 0.164, 0.006, 0.0),
+        (1.195, 0.118, 0.172, 0.004, 0.0),
+        (1.26, 0.122, 0.178, 0.002, 0.0),
+        (1.325, 0.119, 0.182, -0.002, 0.004),
+        (1.402, 0.100, 0.180, -0.008, 0.012),
+        (1.455, 0.078, 0.128, -0.012, 0.020),
+        (1.480, 0.060, 0.074, -0.006, 0.022),
+        (1.515, 0.058, 0.061, 0.004, 0.018),
+        (1.550, 0.060, 0.058, 0.008, 0.012),
+        (1.578, 0.080, 0.063, 0.020, 0.012),
+        (1.615, 0.098, 0.074, 0.023, 0.004),
+        (1.665, 0.107, 0.081, 0.016, 0.0),
+        (1.715, 0.106, 0.080, 0.009, 0.0),
+        (1.758, 0.090, 0.068, 0.004, 0.0),
+        (1.785, 0.060, 0.046, 0.002, 0.0),
+        (1.797, 0.026, 0.020, 0.002, 0.0),
+    ]
+)
+EASE = np.array(  # what the shirt's rings are wider by, and higher, up to where the collar begins
+    [
+        (0.040, 0.000),
+        (0.040, 0.000),
+        (0.040, 0.000),
+        (0.036, 0.000),
+        (0.040, 0.000),
+        (0.044, 0.000),
+        (0.047, 0.000),
+        (0.046, 0.000),
+        (0.042, -0.002),
+        (0.036, -0.010),
+        (0.030, -0.022),
+        (0.024, -0.002),
+        (0.018, 0.014),
+        (0.015, 0.016),
+        (0.017, 0.012),
+    ]
+)
+HEM, ARMHOLE, NECK = 3, 10, 14  # rings
+# Along an arm: how far, by what angle (degrees) it points down, half widths of the arm and of the sleeve.
+LIMB = np.array(
+    [
+        (0.095, 20, 0.063, 0.081),
+        (0.150, 34, 0.057, 0.080),
+        (0.202, 43, 0.053, 0.077),
+        (0.255, 46, 0.049, 0.073),
+        (0.308, 46, 0.046, 0.070),
+        (0.361, 46, 0.044, 0.068),
+        (0.414, 46, 0.041, 0.065),
+        (0.467, 46, 0.036, 0.062),
+        (0.510, 46, 0.032, 0.050),
+        (0.575, 46, 0.029, 0.044),
+        (0.620, 46, 0.038, 0.044),
+        (0.680, 46, 0.037, 0.044),
+        (0.725, 46, 0.024, 0.030),
+    ]
+)
+ROOT, SHOULDER = np.array([0.0, 1.337, -0.165]), np.array([0.0, 1.345, -0.160])  # of the left arm
+ELBOW = 5  # ring
+OCTAGON = (2 + np.cos(np.pi / 4)) / 3  # how much smaller a ring of eight becomes when it is smoothed
+ARMS, MIRRORS = (np.array([3, 4]), np.array([12, 13])), np.array([(1, 1, 1), (1, 1, -1)])  # left, right
+SHIRT_PARTS = ("trunk", "left sleeve", "right sleeve", "cuff", "placket", "stand", "collar")
+POCKET = ((0.72, 2.35), (5.6, 7.7))  # columns from the middle of the front, and rings from the hem
+WRIST = 9  # ring where the sleeve ends
+# The collar in section, from the seam at the neck: outwards and upwards (m).
+STAND = np.array([(0.0, 0.0), (-0.002, 0.017), (0.001, 0.034)])
+FALL = np.array([(0.001, 0.034), (0.008, 0.040), (0.016, 0.033), (0.026, 0.013), (0.036, -0.008)])
+BUTTONS = (1.457, 1.385, 1.29, 1.195, 1.10, 1.005, 0.91)  # heights (m), from the top
+# Keys of the motion, in s and rad: sideways, forwards and around of the spine, then raise, swing and elbow
+# of the left and of the right arm, and the turn of the head.
+KEYS = np.array(
+    [
+        (0.0, 0.00, 0.00, 0.00, 0.00, 0.00, 0.00, 0.00, 0.00, 0.00, 0.00),
+        (0.5, 0.01, 0.01, 0.03, -0.02, 0.06, 0.08, -0.04, 0.02, 0.06, 0.05),
+        (1.2, 0.08, 0.05, 0.38, 0.10, 0.55, 0.75, -0.10, -0.30, 0.30, 0.45),
+        (2.0, -0.09, 0.07, -0.30, 0.40, 0.35, 0.50, -0.02, 0.40, 0.70, -0.35),
+        (2.7, -0.02, 0.20, -0.03, 0.62, 0.30, 0.30, 0.58, 0.30, 0.35, 0.00),
+        (3.4, 0.03, -0.02, 0.10, 0.05, 0.10, 0.25, 0.08, 0.05, 0.25, 0.12),
+        (4.0, 0.00, 0.00, 0.00, 0.00, 0.00, 0.10, 0.00, 0.00, 0.10, 0.00),
+    ]
+)
+SPINE = (1.28, 1.19, 1.10, 1.01, 0.92)  # heights of its joints (m)
+
+
+@dataclass(frozen=True)
+class Torso:
+    """A figure from the thighs up that looks along x, its arms held away; a closed mesh."""
+
+    vertices: Array
+    """At rest (n, 3), m."""
+    faces: Ints
+    height: Array
+    """Along the spine (n,), m: that of the shoulder for all of an arm."""
+    shoulders: Array
+    """How much a vertex turns with the left and with the right shoulder (n, 2)."""
+    elbows: Array
+    """And with the elbows (n, 2)."""
+
+    def pose(self, time: float) -> Array:
+        """The vertices (n, 3) at a time (s): at rest at 0, then it bends, turns and swings its arms."""
+        from scipy.interpolate import CubicSpline  # not before it is needed: it takes a while to load
+
+        side, ahead, around, *arms, head = CubicSpline(KEYS[:, 0], KEYS[:, 1:], bc_type="clamped")(
+            np.clip(time, KEYS[0, 0], KEYS[-1, 0])
+        )
+        x = self.vertices
+        for k, mirror in enumerate(MIRRORS):
+            pivot, (spine, ways) = SHOULDER * mirror, _spine()
+            ahead_axis = np.cross(ways[ELBOW] * mirror, X)
+            lift, swing, elbow = arms[3 * k : 3 * k + 3]
+            x = _turned(x, spine[ELBOW] * mirror, elbow * self.elbows[:, k, None] * ahead_axis)
+            x = _turned(x, pivot, swing * self.shoulders[:, k, None] * ahead_axis)
+            x = _turned(x, pivot, lift * self.shoulders[:, k, None] * mirror[2] * X)
+        neck = _smooth((self.height - 1.49) / 0.06)[:, None]
+        x = _turned(x, np.array([0.0, 1.50, 0.0]), neck * head * Y)
+        for joint in SPINE:
+            share = _smooth((self.height - joint + 0.06) / 0.12)[:, None] / len(SPINE)
+            x = _turned(x, joint * Y, share * (side * X - ahead * Z))
+            x = _turned(x, joint * Y, share * around * Y)
+        return x
+
+
+@dataclass(frozen=True)
+class Shirt:
+    """A shirt around the figure at rest, buttoned up; its left front lies over the right one."""
+
+    vertices: Array
+    """(n, 3), m."""
+    faces: Ints
+    parts: Ints
+    """Where in `SHIRT_PARTS` each face belongs (m,)."""
+    left: Ints
+    """Vertices of the left front where it lies over the right one."""
+    right: Ints
+    """And of the right front, under it."""
+    cuffs: tuple[Ints, Ints]
+    """Vertices of the last two rounds of the left and of the right sleeve."""
+    buttons: Array
+    """Places on the left front (7, 3), m, from the top."""
+    normals: Array
+    """Outwards there (7, 3)."""
+    pocket: tuple[Array, Ints]
+    """Vertices and faces of a patch before the left chest."""
+    seam: Ints
+    """Vertices of the pocket along three sides: all but the upper one."""
+
+
+def torso(detail: int = 3) -> Torso:
+    """A figure of 1.8 m down to its thighs: about 2,600 vertices for `detail` 2, 5,700 for 3."""
+    _check_detail(detail)
+    cage, _, arms = _figure(FIGURE, LIMB[:, 2])
+    extra = np.zeros((len(cage.points), 5))
+    extra[:, 0] = np.concatenate([np.repeat(FIGURE[:, 0], COLUMNS), np.full(2 * _limb_points(), SHOULDER[1])])
+    bend = _smooth((LIMB[:, 0] - LIMB[ELBOW, 0] + 0.09) / 0.18)
+    turn = np.interp(np.arange(len(LIMB)), [0, 1, 2], [0.7, 0.95, 1.0])
+    for k, (loop, rings, tip) in enumerate(arms):
+        extra[loop, 1 + k] = 0.3
+        extra[rings, 1 + k], extra[rings, 3 + k] = turn[:, None], bend[:, None]
+        extra[tip, [1 + k, 3 + k]] = 1.0
+    grids = _grids(np.hstack([cage.points, extra]), np.array(cage.quads))
+    patches = _sampled(grids, detail)
+    rows, faces, _ = _sewn(patches, np.zeros(patches.shape[:3]))
+    return Torso(rows[:, :3], faces, rows[:, 3], rows[:, 4:6], rows[:, 6:])
+
+
+def shirt(detail: int = 3) -> Shirt:
+    """A shirt for the figure: about 1,700, 3,700 or 10,200 vertices for `detail` 2, 3 or 5."""
+    _check_detail(detail)
+    rings = FIGURE.copy()
+    rings[:, 1:3] += np.pad(EASE[:, :1], ((0, len(rings) - len(EASE)), (0, 0)), mode="edge")
+    rings[: len(EASE), 0] += EASE[:, 1]
+    cage, sides, _ = _figure(rings, LIMB[:, 3])
+    quads = np.array(cage.quads)
+    grids = _grids(np.array(cage.points), quads)
+    trunk, count = sides[HEM:NECK], 8 * (WRIST + 1)
+    front, body = trunk[:, -1], trunk[:, :-1][trunk[:, :-1] >= 0]
+    begin = len(quads) - 2 * _limb_quads()
+    sleeves = [begin + k * _limb_quads() + np.arange(count) for k in range(2)]
+    # The front's middle is there twice; across it u goes from the right to the left.
+    pieces = _sampled(grids, detail)
+    u = np.linspace(0, 1, detail + 1)[:, None, None]
+    middle = _joined(pieces[front])
+    out = APART * _normals(middle)
+    over, under = (_parted(strip, detail) for strip in (middle + (1 - u) * out, middle - u * out))
+    patches = np.concatenate([pieces[np.concatenate([body, *sleeves])], over, under])
+    layer = np.zeros(patches.shape[:3])
+    layer[-2 * len(front) : -len(front), :-1], layer[-len(front) :, 1:] = 1, 2
+    vertices, faces, number = _sewn(patches, layer)
+    each = 2 * detail**2
+    parts = np.repeat(
+        [0, 1, 3, 2, 3, 4, 4], each * np.array([len(body), count - 8, 8, count - 8, 8, *[len(front)] * 2])
+    )
+    left_sleeve, right_sleeve, lefts, rights = np.split(
+        number[len(body) :], np.cumsum([count, count, len(front)])
+    )
+    # Along the neck, from the edge of the left front all around to that of the right one.
+    back = number[np.searchsorted(body, trunk[-1, :-1]), 1:, -1]
+    neck = np.concatenate([lefts[-1, :, -1], back.ravel(), rights[-1, 1:, -1]])
+    collar, more, stand = _collar(vertices, neck, detail, rings[NECK])
+    vertices, faces = np.concatenate([vertices, collar]), np.concatenate([faces, *more])
+    middle = _joined(grids[front])
+    buttons, normals = _button_places(middle, vertices[stand[:, : detail + 1]].mean(1))
+    chest = np.concatenate(
+        [_joined(grids[column])[: LINES + (k == 2)] for k, column in enumerate(trunk[:, :3].T)]
+    )
+    pocket, pocket_faces, seam = _pocket(chest, detail)
+    return Shirt(
+        vertices,
+        faces,
+        np.concatenate([parts, np.repeat([5, 6], [len(each) for each in more])]),
+        np.unique(np.concatenate([lefts[:, :-1].ravel(), stand[:, :detail].ravel()])),
+        np.unique(np.concatenate([rights[:, 1:].ravel(), stand[:, -detail:].ravel()])),
+        (np.unique(left_sleeve[-8:, :, -2:]), np.unique(right_sleeve[-8:, :, -2:])),
+        buttons,
+        normals,
+        (pocket, pocket_faces),
+        seam,
+    )
+
+
+def _figure(rings: Array, girth: Array) -> tuple[Cage, Ints, list[tuple[Ints, Ints, int]]]:
+    """A cage of trunk, head and arms, the faces of the trunk (-1 where the arms are), and points of the arms.
+
+    Those are, for each arm: the loop on the trunk (8,), the rings (k, 8), and the tip.
+    """
+    cage = Cage([_ring(row, k < NECK) for k, row in enumerate(rings)])
+    sides = cage.sides.copy()
+    gone = np.zeros(len(cage.quads), np.bool_)
+    for columns in ARMS:
+        block = np.ix_(np.arange(2) + ARMHOLE, columns)
+        gone[sides[block]] = True
+        sides[block] = -1
+    sides[sides >= 0] = (np.cumsum(~gone) - 1)[sides[sides >= 0]]
+    cage.quads = [quad for quad, left_out in zip(cage.quads, gone, strict=True) if not left_out]
+    arms = []
+    for columns, mirror in zip(ARMS, MIRRORS, strict=True):
+        grid = COLUMNS * (ARMHOLE + np.arange(3))[:, None] + columns[0] + np.arange(3)
+        loop = grid[[0, 0, 0, 1, 2, 2, 2, 1], [0, 1, 2, 2, 2, 1, 0, 0]]
+        spine, ways = _spine()
+        up, ahead = np.cross(X, ways)[:, None] * mirror, mirror[2] * X
+        angle = -np.pi / 4 * (np.arange(8) + 1)[:, None]
+        points = spine[:, None] * mirror + girth[:, None, None] / OCTAGON * (
+            np.cos(angle) * ahead + np.sin(angle) * up
+        )
+        start, tip = len(cage.points), (spine[-1] + 0.02 * ways[-1]) * mirror
+        cage.points += [*points.reshape(-1, 3), tip]
+        numbers = start + np.arange(8 * len(LIMB)).reshape(-1, 8)
+        for one, other in zip([loop, *numbers[:-1]], numbers, strict=True):
+            cage.quads += list(np.stack([one, np.roll(one, -1), np.roll(other, -1), other], axis=1))
+        last, end = numbers[-1], start + 8 * len(LIMB)
+        cage.quads += [np.array([last[k - 1], last[k], last[k + 1], end]) for k in (0, 2, 4, 6)]
+        arms.append((loop, numbers, end))
+    return cage, sides, arms
+
+
+def _spine() -> tuple[Array, Array]:
+    """Middles of the rings of the left arm, and where it goes there, both (k, 3)."""
+    angle = np.radians(LIMB[:, 1])
+    ways = np.stack([0 * angle, -np.sin(angle), -np.cos(angle)], axis=1)
+    steps = np.diff(LIMB[:, 0], prepend=0)[:, None] * (ways + np.vstack([-Z, ways[:-1]])) / 2
+    return ROOT + np.cumsum(steps, axis=0), ways
+
+
+def _ring(row: Array, square: bool) -> Array:
+    """A ring of the trunk (18, 3), counter-clockwise seen from above, from beside the middle of the front."""
+    y, deep, wide, middle, tilt = row
+    first = np.arcsin(min(PLACKET / wide, 0.4))
+    half = np.concatenate([np.linspace(first, np.pi / 2, 5), np.linspace(np.pi / 2, np.radians(170), 5)[1:]])
+    angle = np.concatenate([half, -half[::-1]])
+    power = 0.85 if square else 1.0
+    c, s = (np.sign(side) * np.abs(side) ** power for side in (np.cos(angle), np.sin(angle)))
+    return np.stack([middle + deep * c, y - tilt * c, -wide * s], axis=1)
+
+
+def _limb_quads() -> int:
+    return 8 * len(LIMB) + 4
+
+
+def _limb_points() -> int:
+    return 8 * len(LIMB) + 1
+
+
+def _grids(points: Array, quads: Ints) -> Array:
+    """The smooth surface over each quad (m, 9, 9, k), from points with any number of coordinates (n, k)."""
+    corners = np.tile(np.array([(0, 0), (LINES, 0), (LINES, LINES), (0, LINES)]), (len(quads), 1, 1))
+    owner = np.arange(len(quads))
+    used, quads = np.unique(quads, return_inverse=True)
+    points, quads = points[used], quads.reshape(-1, 4)
+    for _ in range(LEVELS):
+        points, quads = subdivided(points, quads)
+        middles = (corners + np.roll(corners, -1, axis=1)) // 2
+        centre = np.broadcast_to(corners[:, :1] + corners[:, 2:3], corners.shape) // 2
+        corners = np.stack([corners, middles, centre, np.roll(middles, 1, axis=1)], axis=2).reshape(-1, 4, 2)
+        owner = np.repeat(owner, 4)
+    out = np.empty((owner[-1] + 1, LINES + 1, LINES + 1, points.shape[1]))
+    out[owner[:, None], corners[..., 0], corners[..., 1]] = points[quads]
+    return out
+
+
+def _sampled(grids: Array, detail: int) -> Array:
+    """Such surfaces with `detail` cells along either side (m, detail + 1, detail + 1, k)."""
+    at = np.linspace(0, LINES, detail + 1)
+    weights = np.maximum(1 - np.abs(at[:, None] - np.arange(LINES + 1)), 0)
+    return np.asarray(np.einsum("iu,jv,muvk->mijk", weights, weights, grids))
+
+
+def _joined(grids: Array) -> Array:
+    """Surfaces one above the other (m, a, b, 3) as one (a, m (b - 1) + 1, 3)."""
+    return np.concatenate([*grids[:-1, :, :-1], grids[-1]], axis=1)
+
+
+def _parted(strip: Array, detail: int) -> Array:
+    """The other way round."""
+    return np.stack([strip[:, k : k + detail + 1] for k in range(0, strip.shape[1] - 1, detail)])
+
+
+def _normals(grid: Array) -> Array:
+    """Unit normals of a surface (a, b, 3)."""
+    normals = np.cross(np.gradient(grid, axis=0), np.gradient(grid, axis=1))
+    return np.asarray(normals / np.linalg.norm(normals, axis=-1, keepdims=True))
+
+
+def _sewn(patches: Array, layer: Array) -> tuple[Array, Ints, Ints]:
+    """Vertices and faces of patches (m, a, b, k), and the vertex of each of their points (m, a, b).
+
+    They are joined where points coincide and are of one `layer` (m, a, b).
+    """
+    points = patches.reshape(-1, patches.shape[-1])
+    places = np.column_stack([points[:, :3], layer.ravel()])
+    pairs = cKDTree(places).query_pairs(1e-7, output_type="ndarray")
+    graph = coo_array((np.ones(len(pairs)), pairs.T), shape=(len(points),) * 2)
+    count, number = connected_components(graph, directed=False)
+    vertices = np.empty((count, points.shape[1]))
+    vertices[number] = points
+    number = number.reshape(layer.shape).astype(np.int64)
+    return vertices, _split(number, vertices), number
+
+
+def _split(number: Ints, vertices: Array) -> Ints:
+    """Triangles of grids of vertices (m, a, b), patch by patch; those on the right are mirrored."""
+    a, b, c, d = number[:, :-1, :-1], number[:, 1:, :-1], number[:, 1:, 1:], number[:, :-1, 1:]
+    right = sum(vertices[corner, 2] for corner in (a, b, c, d)) > 1e-9
+    one = np.stack([np.stack([a, b, c], -1), np.stack([a, c, d], -1)], axis=-2)
+    other = np.stack([np.stack([a, b, d], -1), np.stack([b, c, d], -1)], axis=-2)
+    return np.where(np.asarray(right)[..., None, None], one, other).reshape(-1, 3)
+
+
+def _collar(vertices: Array, neck: Ints, detail: int, ring: Array) -> tuple[Array, list[Ints], Ints]:
+    """A collar on the vertices along the neck: new vertices, faces, and the vertices of its stand (rows, p).
+
+    It stands up and then folds over, faces of both apart; the fold leaves out where the fronts overlap.
+    """
+    base = vertices[neck]
+    _, deep, wide, middle, tilt = ring
+    up = np.array([tilt / deep, 1.0, 0.0]) / np.hypot(tilt / deep, 1.0)
+    out = np.stack([(base[:, 0] - middle) / deep**2, 0 * base[:, 0], base[:, 2] / wide**2], axis=1)
+    out -= (out @ up)[:, None] * up
+    out /= np.linalg.norm(out, axis=1, keepdims=True)
+    rise = _along(STAND, detail)[1:]
+    stood = base + rise[:, :1, None] * out + rise[:, 1:, None] * up
+    first = len(vertices) + np.arange(stood[..., 0].size).reshape(detail, -1)
+    clear = detail + round(0.4 * detail)  # of where the fronts overlap
+    kept = slice(clear, len(neck) - clear)
+    drop = _along(FALL, detail + 1)[1:]
+    ahead = np.clip(out[kept, 0], 0, 1)[:, None] ** 3  # towards its points
+    longer = np.linspace(0, 1, len(drop))[:, None, None] * 0.012 * ahead
+    folded = base[kept] + drop[:, :1, None] * out[kept] + (drop[:, 1:, None] - longer) * up
+    then = len(vertices) + stood[..., 0].size + np.arange(folded[..., 0].size).reshape(len(drop), -1)
+    stand, fall = np.vstack([neck, first]), np.vstack([first[-1, kept], then])
+    collar = np.concatenate([stood.reshape(-1, 3), folded.reshape(-1, 3)])
+    faces = [_split(rows.T[None], np.concatenate([vertices, collar])) for rows in (stand, fall)]
+    return collar, faces, first
+
+
+def _along(path: Array, count: int) -> Array:
+    """So many steps of equal length along a path (k, 2): their ends (count + 1, 2)."""
+    far = np.concatenate([[0], np.cumsum(np.linalg.norm(np.diff(path, axis=0), axis=1))])
+    at = np.linspace(0, far[-1], count + 1)
+    return np.stack([np.interp(at, far, side) for side in path.T], axis=1)
+
+
+def _button_places(front: Array, stand: Array) -> tuple[Array, Array]:
+    """Points and normals at the heights of the buttons, on the front's surface (9, k, 3) or up the collar."""
+    out = _normals(front)[LINES // 2]
+    line = np.concatenate([front[LINES // 2] + 0.5 * APART * out, stand])
+    out = np.concatenate([out, np.repeat(out[-1:], len(stand), axis=0)])
+    places, ways = (
+        np.stack([np.interp(BUTTONS, line[:, 1], c) for c in rows.T], axis=1) for rows in (line, out)
+    )
+    return places, ways / np.linalg.norm(ways, axis=1, keepdims=True)
+
+
+def _pocket(chest: Array, detail: int) -> tuple[Array, Ints, Ints]:
+    """A patch before a surface (a, b, 3): vertices, faces and seam. It stands out a little at the top."""
+    from scipy.ndimage import map_coordinates
+
+    u, v = np.meshgrid(np.linspace(0, 1, 2 * detail + 2), np.linspace(0, 1, 2 * detail + 3), indexing="ij")
+    at = [LINES * (low + share * (high - low)) for share, (low, high) in ((u, POCKET[0]), (v, POCKET[1]))]
+    place, way = (
+        np.stack([map_coordinates(side, at, order=1) for side in np.moveaxis(field, 2, 0)], axis=-1)
+        for field in (chest, _normals(chest))
+    )
+    before = APART + 0.004 * np.sin(np.pi * u) * v
+    number = np.arange(u.size).reshape(u.shape)
+    seam = np.unique(np.concatenate([number[0], number[-1], number[:, 0]]))
+    vertices = (place + before[..., None] * way).reshape(-1, 3)
+    return vertices, _split(number[None], vertices), seam
+
+
+def _turned(x: Array, pivot: Array, angles: Array) -> Array:
+    """Points (n, 3), each turned about a pivot by a rotation vector of its own (n, 3)."""
+    size = np.linalg.norm(angles, axis=1, keepdims=True)
+    axis = angles / np.maximum(size, 1e-12)
+    arm = x - pivot
+    along = (axis * arm).sum(1, keepdims=True) * axis
+    return np.asarray(pivot + along + np.cos(size) * (arm - along) + np.sin(size) * np.cross(axis, arm))
+
+
+def _smooth(x: Array) -> Array:
+    """From 0 at 0 to 1 at 1, level at both ends and beyond."""
+    t = np.clip(x, 0, 1)
+    return np.asarray(t * t * (3 - 2 * t))
+
+
+def _check_detail(detail: int) -> None:
+    if isinstance(detail, bool) or not isinstance(detail, (int, np.integer)) or not 2 <= detail <= LINES:
+        raise InputError(f"detail must be a whole number from 2 to {LINES}, got {detail!r}")

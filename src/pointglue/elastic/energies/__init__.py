@@ -1,0 +1,1 @@
+"""Energies of deforming bodies: value, gradient and Hessian, in closed form."""

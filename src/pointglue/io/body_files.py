@@ -1,0 +1,71 @@
+"""Body files: an OrientedBody with its visual mesh as one .npz file, the same bytes for the same body."""
+
+import os
+from typing import Any
+
+import numpy as np
+
+from ..checks import Array
+from ..errors import InputError
+from ..particles import OrientedBody
+from ..particles.authoring.skinning import Skin
+from .archives import archive_path, read_archive, write_archive, writing
+
+__all__ = ["load_body", "save_body"]
+
+VERSION = 1
+# Groups are of different lengths: they stand one after the other, with their sizes.
+BODY = [name for name in OrientedBody.__dataclass_fields__ if name not in ("groups", "visual")]
+SKIN = list(Skin.__dataclass_fields__)
+
+
+def save_body(path: str | os.PathLike[str], body: OrientedBody) -> None:
+    """Write a body to an .npz file, which appears when it is complete. A missing folder is made."""
+    target = archive_path(path, "body files")
+    if not isinstance(body, OrientedBody):
+        raise InputError(f"body must be an OrientedBody, got {type(body).__name__}")
+    arrays = {"version": np.array(VERSION), **{name: np.asarray(getattr(body, name)) for name in BODY}}
+    arrays["groups"] = np.concatenate([np.empty(0, np.int64), *body.groups])
+    arrays["group_sizes"] = np.array([len(group) for group in body.groups], np.int64)
+    if body.visual is not None:
+        arrays |= {f"visual_{name}": getattr(body.visual, name) for name in SKIN}
+    with writing(target):
+        target.parent.mkdir(parents=True, exist_ok=True)
+    write_archive(target, arrays)
+
+
+def load_body(path: str | os.PathLike[str]) -> OrientedBody:
+    """Read a body that :func:`save_body` has written; every error names the file."""
+    file = archive_path(path, "body files")
+    arrays = read_archive(file, "body file")
+    try:
+        return _body(arrays)
+    except InputError as error:
+        raise InputError(f"{file}: {error}") from error
+
+
+def _body(arrays: dict[str, Array]) -> OrientedBody:
+    version = arrays.pop("version", np.array(None))
+    if version.shape != () or version.dtype.kind not in "iu":
+        raise InputError("is no body file: it has no version")
+    if version > VERSION:
+        raise InputError(f"has version {version}, but this pointglue reads up to {VERSION}: update it")
+    if version < 1:
+        raise InputError(f"has version {version}, but the first is 1")
+    skin = [f"visual_{name}" for name in SKIN]
+    shown = any(name in arrays for name in skin)
+    wanted = [*BODY, "groups", "group_sizes", *(skin if shown else [])]
+    missing, unknown = set(wanted) - set(arrays), set(arrays) - set(wanted)
+    if missing or unknown:
+        raise InputError(f"has no entry {min(missing)!r}" if missing else f"has an entry {min(unknown)!r}")
+    fields: dict[str, Any] = {name: arrays[name] for name in BODY}
+    loose, members, sizes = arrays["loose"], arrays["groups"], arrays["group_sizes"]
+    if loose.shape == () and loose.dtype == np.bool_:
+        fields["loose"] = bool(loose)
+    whole = sizes.ndim == 1 and sizes.dtype.kind in "iu" and (sizes >= 0).all()
+    if not whole or members.shape != (sizes.sum(),):
+        raise InputError(f"group_sizes must add up to the length of groups, {len(np.ravel(members))}")
+    fields["groups"] = np.split(members, np.cumsum(sizes))[:-1]
+    if shown:
+        fields["visual"] = Skin(*(arrays[name] for name in skin))
+    return OrientedBody(**fields)

@@ -1,0 +1,1 @@
+"""How a step of the particle solver is worked out: schedules, pairs in contact, plasticity."""

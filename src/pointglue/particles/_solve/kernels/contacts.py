@@ -1,0 +1,247 @@
+"""Particles that meet: who is near whom (spatial hash), and how two ellipsoids are kept apart."""
+
+import math
+
+import numpy as np
+
+from ....compute import kernel
+from .ellipsoids import pair_separation, shape_matrix, support
+from .rigid import ease, place, push
+
+# Candidates are looked for this much farther than they reach, for what the solver may still move.
+SLACK = 0.1
+
+
+@kernel
+def _row(x, y, slots):
+    """Where the cell (x, y, 0) stands in the table; the others of its row follow it."""
+    return ((x * 73856093) ^ (y * 19349663)) & (slots - 1)
+
+
+@kernel
+def fill_table(bounds, X, P, balls, cells, table, ids, sorted_balls) -> float:
+    """Put the ball around each particle's way from X to P into a cell of a grid; how wide the cells are.
+
+    The balls (middle and reach) are sorted by the slots of their cells: those of slot k are from table[k] to
+    table[k + 1]. Cells are wide enough for all if these are alike; what reaches much farther than the mean
+    is left to `find_far`.
+    """
+    n, slots = len(bounds), len(table) - 2
+    # All paths as seen from what they have in common: what moves together has not moved.
+    common = np.zeros(3)
+    for i in range(n):
+        for j in range(3):
+            common[j] += (P[i, j] - X[i, j]) / n
+    mean = widest = 0.0
+    for i in range(n):
+        square = 0.0
+        for j in range(3):
+            way = P[i, j] - X[i, j] - common[j]
+            balls[i, j] = X[i, j] + 0.5 * way
+            square += way * way
+        balls[i, 3] = (1.0 + SLACK) * bounds[i] + 0.5 * math.sqrt(square)
+        widest = max(widest, balls[i, 3])
+        mean += balls[i, 3] / n
+    cell = 2.0 * min(widest, 1.5 * mean)
+    table[:] = 0
+    for i in range(n):
+        for j in range(3):
+            cells[i, j] = np.int64(math.floor(balls[i, j] / cell))
+        table[((_row(cells[i, 0], cells[i, 1], slots) + cells[i, 2]) & (slots - 1)) + 2] += 1
+    for k in range(slots):
+        table[k + 2] += table[k + 1]
+    for i in range(n):
+        k = ((_row(cells[i, 0], cells[i, 1], slots) + cells[i, 2]) & (slots - 1)) + 1
+        ids[table[k]] = i
+        for j in range(4):
+            sorted_balls[table[k], j] = balls[i, j]
+        table[k] += 1
+    return cell
+
+
+@kernel
+def find_near(start, stop, cell, cells, table, ids, balls, family, fixed, apart, apart_starts, near, counts):
+    """For each particle those whose balls meet its own in its cell and in half of the cells around it.
+
+    The other half finds the same pairs from the other side. Three cells of a row lie side by side in the
+    table. Particles that reach farther than half a cell are left to `find_far`. near (n, room) and counts are
+    in the order of the table; counts may exceed the room, which means: ask again with more.
+    """
+    slots, half = len(table) - 2, 0.5 * cell
+    for s in range(start, stop):
+        i, found = ids[s], 0
+        x, y, z, reach = balls[s, 0], balls[s, 1], balls[s, 2], balls[s, 3]
+        for row in range(5 if reach <= half else 0):
+            cx, cy = cells[i, 0] + (row > 1), cells[i, 1] + (row - 3 if row > 1 else row)
+            # In its own row those after it in its cell and the next cell, in the others three cells.
+            width = 2 if row == 0 else 3
+            slot = (_row(cx, cy, slots) + cells[i, 2] + 2 - width) & (slots - 1)
+            for part in range(2 if slot + width > slots else 1):
+                first, end = s + 1 if row == 0 else table[slot], table[min(slot + width, slots)]
+                if part == 1:
+                    first, end = 0, table[slot + width - slots]  # round the end of the table
+                for e in range(first, end):
+                    dx, dy, dz, far = balls[e, 0] - x, balls[e, 1] - y, balls[e, 2] - z, balls[e, 3]
+                    if dx * dx + dy * dy + dz * dz <= (reach + far) ** 2 and far <= half:
+                        j = ids[e]
+                        # Another row may share the slots by chance.
+                        same = cells[j, 0] == cx and cells[j, 1] == cy
+                        if same and _may_meet(i, j, family, fixed, apart, apart_starts):
+                            if found < near.shape[1]:
+                                near[s, found] = j
+                            found += 1
+        counts[s] = found
+
+
+@kernel
+def find_far(start, stop, which, ids, balls, family, fixed, apart, apart_starts, near, counts):
+    """The same for particles `which` that reach far: they are compared with all that reach less far."""
+    for w in range(start, stop):
+        s = which[w]
+        i, found = ids[s], 0
+        x, y, z, reach = balls[s, 0], balls[s, 1], balls[s, 2], balls[s, 3]
+        for e in range(len(ids)):
+            dx, dy, dz, far = balls[e, 0] - x, balls[e, 1] - y, balls[e, 2] - z, balls[e, 3]
+            less = far < reach or (far == reach and e < s)
+            meets = less and dx * dx + dy * dy + dz * dz <= (reach + far) ** 2
+            if meets and _may_meet(i, ids[e], family, fixed, apart, apart_starts):
+                if found < near.shape[1]:
+                    near[s, found] = ids[e]
+                found += 1
+        counts[s] = found
+
+
+@kernel
+def _may_meet(i, j, family, fixed, apart, apart_starts):
+    """Whether contact of two particles is to be looked at."""
+    if (family[i] >= 0 and family[i] == family[j]) or (fixed[i] and fixed[j]):
+        return False
+    together = True
+    for e in range(apart_starts[i], apart_starts[i + 1]):
+        together = together and apart[e] != j
+    return together
+
+
+@kernel
+def list_pairs(ids, near, counts, starts, pairs) -> None:
+    """The lists of all particles as one list of pairs, in order, smaller number first.
+
+    In order, because cells come in that of the table, which has to do with where the scene stands.
+    """
+    starts[:] = 0
+    for s in range(len(counts)):
+        for e in range(counts[s]):
+            starts[min(ids[s], near[s, e]) + 1] += 1
+    for i in range(len(counts)):
+        starts[i + 1] += starts[i]
+    for s in range(len(counts)):
+        for e in range(counts[s]):
+            low, high = min(ids[s], near[s, e]), max(ids[s], near[s, e])
+            pairs[starts[low], 0], pairs[starts[low], 1] = low, high
+            starts[low] += 1
+    # Each particle's part, sorted by the other one; starts[i] is now where it ends.
+    for i in range(len(counts)):
+        first = starts[i - 1] if i > 0 else 0
+        for k in range(first + 1, starts[i]):
+            high, e = pairs[k, 1], k
+            while e > first and pairs[e - 1, 1] > high:
+                pairs[e, 1] = pairs[e - 1, 1]
+                e -= 1
+            pairs[e, 1] = high
+
+
+@kernel
+def overlapping(start, stop, pairs, X, C, E, depth):
+    """By how much the ellipsoids of each pair overlap along the line of their centres; negative if apart."""
+    G, H = np.empty(9), np.empty(9)
+    for k in range(start, stop):
+        i, j = pairs[k, 0], pairs[k, 1]
+        x, y, z = X[j, 0] - X[i, 0], X[j, 1] - X[i, 1], X[j, 2] - X[i, 2]
+        d = math.sqrt(x * x + y * y + z * z)
+        depth[k] = math.inf
+        if d > 0.0:
+            shape_matrix(E[i], C[i], G)
+            shape_matrix(E[j], C[j], H)
+            depth[k] = pair_separation(G, H, x / d, y / d, z / d) - d
+
+
+@kernel
+def separate(
+    start,
+    stop,
+    base,
+    recovery,
+    pairs,
+    bounds,
+    inverse_mass,
+    rigid_of,
+    piece_of,
+    C,
+    X,
+    P,
+    E,
+    frames,
+    touched,
+    normals,
+    met,
+):
+    """Push the two particles of each overlapping pair, or their rigid groups, apart by equal impulses.
+
+    They part along the line of their centres, so that angular momentum is kept; if they went through each
+    other within the substep, along the line on which they came. `touched` is what the impulse comes to as a
+    distance, for the masses of the two particles; `met` marks those that met another piece.
+    """
+    G, H = np.empty(9), np.empty(9)
+    for k in range(base + start, base + stop):
+        i, j = pairs[k, 0], pairs[k, 1]
+        if inverse_mass[i] + inverse_mass[j] == 0.0:
+            continue
+        xi, yi, zi = place(i, rigid_of, frames, P)
+        xj, yj, zj = place(j, rigid_of, frames, P)
+        x, y, z = xj - xi, yj - yi, zj - zi
+        a, b, c = X[j, 0] - X[i, 0], X[j, 1] - X[i, 1], X[j, 2] - X[i, 2]
+        square, widest = x * x + y * y + z * z, bounds[i] + bounds[j]
+        passed = x * a + y * b + z * c < 0.0
+        if square >= widest * widest and not passed:
+            continue
+        if passed:
+            # Where they were closest on the way from (a, b, c) to (x, y, z).
+            p, q, r = x - a, y - b, z - c
+            t = -(a * p + b * q + c * r) / (p * p + q * q + r * r)
+            p, q, r = a + t * p, b + t * q, c + t * r
+            if p * p + q * q + r * r >= widest * widest:
+                continue
+        shape_matrix(E[i], C[i], G)
+        shape_matrix(E[j], C[j], H)
+        if passed:
+            least = math.sqrt(p * p + q * q + r * r)
+            if least > 1e-9 * widest and least >= pair_separation(G, H, p / least, q / least, r / least):
+                continue
+        came = a * a + b * b + c * c
+        if passed or (square < 1e-6 * widest * widest and came > square):
+            length = math.sqrt(came)
+            nx, ny, nz = a / length, b / length, c / length
+        elif square > 0.0:
+            length = math.sqrt(square)
+            nx, ny, nz = x / length, y / length, z / length
+        else:
+            nx, ny, nz = 0.0, 1.0, 0.0  # at one point: any direction, as long as it is always the same
+        # Planes across the line of centres would already part them: the cheaper question, asked first.
+        if nx * x + ny * y + nz * z >= support(G, nx, ny, nz) + support(H, nx, ny, nz):
+            continue
+        depth = pair_separation(G, H, nx, ny, nz) - (nx * x + ny * y + nz * z)
+        # What overlapped before comes apart slowly, or bodies that start inside each other would fly.
+        came_nearer = max(0.0, nx * (a - x) + ny * (b - y) + nz * (c - z))
+        depth = min(depth, came_nearer + recovery * min(bounds[i], bounds[j]))
+        if depth <= 0.0:
+            continue
+        u = ease(i, xi, yi, zi, nx, ny, nz, rigid_of, inverse_mass, frames)
+        v = ease(j, xj, yj, zj, nx, ny, nz, rigid_of, inverse_mass, frames)
+        impulse = depth / (u + v)
+        push(i, -impulse, xi, yi, zi, nx, ny, nz, rigid_of, inverse_mass, frames, P)
+        push(j, impulse, xj, yj, zj, nx, ny, nz, rigid_of, inverse_mass, frames, P)
+        touched[k] += impulse * (inverse_mass[i] + inverse_mass[j])
+        normals[k, 0], normals[k, 1], normals[k, 2] = nx, ny, nz
+        if piece_of[i] != piece_of[j]:
+            met[i] = True
+            met[j] = True

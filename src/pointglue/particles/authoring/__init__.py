@@ -1,0 +1,1 @@
+"""Bodies of particles made from meshes, edited, and skinned."""

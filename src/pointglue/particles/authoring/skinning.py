@@ -1,0 +1,277 @@
+"""The visual mesh of a body: each vertex is carried along by at most four particles."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ...checks import Array, as_array, as_integers, as_reals, require_finite
+from ...compute import run
+from ...errors import InputError
+from ...geometry.inside import Inside
+from ..quaternions import matrices_of, quaternions_of
+from . import kernels
+
+__all__ = ["Blend", "Skin", "join_skins", "links_of", "links_to"]
+
+Blend = Literal["linear", "dual"]
+
+LINKS = 4
+# Vertices worth a thread of their own.
+GRAIN = 8192
+
+
+@dataclass(frozen=True, eq=False, init=False)
+class Skin:
+    """A triangle mesh in the bind pose and the particles that each of its vertices follows."""
+
+    vertices: Array
+    """(V, 3), in the bind pose, m."""
+    faces: NDArray[np.int64]
+    """(m, 3)."""
+    links: NDArray[np.int32]
+    """(V, 4), particles; those of weight 0 have no say."""
+    weights: Array
+    """(V, 4), not negative, each row adds up to 1."""
+
+    def __init__(self, vertices: ArrayLike, faces: ArrayLike, links: ArrayLike, weights: ArrayLike) -> None:
+        x = _rows("vertices", vertices)
+        if not len(x):
+            raise InputError("vertices must be at least one, got none")
+        count = len(x)
+        triangles = _triangles(faces, count)
+        given, w = as_array("links", links), as_reals("weights", weights).astype(np.float64)
+        for name, array in (("links", given), ("weights", w)):
+            if array.shape != (count, LINKS):
+                raise InputError(f"{name} must have shape ({count}, {LINKS}), got shape {array.shape}")
+        particles = as_integers("links", given.ravel()).reshape(given.shape)
+        if particles.min() < 0 or particles.max() > np.iinfo(np.int32).max:
+            wrong = particles.min() if particles.min() < 0 else particles.max()
+            raise InputError(f"links must be numbers of particles, got {wrong}")
+        require_finite("weights", w)
+        total = w.sum(1, keepdims=True)
+        off = ((w < 0).any(1, keepdims=True) | (np.abs(total - 1) > 1e-6))[:, 0]
+        if off.any():
+            bad = int(off.argmax())
+            raise InputError(f"weights[{bad}] must add up to 1 and not be negative, got {w[bad].tolist()}")
+        # Rows that are right but for rounding stay as they are, to the last bit.
+        w = np.where(np.abs(total - 1) > 1e-15, w / total, w)
+        self._set(vertices=x, faces=triangles, links=particles.astype(np.int32), weights=w)
+
+    def _set(self, **arrays: Array) -> None:
+        for name, array in arrays.items():
+            array.flags.writeable = False
+            object.__setattr__(self, name, array)
+
+    @classmethod
+    def of(cls, vertices: ArrayLike, faces: ArrayLike, particles: ArrayLike) -> "Skin":
+        """Link a mesh, faces (m, 3) or (m, 4), to the particles (n, 3) nearest to each vertex.
+
+        Distances are measured inside the shape, so that a limb does not follow its neighbour.
+        """
+        x = _rows("vertices", vertices)
+        triangles = _triangles(faces, len(x))
+        centres = _rows("particles", particles)
+        if not len(centres):
+            raise InputError("particles must be at least one, got none")
+        inside = Inside(x, triangles)
+        skin = cls(x, triangles, *links_to(inside, centres))
+        skin.__dict__["inside"] = inside
+        return skin
+
+    def relinked(self, links: ArrayLike, weights: ArrayLike) -> "Skin":
+        """The same mesh with other links."""
+        skin = Skin(self.vertices, self.faces, links, weights)
+        if "inside" in self.__dict__:  # it knows nothing of links, and takes a while to make
+            skin.__dict__["inside"] = self.inside
+        return skin
+
+    def moved(self, turn: Array, shift: Array) -> "Skin":
+        """The same mesh, its bind pose turned or scaled about the origin by `turn` (3, 3), then shifted."""
+        return Skin(self.vertices @ turn.T + shift, self.faces, self.links, self.weights)
+
+    def __len__(self) -> int:
+        return len(self.vertices)
+
+    @cached_property
+    def inside(self) -> Inside:
+        """The shape, for distances within it."""
+        return Inside(self.vertices, self.faces)
+
+    @cached_property
+    def particles(self) -> int:
+        """How many particles there must be at least."""
+        return int(self.links.max()) + 1
+
+    @cached_property
+    def centre(self) -> Array:
+        """(3,), what vertices are measured from while they are blended: digits are lost to no distance."""
+        return np.asarray(0.5 * (self.vertices.min(0) + self.vertices.max(0)))
+
+    @cached_property
+    def rest_normals(self) -> Array:
+        """(V, 3), unit normals in the bind pose, by area of the faces; zero for vertices of none."""
+        corners = self.vertices[self.faces]
+        area = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
+        at = self.faces.ravel()
+        total = np.stack([np.bincount(at, np.repeat(a, 3), len(self)) for a in area.T], axis=1)
+        length = np.linalg.norm(total, axis=1, keepdims=True)
+        return np.asarray(np.divide(total, length, out=np.zeros_like(total), where=length > 0))
+
+    def pose(
+        self,
+        rotations: ArrayLike,
+        translations: ArrayLike,
+        *,
+        about: ArrayLike | None = None,
+        blend: Blend = "linear",
+        out: Array | None = None,
+    ) -> Array:
+        """Vertices (V, 3), blended from the particles' motions x -> R (x - a) + a + t.
+
+        `rotations` are (n, 3, 3) and `translations` (n, 3); `about` (n, 3) is a, the origin if it is None:
+        given the particles' bind positions, no digits are lost far from the origin. "linear" blends matrices,
+        "dual" dual quaternions, which only rotations have: twisted limbs keep their girth. `out` (V, 3) takes
+        the result.
+        """
+        R, t = self._motions(rotations, translations)
+        a = np.zeros_like(t) if about is None else _rows("about", about)
+        if a.shape != t.shape:
+            raise InputError(f"about must have shape {t.shape}, got shape {a.shape}")
+        # From the centre, not the origin: (a - c) + R (c - a) is 0 without rounding if R is the identity.
+        arm = a - self.centre
+        shift = t + (arm - np.einsum("nij,nj->ni", R, arm))
+        result = self._result(out)
+        linked = (self.links, self.weights, self.centre, self.vertices, result)
+        if _checked(blend) == "linear":
+            run(kernels.linear_points, len(self), GRAIN, _columns(R, shift), *linked)
+        else:
+            q, half = _quaternions(R), 0.5 * shift
+            w, r = q[:, :1], q[:, 1:]
+            turned = np.concatenate([-(half * r).sum(1, keepdims=True), w * half + np.cross(half, r)], 1)
+            run(kernels.dual_points, len(self), GRAIN, np.concatenate([q, turned], axis=1), *linked)
+        return result
+
+    def normals(self, rotations: ArrayLike, *, blend: Blend = "linear", out: Array | None = None) -> Array:
+        """Unit normals (V, 3): those of the bind pose, turned as the vertices are."""
+        R, _ = self._motions(rotations, None)
+        result = self._result(out)
+        linked = (self.links, self.weights, self.rest_normals, result)
+        if _checked(blend) == "linear":
+            run(kernels.linear_normals, len(self), GRAIN, _columns(R, np.zeros((len(R), 3))), *linked)
+        else:
+            frames = np.concatenate([_quaternions(R), np.zeros((len(R), 4))], axis=1)
+            run(kernels.dual_normals, len(self), GRAIN, frames, *linked)
+        return result
+
+    def _motions(self, rotations: ArrayLike, translations: ArrayLike | None) -> tuple[Array, Array]:
+        R = as_reals("rotations", rotations).astype(np.float64)
+        if R.ndim != 3 or R.shape[1:] != (3, 3):
+            raise InputError(f"rotations must have shape (n, 3, 3), got shape {R.shape}")
+        require_finite("rotations", R)
+        t = np.zeros((len(R), 3)) if translations is None else _rows("translations", translations)
+        if len(t) != len(R):
+            raise InputError(f"translations must have shape ({len(R)}, 3), got shape {t.shape}")
+        if len(R) < self.particles:
+            raise InputError(
+                f"rotations are of {len(R)} particles, but the skin is linked to number {self.particles - 1}"
+            )
+        return R, t
+
+    def _result(self, out: Array | None) -> Array:
+        if out is None:
+            return np.empty((len(self), 3))
+        if not isinstance(out, np.ndarray) or out.shape != (len(self), 3) or out.dtype != np.float64:
+            got = f"{out.dtype} of shape {out.shape}" if isinstance(out, np.ndarray) else type(out).__name__
+            raise InputError(f"out must be an array of float64 and shape ({len(self)}, 3), got {got}")
+        if not out.flags.c_contiguous or not out.flags.writeable:
+            raise InputError("out must be contiguous and writeable")
+        return out
+
+
+def join_skins(skins: Sequence[Skin | None], particles: Sequence[int]) -> Skin | None:
+    """All as one, where those before have so many `particles` each; bodies without a skin add nothing."""
+    first, shift = 0, 0
+    parts: list[tuple[Array, Array, Array, Array]] = []
+    for skin, count in zip(skins, particles, strict=True):
+        if skin is not None:
+            parts.append((skin.vertices, skin.faces + first, skin.links + shift, skin.weights))
+            first += len(skin)
+        shift += count
+    return Skin(*(np.concatenate(column) for column in zip(*parts, strict=True))) if parts else None
+
+
+def links_to(
+    inside: Inside, particles: Array, among: NDArray[np.int64] | None = None
+) -> tuple[NDArray[np.int32], Array]:
+    """Links (V, 4) of the vertices `among` (V,), or of all, to particles (n, 3), and their weights (V, 4)."""
+    return links_of(*inside.nearest(particles, LINKS + 1, among=among))
+
+
+def links_of(nearest: NDArray[np.int32], distances: Array) -> tuple[NDArray[np.int32], Array]:
+    """Links (V, 4) and weights (V, 4), (1 - d / r)^2 made to sum to 1, from what `Inside.nearest` gives.
+
+    That must be for a count of five or more. The reach r is the distance of the fifth: a link has faded to
+    nothing where another takes its place, so that weights are continuous over the surface. Where there are
+    fewer, the reach is as far beyond the last as the first is away.
+    """
+    nearest, distances = nearest[:, : LINKS + 1], distances[:, : LINKS + 1]
+    there = nearest >= 0
+    last = np.take_along_axis(distances, there.sum(1, keepdims=True) - 1, axis=1)
+    reach = last + np.where(there[:, LINKS:], 0.0, distances[:, :1])
+    near, d = there[:, :LINKS], np.where(there, distances, 0.0)[:, :LINKS]
+    ratio = np.divide(d, reach, out=np.ones_like(d), where=near & (reach > 0))
+    weights = (1 - ratio) ** 2
+    # All at one distance: none is nearer.
+    tied = weights.sum(1) == 0
+    weights[tied] = near[tied]
+    links = np.where(near, nearest[:, :LINKS], nearest[:, :1])
+    return links, weights / weights.sum(1, keepdims=True)
+
+
+def _columns(R: Array, t: Array) -> Array:
+    """Frames for linear blending, see skin_kernels."""
+    frames = np.zeros((len(R), 4, 4))
+    frames[:, :3, :3], frames[:, 3, :3] = np.swapaxes(R, 1, 2), t
+    return frames.reshape(-1, 16)
+
+
+def _quaternions(R: Array) -> Array:
+    """(n, 4), of matrices (n, 3, 3), which must be rotations: those that their quaternions give back."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        q = quaternions_of(R)
+        wrong = ~(np.abs(matrices_of(q) - R) < 1e-6).all((1, 2))
+    if wrong.any():
+        bad = int(wrong.argmax())
+        raise InputError(f"rotations[{bad}] must be a rotation for blend 'dual', got {R[bad].tolist()}")
+    return q
+
+
+def _checked(blend: str) -> str:
+    if blend not in get_args(Blend):
+        raise InputError(f"blend must be 'linear' or 'dual', got {blend!r}")
+    return blend
+
+
+def _rows(name: str, value: ArrayLike) -> Array:
+    """`value` as a new array (k, 3) of finite numbers."""
+    rows = np.array(as_reals(name, value), np.float64, order="C")
+    if rows.ndim != 2 or rows.shape[1] != 3:
+        raise InputError(f"{name} must have shape (n, 3), got shape {rows.shape}")
+    require_finite(name, rows)
+    return rows
+
+
+def _triangles(faces: ArrayLike, count: int) -> NDArray[np.int64]:
+    """Faces (m, 3), quads (m, 4) split."""
+    given = as_array("faces", faces)
+    if given.ndim != 2 or given.shape[1] not in (3, 4) or not len(given):
+        raise InputError(f"faces must have shape (m, 3) or (m, 4) with m at least 1, got shape {given.shape}")
+    corners = as_integers("faces", given.ravel()).reshape(given.shape)
+    if corners.min() < 0 or corners.max() >= count:
+        wrong = corners.min() if corners.min() < 0 else corners.max()
+        raise InputError(f"faces must index the {count} vertices, got {wrong}")
+    return corners if given.shape[1] == 3 else corners[:, [[0, 1, 2], [0, 2, 3]]].reshape(-1, 3)

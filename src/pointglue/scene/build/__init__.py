@@ -1,0 +1,1 @@
+"""From the tables of a scene file to the bodies of a simulation."""

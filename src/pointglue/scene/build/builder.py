@@ -1,0 +1,472 @@
+"""From a scene file to a simulation, or to a list of all that cannot be built."""
+
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from importlib.util import find_spec
+from math import inf
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...assets.palette import Rgb, object_colors
+from ...checks import Array
+from ...elastic import ElasticBody, ImplicitSolver, RigidBody
+from ...elastic.contact.stage import Contact
+from ...errors import BindingCycleError, InputError, IntersectionError, PointglueError, PointglueWarning
+from ...glue import bind_glue
+from ...io.frames import Look, Motion
+from ...particles import ParticleSolver, Script
+from ..engines import HandleEngine, ImplicitEngine, ParticleEngine
+from ..schema import scene as schema
+from ..schema.loading import LoadedScene, Problem, Where, read_tables, validated
+from ..simulation import Engine, Follower, Simulation
+from . import outside_forces as forces
+from .bonds import bonds_of, circle_of
+from .built import (
+    SKIN,
+    Hold,
+    Made,
+    MadeAnimated,
+    MadeCollider,
+    MadeFollower,
+    MadeHandles,
+    MadeParticles,
+    MadeRigid,
+    MadeSolid,
+    drawn,
+    made_of,
+    moving,
+)
+from .estimates import weigh
+from .pitfalls import traps
+from .summary import summarised
+from .surfaces import Track, middle, select
+
+__all__ = ["build_scene", "check_scene"]
+
+Progress = Callable[[str], object]
+TIED = (MadeSolid, MadeRigid, MadeAnimated)  # what the implicit solver moves
+
+
+def build_scene(scene: LoadedScene, progress: Progress | None = None) -> Simulation:
+    """Return the simulation of a scene; SceneError with all problems if there are any.
+
+    What is probably not meant is a PointglueWarning. `progress` is told, in a few words, what comes next.
+    """
+    return _Builder(scene, progress).simulation()
+
+
+def check_scene(
+    scene: str | Path | Mapping[str, Any],
+    overrides: Mapping[str, Any] | None = None,
+    progress: Progress | None = None,
+) -> Simulation:
+    """Load and build a scene; SceneError with all that is wrong with it, as far as it can be told at once.
+
+    Where some tables are wrong, the others are looked at all the same. `progress` is as in :func:`build`.
+    """
+    source, raw = read_tables(scene, overrides)
+    tables, problems = validated(raw, source)
+    if tables is not None and not problems:
+        return build_scene(LoadedScene(tables, source, raw), progress)
+    right, numbers = _right_tables(raw, {where[:2] for where, _ in problems})
+    tables, others = validated(right, source)
+    if tables is not None and not others:
+        builder = _Builder(LoadedScene(tables, source, right), progress)
+        builder.make()
+        problems += [(_as_given(where, numbers), text) for where, text in builder.problems]
+    raise source.error(problems)
+
+
+def _as_given(where: Where, numbers: Mapping[str, list[int]]) -> Where:
+    """A key of tables that are left, as a key of all."""
+    match where:
+        case (str(key), int(k), *rest) if key in numbers:
+            return (key, numbers[key][k], *rest)
+    return where
+
+
+def _right_tables(raw: dict[str, Any], wrong: set[Where]) -> tuple[dict[str, Any], dict[str, list[int]]]:
+    """The tables without those that are wrong or hang on them, and which of each list are left."""
+    right = {key: value for key, value in raw.items() if (key,) not in wrong}
+    objects = raw.get("objects", {}) if isinstance(raw.get("objects"), dict) else {}
+    right["objects"] = {name: item for name, item in objects.items() if ("objects", name) not in wrong}
+    while lost := [n for n, item in right["objects"].items() if item.get("on", n) not in right["objects"]]:
+        right["objects"] = {n: item for n, item in right["objects"].items() if n not in lost}
+    numbers = {}
+    for key in ("attach", "force"):
+        tables = raw.get(key, []) if isinstance(raw.get(key), list) else []
+        numbers[key] = [
+            k
+            for k, item in enumerate(tables)
+            if (key, k) not in wrong
+            and {item.get("from"), item.get("to"), *item.get("on", ())} - {None} <= right["objects"].keys()
+        ]
+        right[key] = [tables[k] for k in numbers[key]]
+    for key in {str(where[0]) for where in wrong if where} - {"objects", "attach", "force"}:
+        right.pop(key, None)
+    if isinstance(contact := right.get("contact"), dict) and "ignore" in contact:
+        pairs = [pair for pair in contact["ignore"] if set(pair) <= right["objects"].keys()]
+        right["contact"] = {**contact, "ignore": pairs}
+    return right, numbers
+
+
+class _Builder:
+    """What has been made so far, and what went wrong."""
+
+    def __init__(self, scene: LoadedScene, progress: Progress | None) -> None:
+        self.progress: Progress = progress or (lambda _: None)
+        self.scene, self.tables, self.frames = scene, scene.tables, scene.tables.frames
+        self.objects: dict[str, Any] = dict(scene.tables.objects)
+        self.problems: list[Problem] = []
+        self.made: dict[str, Made] = {}
+        self.tracks: dict[str, Track] = {}
+        self.crossing: list[str] = []
+        """Objects that cross themselves at the start."""
+
+    @contextmanager
+    def about(self, *where: str | int) -> Iterator[None]:
+        """What goes wrong in here is a problem of that key; what comes after goes on."""
+        try:
+            yield
+        except PointglueError as error:
+            self.problems.append((where, str(error)))
+        except MemoryError:
+            self.problems.append((where, "needs more memory than there is"))
+
+    def warn(self, where: Where, text: str) -> None:
+        """Tell what can be built, but is probably not meant."""
+        warnings.warn(self.scene.source.told(where, text), PointglueWarning, stacklevel=2)
+
+    def make(self) -> None:
+        """Make all objects, and look at what does not go together."""
+        for name, table in self.objects.items():
+            with self.about("objects", name):
+                self._object(name, table)
+        self._check_moments()
+        self._check_meetings()
+
+    def simulation(self) -> Simulation:
+        """With all engines that the scene needs."""
+        self.make()
+        self._check_company()
+        if "usd" in self.tables.output.formats and find_spec("pxr") is None:
+            text = "has usd, which needs usd-core: pip install 'pointglue[usd]'"
+            self.problems.append((("output", "formats"), text))
+        if self.problems:  # what hangs on objects that could not be made need not be told
+            raise self.scene.source.error(self.problems)
+        self.progress("looking for traps")
+        for where, text in traps(self.scene, self.made, self.tracks):
+            self.warn(where, text)
+        engines = [engine for engine in (self._handles(), self._particles(), self._solids()) if engine]
+        followers = self._followers(engines)
+        colors = object_colors([table.color for table in self.objects.values()])
+        looks = [self._look(name, color) for name, color in zip(self.objects, colors, strict=True)]
+        if not any(looks):
+            self.problems.append((("objects",), "must be visible, at least one of them"))
+        if self.problems:
+            raise self.scene.source.error(self.problems)
+        colliders = self._all(MadeCollider)
+        tracks = {name: track for name, track in self.tracks.items() if name in colliders}
+        shown = [look for look in looks if look]
+        objects = summarised(self.tables, self.made, self.crossing)
+        return Simulation(self.frames, engines, shown, tracks, followers, objects)
+
+    def _object(self, name: str, table: Any) -> None:
+        self.progress(f"making {name}")
+        surface = drawn(table, self.scene.source.folder)
+        for text in weigh(table, surface):
+            self.warn(("objects", name), text)
+        item = self.made[name] = made_of(table, surface, self.scene.source.folder, self.frames)
+        keys = getattr(table, "keys", ())
+        if keys:
+            with self.about("objects", name, "keys"):
+                self.tracks[name] = Track(keys, self.frames, table.ease, middle(item.points))
+        pin = getattr(table, "pin", None)
+        if pin is not None:
+            with self.about("objects", name, "pin"):
+                item.holds.append(Hold(select(pin, item.points, item.groups), self.tracks.get(name)))
+        elif keys and isinstance(item, (MadeSolid, MadeParticles)):
+            self.problems.append((("objects", name, "keys"), "move what is pinned: say what with pin"))
+        for grip, held in getattr(table, "grips", {}).items():
+            with self.about("objects", name, "grips", grip):
+                rows = select(held.points, item.points, item.groups)
+                if any(np.isin(rows, hold.rows).any() for hold in item.holds):
+                    raise InputError("holds points that are held already")
+                pivot = middle(item.points[rows])
+                track = Track(held.keys, self.frames, table.ease, pivot) if held.keys else None
+                item.holds.append(Hold(rows, track))
+
+    def _all(self, *kinds: type[Made]) -> dict[str, Any]:
+        return {name: item for name, item in self.made.items() if isinstance(item, kinds)}
+
+    def _look(self, name: str, color: Rgb) -> Look | None:
+        table, item = self.objects[name], self.made[name]
+        if not table.visible or item.surface is None:
+            return None
+        motion: Motion = "points"
+        if isinstance(item, (MadeRigid, MadeCollider)):
+            moves = name in self.tracks or (isinstance(item, MadeRigid) and not table.fixed)
+            motion = "transform" if moves else "still"
+        faces = item.surface.faces if len(item.surface.faces) else None
+        radius = None
+        if faces is None and isinstance(item, MadeParticles):
+            radius = float(item.body.radii.mean())
+        return Look(
+            name=name,
+            rest=item.surface.vertices,
+            faces=faces,
+            color=color,
+            radius=radius,
+            motion=motion,
+        )
+
+    def _check_moments(self) -> None:
+        """Ends that come before beginnings."""
+        spans: list[tuple[tuple[str | int, ...], Any, Any, str]] = [
+            (("force", k, "stop"), force.start, force.stop, "start")
+            for k, force in enumerate(self.tables.force)
+        ]
+        if self.tables.world.wind is not None:
+            wind = self.tables.world.wind
+            spans.append((("world", "wind", "stop"), wind.start, wind.stop, "start"))
+        for k, attach in enumerate(self.tables.attach):
+            if attach.attach is not None:
+                spans.append((("attach", k, "release"), attach.attach, attach.release, "attach"))
+        for where, start, stop, name in spans:
+            if stop is not None and not self.frames.seconds(start) < self.frames.seconds(stop):
+                self.problems.append((where, f"must come after {name}, which is {start}, got {stop}"))
+
+    def _check_meetings(self) -> None:
+        """What cannot be tied, touched or pushed."""
+        made, kinds = self.made, {name: table.kind for name, table in self.objects.items()}
+        tied, particles = self._all(*TIED), self._all(MadeParticles)
+        for k, attach in enumerate(self.tables.attach):
+            for key, name in (("from", attach.source), ("to", attach.to)):
+                wrong = name not in tied or (key == "from" and isinstance(made[name], MadeAnimated))
+                if name in made and wrong:
+                    text = (
+                        f"must be flesh, cloth, jelly or rigid, got {name!r}, which is of kind {kinds[name]}"
+                    )
+                    self.problems.append((("attach", k, key), text))
+        for k, force in enumerate(self.tables.force):
+            for j, name in enumerate(force.on):
+                movable = name in particles or (name in tied and kinds[name] != "animated")
+                if name in made and not movable:
+                    text = f"cannot be pushed: {name!r} is of kind {kinds[name]}"
+                    self.problems.append((("force", k, "on", j), text))
+        contact = self.tables.contact
+        meeting = {*tied, *self._all(MadeCollider)}
+        for k, pair in enumerate(contact.ignore if contact is not None else ()):
+            for j, name in enumerate(pair):
+                if name not in meeting:
+                    text = f"must name what contact is of, {', '.join(sorted(meeting))}, got {name!r}"
+                    self.problems.append((("contact", "ignore", k, j), text))
+        for name, follower in self._all(MadeFollower).items():
+            if isinstance(made.get(follower.on), MadeCollider | MadeFollower):
+                what = f"{follower.on!r}, which is of kind {kinds[follower.on]}"
+                text = f"must be an object that a solver moves, got {what}"
+                self.problems.append((("objects", name, "on"), text))
+
+    def _check_company(self) -> None:
+        """What is there for others, which are not."""
+        tied, contact = self._all(*TIED), self.tables.contact
+        if contact is not None and not tied:
+            text = "is for flesh, cloth, jelly and rigid objects: there are none"
+            self.problems.append((("contact",), text))
+        if not self._all(MadeParticles) and (contact is None or not tied):
+            text = "is a collider that nothing can touch: particles can, and others where there is [contact]"
+            self.problems += [(("objects", name), text) for name in self._all(MadeCollider)]
+
+    def _followers(self, engines: list[Engine]) -> dict[str, Follower]:
+        """What goes with other objects."""
+        homes: dict[str, Any] = {"particles": MadeParticles, "implicit": TIED, "handles": MadeHandles}
+        found = {}
+        for name, item in self._all(MadeFollower).items():
+            with self.about("objects", name):
+                on = self.made[item.on]
+                binding = bind_glue(on.points, item.points, parents=item.parents)
+                for k, engine in enumerate(engines):
+                    if isinstance(on, homes[engine.name]):
+                        found[name] = Follower(k, item.on, binding)
+        return found
+
+    def _handles(self) -> Engine | None:
+        meshes = {name: item.mesh for name, item in self._all(MadeHandles).items()}
+        return HandleEngine(meshes) if meshes else None
+
+    def _particles(self) -> Engine | None:
+        items: dict[str, MadeParticles] = self._all(MadeParticles)
+        if not items:
+            return None
+        bodies, scripts, velocities, spins = [], [], [], []
+        offsets, first = {}, 0
+        for name, item in items.items():
+            table, body = self.objects[name], item.body
+            for hold in item.holds:
+                if hold.track is not None:
+                    scripts.append(Script(first + hold.rows, hold.track.at))
+                else:
+                    body = body.replace(pinned=body.pinned | np.isin(np.arange(len(body)), hold.rows))
+            bodies.append(body)
+            velocities.append(moving(table, body.positions))
+            spins.append(np.tile(table.spin, (len(body), 1)))
+            offsets[name], first = first, first + len(body)
+        world = self.tables.world
+        acting: list[Any] = []
+        if world.wind is not None:
+            acting.append(forces.Blowing(forces.Weather.of(world.wind, self.frames)))
+        if world.water is not None:
+            acting.append(forces.Swell(world.water, world.gravity))
+        own = self._forces(offsets, {name: item.body.mass for name, item in items.items()})
+        acting += [forces.on_particles(own)] if own else []
+        colliders = []
+        for name, collider in self._all(MadeCollider).items():
+            with self.about("objects", name):
+                colliders.append(collider.collider(self.tracks[name].at if name in self.tracks else None))
+        self.progress("joining particles")
+        with self.about("solver", "particles"):
+            solver = ParticleSolver(
+                bodies,
+                gravity=world.gravity,
+                colliders=colliders,
+                forces=acting,
+                scripts=scripts,
+                **self.tables.solver.particles.model_dump(),
+            )
+            return ParticleEngine(solver, list(items), np.concatenate(velocities), np.concatenate(spins))
+        return None
+
+    def _solids(self) -> Engine | None:
+        items = self._all(*TIED)
+        if not items:
+            return None
+        if self.tables.contact is not None:
+            items |= self._all(MadeCollider)
+        bodies: dict[str, ElasticBody | RigidBody] = {}
+        for name, item in items.items():
+            with self.about("objects", name):
+                bodies[name] = item.solid(name, self.objects[name], self.tracks.get(name))
+        glue, joints = bonds_of(self.tables, self.made, self.about)
+        for name, item in self._all(MadeSolid).items():
+            if item.hide is not None and self.tables.contact is not None:
+                with self.about("objects", name):
+                    skin, bond = item.touched(name, self.objects[name])
+                    bodies[skin.name] = skin
+                    glue.append(bond)
+        if self.problems:
+            return None
+        counts = [len(body.positions) for body in bodies.values()]
+        offsets = dict(zip(bodies, np.cumsum([0, *counts]).tolist(), strict=False))
+        masses = {
+            name: np.broadcast_to(body.mass / (count if isinstance(body, RigidBody) else 1), (count,))
+            for (name, body), count in zip(bodies.items(), counts, strict=True)
+        }
+        self.progress("joining flesh, cloth, jelly and rigid objects")
+        acting = self._air(bodies, offsets, masses)
+        own = self._forces(offsets, masses)
+        acting += [forces.on_solids(own)] if own else []
+        make = partial(
+            ImplicitSolver,
+            list(bodies.values()),
+            glue=glue,
+            joints=joints,
+            forces=acting,
+            gravity=self.tables.world.gravity,
+            **self.tables.solver.implicit.model_dump(),
+        )
+        with self.about("attach" if glue or joints else "objects"):
+            try:
+                solver = make() if self.tables.contact is None else self._meeting(make, bodies)
+            except BindingCycleError as error:
+                self.problems.append(circle_of(error.cycle, offsets, self.made, self.scene))
+                return None
+            caged = {name: item for name, item in self._all(MadeSolid).items() if item.tets is not None}
+            skins = {name: partial(getattr, item, "skin") for name, item in caged.items()}
+            return None if solver is None else ImplicitEngine(solver, skins)
+        return None
+
+    def _meeting(
+        self, make: Callable[..., ImplicitSolver], bodies: Mapping[str, Any]
+    ) -> ImplicitSolver | None:
+        """The solver with contact. Solids that cross themselves at the start do not meet themselves."""
+        assert self.tables.contact is not None
+        options = self.tables.contact.model_dump()
+        touched = {name: name + SKIN for name in bodies if name + SKIN in bodies}
+        ignored = [tuple(touched.get(name, name) for name in pair) for pair in options.pop("ignore")]
+        self.progress("looking for what intersects at the start")
+        try:
+            return make(contact=Contact(**options, ignore=ignored))
+        except IntersectionError as error:
+            pairs = [(one.removesuffix(SKIN), other.removesuffix(SKIN)) for one, other in error.pairs]
+            found = zip(pairs, error.counts, error.places, strict=True)
+            places = {pair: crossing_places(count, place, error.most) for pair, count, place in found}
+        caged = [name for name, item in self._all(MadeSolid).items() if item.tets is not None]
+        own = [one for one, other in pairs if one == other and one in caged]
+        for one, other in pairs:
+            if one not in own or one != other:
+                told = f"{one!r} crosses itself" if one == other else f"{one!r} and {other!r} intersect"
+                way = "unfold it" if one == other else "move them apart"
+                text = (
+                    f"{told} at the start {places[one, other]}: {way}, "
+                    f'or let contact ignore = [["{one}", "{other}"]]'
+                )
+                self.problems.append((("contact",), text))
+        if len(own) < len(pairs):
+            return None
+        self.crossing = own
+        for name in own:
+            self.warn(
+                ("objects", name),
+                f"crosses itself at the start {places[name, name]}, so that it does not meet itself: "
+                f'ignore = [["{name}", "{name}"]] in [contact] says so without this warning',
+            )
+        ignored += [(touched.get(name, name),) * 2 for name in own]
+        return make(contact=Contact(**options, ignore=ignored))
+
+    def _air(self, bodies: dict[str, Any], offsets: dict[str, int], masses: dict[str, Array]) -> list[Any]:
+        """Wind on all that can be moved."""
+        if self.tables.world.wind is None:
+            return []
+        exposed = [name for name in bodies if name in self._all(MadeSolid, MadeRigid)]
+        faces = [self._all(MadeSolid, MadeRigid)[name].faces for name in exposed]
+        # A vertex is a corner of about six triangles: half the mean of its corners is a triangle's share.
+        shares = [masses[name][own].mean(1) / 2 for name, own in zip(exposed, faces, strict=True)]
+        placed = [own + offsets[name] for name, own in zip(exposed, faces, strict=True)]
+        weather = forces.Weather.of(self.tables.world.wind, self.frames)
+        dt = 1 / (self.frames.rate * self.frames.substeps)
+        return [forces.Air(weather, np.concatenate(placed), np.concatenate(shares), dt)]
+
+    def _forces(self, offsets: dict[str, int], masses: dict[str, Array]) -> list[forces.Push | forces.Drag]:
+        """The [[force]] tables, of those objects that a solver has."""
+        found: list[forces.Push | forces.Drag] = []
+        dt = 1 / (self.frames.rate * self.frames.substeps)
+        for k, table in enumerate(self.tables.force):
+            start = self.frames.seconds(table.start)
+            stop = inf if table.stop is None else self.frames.seconds(table.stop)
+            for name in dict.fromkeys(table.on):
+                if name not in offsets:
+                    continue
+                item, rows = self.made[name], np.arange(len(masses[name]))
+                if table.points is not None:
+                    with self.about("force", k, "points"):
+                        rows = select(table.points, item.points, item.groups)
+                mass, at = masses[name][rows], offsets[name] + rows
+                if isinstance(table, schema.PushForce):
+                    each = (mass / mass.sum())[:, None] * np.array(table.force)
+                    found.append(forces.Push(at, each, start, stop))
+                else:
+                    # What is slowed down does not turn round, however long the step is.
+                    found.append(forces.Drag(at, mass * table.rate / (1 + table.rate * dt), start, stop))
+        return found
+
+
+def crossing_places(count: int, place: tuple[float, float, float], most: int) -> str:
+    """Return where surfaces cross, in words; more than `most` crossings are not counted."""
+    at = ", ".join(f"{x:.4g}" for x in place)
+    if count == 1:
+        return f"at ({at})"
+    return f"in {'at least ' if count >= most else ''}{count:,} places, one at ({at})"

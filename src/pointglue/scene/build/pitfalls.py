@@ -1,0 +1,265 @@
+"""What can be built but is probably not meant, each with its remedy: warnings of `check` and of `run`."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import product
+from math import ceil
+from typing import Any
+
+import numpy as np
+
+from ...checks import Array
+from ...geometry.inside import Inside
+from ..schema import fields as tables
+from ..schema import scene as schema
+from ..schema.loading import LoadedScene, Problem, Where
+from .built import Made, MadeAnimated, MadeCollider, MadeParticles, MadeRigid, MadeSolid, moving
+from .estimates import extents
+from .surfaces import Track
+
+__all__ = ["traps"]
+
+FLAT = 1e-3  # thickness by width below which a mesh is flat
+LARGE, SMALL = 100.0, 1e-3  # m: a mesh beyond these has probably been made in other units
+USUAL = 10.0  # m: a unit is likely if it makes a mesh smaller than this
+UNITS = {"centimetres": 0.01, "millimetres": 0.001}
+NAMED = 3  # that a warning names
+PROBES = 300  # points of a body that must be inside another
+SAMPLED = 25  # moments at which keys are looked at
+LONGEST = 1e6  # s that motions are followed: beyond, squares of the time would overflow in the end
+
+
+@dataclass(frozen=True, eq=False)
+class _Body:
+    """An object that is moved by a solver, or that others bump into."""
+
+    name: str
+    table: Any
+    item: Made
+    low: Array
+    high: Array
+    """Corners (3,) of a box around all places where it gets without being stopped."""
+
+    def meets(self, other: "_Body") -> bool:
+        """Whether the boxes overlap."""
+        return bool((self.low <= other.high).all() and (other.low <= self.high).all())
+
+
+def traps(scene: LoadedScene, made: Mapping[str, Made], tracks: Mapping[str, Track]) -> list[Problem]:
+    """Return what is probably not meant in a scene whose objects are made, and the keys it is about."""
+    floors = _floors(scene.tables, tracks)
+    bodies = [
+        _Body(name, table, made[name], *_swept(scene.tables, table, made[name], tracks.get(name), floors))
+        for name, table in scene.tables.objects.items()
+        if isinstance(made.get(name), MadeSolid | MadeRigid | MadeAnimated | MadeParticles | MadeCollider)
+    ]
+    found = list(_keys_out_of_range(scene))
+    for name, item in made.items():
+        found += _odd_sizes(name, scene.tables.objects[name], item)
+    found += _strangers(bodies)
+    found += _dry(scene.tables.world.water, bodies)
+    found += _inside_each_other(scene.tables, bodies)
+    return found
+
+
+def _floors(scene: schema.Scene, tracks: Mapping[str, Track]) -> list[float]:
+    """Return the heights (m) of horizontal planes that do not move."""
+    return [
+        table.mesh.point[1] * table.transform.scale[1] + table.transform.translate[1]
+        for name, table in scene.objects.items()
+        if isinstance(table, schema.ColliderObject)
+        and isinstance(table.mesh, tables.PlaneShape)
+        and table.mesh.normal[0] == table.mesh.normal[2] == 0 < table.mesh.normal[1]
+        and not any(table.transform.rotate[:3])
+        and name not in tracks
+    ]
+
+
+def _swept(
+    scene: schema.Scene, table: Any, item: Made, track: Track | None, floors: list[float]
+) -> tuple[Array, Array]:
+    """Return the corners (3,) of the box around where an object gets by its keys, or in free flight.
+
+    It ends at the floors that it starts above, if it meets them.
+    """
+    if isinstance(item, MadeCollider) and item.surface is None:  # a plane, which has no end
+        return np.full(3, -np.inf), np.full(3, np.inf)
+    points = item.points if item.surface is None else np.concatenate([item.points, item.surface.vertices])
+    frames = scene.frames
+    lasts = min((frames.count - 1) / frames.rate, LONGEST)
+    corners = np.array(list(product(*zip(points.min(0), points.max(0), strict=True))))
+    places = [corners]
+    motions = [hold.track for hold in item.holds] if item.holds else [track]
+    free = not item.holds and _is_free(table, item, track)
+    velocities = moving(table, points) if free else np.zeros((1, 3))
+    slowest, fastest = velocities.min(0), velocities.max(0)
+    for time in np.linspace(0, lasts, SAMPLED):
+        places += [corners @ R.T + t for motion in motions if motion for R, t in [motion.at(time)]]
+        if isinstance(item, MadeAnimated):
+            places.append(item.motion(time))
+        elif free:
+            fall = np.asarray(scene.world.gravity) * time**2 / 2
+            places += [corners + velocity * time + fall for velocity in (slowest, fastest)]
+    whole = np.concatenate(places)
+    low, high = whole.min(0), whole.max(0)
+    if isinstance(item, MadeParticles) or scene.contact is not None:
+        low[1] = max([low[1], *(height for height in floors if height <= corners[:, 1].min())])
+    return low, high
+
+
+def _is_free(table: Any, item: Made, track: Track | None) -> bool:
+    """Whether an object moves by itself."""
+    fixed = getattr(table, "fixed", False) or (isinstance(item, MadeRigid) and track is not None)
+    return isinstance(item, MadeSolid | MadeRigid | MadeParticles) and not fixed
+
+
+def _keys_out_of_range(scene: LoadedScene) -> Iterator[Problem]:
+    """Keys before the first frame, and keys more than a frame after the last."""
+    frames = scene.tables.frames
+    span = f"of the frames {frames.start} to {frames.end}"
+    # Who asks for fewer frames than the file has wants to see its beginning only.
+    shortened = ("frames", "count") in scene.source.overridden
+    for where, keys in _all_keys(scene.tables):
+        numbers = [frames.start + frames.seconds(key.time) * frames.rate for key in keys]
+        early = [number for number in numbers if number < frames.start - 1e-6]
+        late = [number for number in numbers if number > frames.end + 1 + 1e-6 and not shortened]
+        if early:
+            yield (
+                where,
+                f"has {_keys(early)} before the first {span}, at frame {min(early):g}: "
+                f"frames are counted from frames.start, seconds from the first frame",
+            )
+        if late:
+            yield (
+                where,
+                f"has {_keys(late)} after the last {span}, at frame {max(late):g}: "
+                f"frames.count = {ceil(max(late)) - frames.start + 1} reaches it",
+            )
+
+
+def _keys(numbers: list[float]) -> str:
+    return "a key" if len(numbers) == 1 else f"{len(numbers)} keys"
+
+
+def _all_keys(scene: schema.Scene) -> Iterator[tuple[Where, tuple[tables.Key, ...]]]:
+    for name, table in scene.objects.items():
+        yield ("objects", name, "keys"), getattr(table, "keys", ())
+        for grip, held in getattr(table, "grips", {}).items():
+            yield ("objects", name, "grips", grip, "keys"), held.keys
+        for handle, place in getattr(table, "handles", {}).items():
+            yield ("objects", name, "handles", handle, "keys"), place.keys
+
+
+def _odd_sizes(name: str, table: Any, item: Made) -> Iterator[Problem]:
+    """Meshes in other units, and flat ones that should have a volume."""
+    if item.surface is None or getattr(table, "mesh", None) is None:
+        return
+    _, width, thickness = extents(item.surface.vertices)
+    if isinstance(table, schema.FleshObject | schema.JellyObject) and thickness < FLAT * width:
+        yield (
+            ("objects", name, "mesh"),
+            f'is flat, and {table.kind} fills a volume: give the mesh a thickness, or make it kind = "cloth"',
+        )
+    size = np.ptp(item.surface.vertices, axis=0)
+    ground = isinstance(table, schema.ColliderObject)  # which may be wide
+    extent = float(size[1] if ground else size.max())
+    where = ("objects", name, "mesh")
+    if extent > LARGE:
+        how = "high" if size[1] == extent else "long"
+        likely = [unit for unit, scale in UNITS.items() if extent * scale < USUAL]
+        unit = likely[0] if likely else "millimetres"
+        scale = UNITS[unit]
+        yield (
+            where,
+            f"is {extent:.4g} m {how}: if it was made in {unit}, {_scaled(table, scale)} makes it "
+            f"{extent * scale:.3g} m",
+        )
+    elif not ground and extent < SMALL:
+        yield (
+            where,
+            f"is only {extent:.2g} m large: if it was made in kilometres, {_scaled(table, 1000)} makes it "
+            f"{extent * 1000:.3g} m",
+        )
+
+
+def _scaled(table: Any, factor: float) -> str:
+    """Return the scale of an object, times a factor, as one writes it."""
+    scales = [f"{factor * scale:g}" for scale in table.transform.scale]
+    return f"transform.scale = {scales[0] if len(set(scales)) == 1 else '[' + ', '.join(scales) + ']'}"
+
+
+def _strangers(bodies: list[_Body]) -> Iterator[Problem]:
+    """Particles and implicit objects whose ways cross: they do not meet."""
+    implicit = [body for body in bodies if isinstance(body.item, MadeSolid | MadeRigid | MadeAnimated)]
+    for body in bodies:
+        if isinstance(body.item, MadeParticles):
+            others = [other.name for other in implicit if body.meets(other)]
+            if others:
+                yield (
+                    ("objects", body.name),
+                    f"is made of particles, which pass through {_list(others)}: make them all particles, or "
+                    "all flesh, cloth, jelly and rigid objects with [contact]; colliders are met by both",
+                )
+
+
+def _dry(water: schema.Water | None, bodies: list[_Body]) -> Iterator[Problem]:
+    """Implicit objects that get into the water, which does not act on them."""
+    if water is None:
+        return
+    wet = [
+        body.name
+        for body in bodies
+        if isinstance(body.item, MadeSolid)
+        or (isinstance(body.item, MadeRigid) and not body.table.fixed and not body.table.keys)
+        if body.low[1] < water.level
+    ]
+    if wet:
+        yield (
+            ("world", "water"),
+            f'acts on particles only, and not on {_list(wet)}: what it moves must be of kind = "particles"',
+        )
+
+
+def _inside_each_other(scene: schema.Scene, bodies: list[_Body]) -> Iterator[Problem]:
+    """Bodies that are wholly inside others at the start, and neither tied to them nor meant to overlap."""
+    ignored = scene.contact.ignore if scene.contact is not None else ()
+    tied = {frozenset((attach.source, attach.to)) for attach in scene.attach} | set(map(frozenset, ignored))
+    for inner in bodies:
+        if isinstance(inner.item, MadeCollider):
+            continue
+        for outer in bodies:
+            if inner is outer or frozenset((inner.name, outer.name)) in tied:
+                continue
+            if _contains(outer, inner):
+                below = "below the plane" if outer.item.surface is None else "inside"
+                yield (
+                    ("objects", inner.name),
+                    f"starts wholly {below} {outer.name!r}, where it cannot come out or is not stopped: "
+                    "move it with transform.translate, or tie them with [[attach]]",
+                )
+
+
+def _contains(outer: _Body, inner: _Body) -> bool:
+    """Whether the surface of one body is closed, looks outwards and goes around all points of another."""
+    seen = inner.item.surface
+    points = inner.item.points if seen is None else seen.vertices
+    points = points[:: max(1, len(points) // PROBES)]
+    mesh = getattr(outer.table, "mesh", None)
+    if isinstance(mesh, tables.PlaneShape):
+        a, b, c = outer.item.points[:3]
+        return bool(((points - a) @ np.cross(b - a, c - a) < 0).all())
+    surface = outer.item.surface
+    if surface is None or not len(surface.faces):
+        return False
+    low, high = surface.vertices.min(0), surface.vertices.max(0)
+    if not ((points > low) & (points < high)).all():
+        return False
+    if np.linalg.det(surface.vertices[surface.faces] - low).sum() < 0:  # hollow: the room that others are in
+        return False
+    shape = Inside(surface.vertices, surface.faces)
+    return bool(shape.solid.any() and shape.contains(points).all())
+
+
+def _list(names: list[str]) -> str:
+    shown = ", ".join(map(repr, names[:NAMED]))
+    return shown + (f" and {len(names) - NAMED} more" if len(names) > NAMED else "")

@@ -1,0 +1,93 @@
+"""What objects are made of."""
+
+from typing import Annotated, Literal
+
+from .fields import Share, Table
+from .units import Quantity
+
+__all__ = [
+    "ClothMaterial",
+    "Density",
+    "FleshMaterial",
+    "JellyMaterial",
+    "ParticleMaterial",
+    "Rate",
+    "RigidMaterial",
+    "Stiffness",
+]
+
+Density = Annotated[float, Quantity("kg/m3", above=0)]
+Rate = Annotated[float, Quantity("1/s", least=0)]
+Stiffness = Annotated[float, Quantity("N/m", above=0)]
+
+
+class ParticleMaterial(Table):
+    """What oriented particles are made of. What is left out is that of the preset."""
+
+    preset: Literal["rigid", "plastic", "soft", "cloth", "rope"] = "soft"
+    """rigid: one rigid piece; plastic: one that takes dents; soft: springs back; cloth and rope: bend."""
+    density: Density = 1000.0
+    """Of the volume."""
+    mass: Annotated[float, Quantity("kg", above=0)] | None = None
+    """Of the whole object, instead of the density."""
+    floats: Annotated[float, Quantity("", above=0, most=100)] | None = None
+    """Instead of both: the mass of each particle as a share of that of the water that it takes the place of.
+    1 hovers, less rises."""
+    stiffness: Share | None = None
+    """How much of a deformation is taken back in 1/60 s."""
+    stretch: Share | None = None
+    """The same of edges that are too long or too short."""
+    torsion: Share | None = None
+    """The same of edges that are twisted."""
+    yield_speed: Annotated[float, Quantity("m/s", above=0)] | None = None
+    """Hit faster than this, a rigid piece takes a dent."""
+    yield_strain: Annotated[float, Quantity("", above=0)] | None = None
+    """Deformed more than this, it flows."""
+    creep: Rate | None = None
+    """How fast it flows."""
+
+
+class FleshMaterial(Table):
+    """An elastic solid: stable neo-Hookean."""
+
+    density: Density = 1000.0
+    """Of the volume."""
+    young: Annotated[float, Quantity("Pa", above=0)]
+    """The Young's modulus: 1e4 Pa is jelly, 1e5 Pa muscle, 1e7 Pa rubber and green wood."""
+    poisson: Annotated[float, Quantity("", least=-0.99, most=0.495)] = 0.4
+    """How much it gives way across; towards 0.5 it keeps its volume."""
+
+
+class ClothMaterial(Table):
+    """A thin sheet."""
+
+    density: Annotated[float, Quantity("kg/m2", above=0)] = 0.2
+    """Of the area."""
+    stretch: Stiffness = 500.0
+    """Resistance to stretch: Young's modulus times the thickness."""
+    poisson: Annotated[float, Quantity("", least=-0.99, most=0.99)] = 0.3
+    """How much it gives way across."""
+    bend: Annotated[float, Quantity("N m", least=0)] = 1e-5
+    """Flexural rigidity."""
+    limit: Annotated[float, Quantity("", above=1)] | None = None
+    """Ratio of length to rest length, 1.1 say, beyond which it stiffens rapidly."""
+
+
+class RigidMaterial(Table):
+    """A rigid solid."""
+
+    density: Density = 1000.0
+    """Of the volume."""
+
+
+class JellyMaterial(Table):
+    """Shape matching of overlapping cubes."""
+
+    density: Density = 1000.0
+    """Of the volume."""
+    stiffness: Stiffness
+    """The stiffness that draws each point to where its cubes want it."""
+    blend: Share = 0.0
+    """0 draws cubes to rigid ones, towards 1 they give way to shear."""
+    damping: Annotated[float, Quantity("s", least=0)] = 0.0
+    """Viscosity: times the stiffness it damps changes of shape."""

@@ -1,0 +1,495 @@
+"""The tables of a scene file: what there is, what it is made of, what ties it together, how long it runs."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, Tag, model_validator
+
+from .fields import (
+    Accelerations,
+    Color,
+    Direction,
+    Flag,
+    Forces,
+    Key,
+    Length,
+    Mesh,
+    Name,
+    Points,
+    Position,
+    Share,
+    Speeds,
+    Spins,
+    Table,
+    Transform,
+    chosen_by,
+)
+from .materials import (
+    ClothMaterial,
+    Density,
+    FleshMaterial,
+    JellyMaterial,
+    ParticleMaterial,
+    Rate,
+    RigidMaterial,
+    Stiffness,
+)
+from .units import Moment, Quantity, moment_in_seconds
+
+__all__ = ["Attach", "Force", "Object", "Scene", "json_schema"]
+
+MOST_FRAMES = 1_000_000
+
+_Seconds = Annotated[float, Quantity("s", above=0)]
+_Friction = Annotated[float, Quantity("", least=0)]
+_Force = Annotated[float, Quantity("N", above=0)]
+
+
+class Frames(Table):
+    """Which frames there are. The first is the start of the motion, at the time 0."""
+
+    start: Annotated[int, Field(strict=True, ge=0, le=10_000_000)] = 1
+    """Number of the first frame."""
+    count: Annotated[int, Field(strict=True, ge=1, le=MOST_FRAMES)] = 100
+    """How many, the first one included."""
+    rate: Annotated[float, Quantity("1/s", above=0, most=1e6)] = 24.0
+    """Frames a second."""
+    substeps: Annotated[int, Field(strict=True, ge=1, le=1000)] = 1
+    """Steps of the solvers in a frame."""
+
+    @property
+    def end(self) -> int:
+        """Number of the last frame."""
+        return self.start + self.count - 1
+
+    def seconds(self, moment: float | str) -> float:
+        """The time of a moment, from the first frame."""
+        return moment_in_seconds(moment, self.start, self.rate)
+
+
+class Wind(Table):
+    """Moving air: it pushes on particles, cloth, and the surfaces of flesh, jelly and rigid objects."""
+
+    velocity: Speeds
+    """The velocity of the air: where it blows to, and how fast."""
+    density: Density = 1.2
+    """Of the air."""
+    drag: Annotated[float, Quantity("", least=0)] = 1.0
+    """The drag coefficient."""
+    gust: Annotated[float, Quantity("", least=0)] = 0.0
+    """Gusts: how much stronger and weaker it becomes, as a share of the velocity."""
+    period: _Seconds = 1.0
+    """From gust to gust."""
+    start: Moment = 0.0
+    """When it sets in."""
+    stop: Moment | None = None
+    """When it ceases; never if left out."""
+
+
+class Water(Table):
+    """Water below a level, that lifts particles and slows them down."""
+
+    level: Annotated[float, Quantity("m")] = 0.0
+    """Height of its surface."""
+    density: Density = 1000.0
+    """Of the water."""
+    drag: Annotated[float, Quantity("", least=0)] = 0.5
+    """The drag coefficient."""
+    current: Speeds = (0.0, 0.0, 0.0)
+    """How it streams."""
+    swell: Speeds = (0.0, 0.0, 0.0)
+    """How fast it goes to and fro besides."""
+    period: _Seconds = 4.0
+    """From swell to swell."""
+
+
+class World(Table):
+    """What acts on everything."""
+
+    gravity: Accelerations = (0.0, -9.81, 0.0)
+    """Of the earth, downwards."""
+    wind: Wind | None = None
+    """Moving air."""
+    water: Water | None = None
+    """Water, for particles."""
+
+
+class _Object(Table):
+    color: Color | None = None
+    """A name of the palette, "#rrggbb", or red, green and blue from 0 to 1."""
+    visible: Flag = True
+    """Whether it is written out."""
+    transform: Transform = Transform()
+    """From the mesh as it is made or read to where it starts."""
+    ease: Literal["smooth", "linear"] = "smooth"
+    """How it goes from key to key: with or without slowing down at each."""
+
+
+class _Moving(_Object):
+    mesh: Mesh
+    """The mesh that is seen: a file, or a shape."""
+    velocity: Speeds = (0.0, 0.0, 0.0)
+    """At the start."""
+    spin: Spins = (0.0, 0.0, 0.0)
+    """At the start, about its middle."""
+    keys: tuple[Key, ...] = ()
+    """How what is pinned moves: poses at times."""
+
+
+class Grip(Table):
+    """Points that are held, and go where keys of their own say, turned about their middle."""
+
+    points: Points
+    """The points of the object that are held."""
+    keys: tuple[Key, ...] = ()
+    """Where they go; without, they stay."""
+
+
+class _Soft(_Moving):
+    pin: Points | None = None
+    """Points that stay where they are, or go where `keys` say."""
+    grips: dict[Name, Grip] = Field(default_factory=dict)
+    """Further points that are held, with keys of their own: two hands on a rope, say."""
+    groups: dict[Name, Points] = Field(default_factory=dict)
+    """Points with a name, for attachments and forces."""
+
+
+class _Caged(_Soft):
+    cell: Length | None = None
+    """Size of the cubes that fill the mesh; left out, a box and a branch have those of their `cells`, and
+    other meshes a tenth of their extent."""
+    touch: Literal["cells", "mesh"] = "cells"
+    """What others bump into: the cubes, or the mesh, whose contacts the cubes feel."""
+    hide: Annotated[float, Quantity("kg/m2", above=0)] = 0.5
+    """What a mesh that others bump into weighs itself."""
+
+
+class Handle(Table):
+    """A place on, in or about a mesh that is told where to go; the mesh follows."""
+
+    at: Position
+    """The place of the handle in the scene, at the start."""
+    radius: Annotated[float, Quantity("m", least=0)] = 0.0
+    """Of a handle that carries an orientation, as a ball of that radius would."""
+    keys: tuple[Key, ...] = ()
+    """Where it goes; without, it stays."""
+
+
+class HandlesObject(_Object):
+    """A mesh that follows keyframed handles."""
+
+    kind: Literal["handles"]
+    mesh: Mesh
+    """The mesh that is seen: a file, or a shape."""
+    handles: Annotated[dict[Name, Handle], Field(min_length=1)]
+    """The handles, each a table by its name: [objects.NAME.handles.knee], say."""
+    chains: tuple[tuple[Name, ...], ...] = ()
+    """Rows of handles, such as the joints of a limb, for tools that drag them: a run goes by keys alone."""
+    together: tuple[tuple[Name, ...], ...] = ()
+    """Sets of handles that such tools move as one."""
+    falloff: Annotated[float, Quantity("", above=0, most=100)] = 1.0
+    """Larger: handles act more locally."""
+    stretch: Share = 0.0
+    """How much vertices may scale: 0 is rigid."""
+    damping: Annotated[float, Quantity("", least=0)] = 0.0
+    """Holds rotations back towards the frame before."""
+    distance: Literal["inside", "euclidean"] = "inside"
+    """How far a vertex is from a handle: through the inside of the mesh, or straight."""
+
+
+class ParticlesObject(_Soft):
+    """A body of oriented particles that carries the mesh."""
+
+    kind: Literal["particles"]
+    mesh: Mesh | None = None  # type: ignore[assignment]
+    """What it looks like, and what particles are made from; a sheet and a rope are made of their cells."""
+    body: str | None = None
+    """Instead of a mesh, a file of `pointglue.io.save_body`, relative to the scene file."""
+    material: ParticleMaterial = ParticleMaterial()
+    """What it is made of."""
+    spacing: Length | None = None
+    """From particle to particle; left out, there are about 300."""
+    placement: Literal["surface", "volume", "skeleton"] | None = None
+    """Where particles are; left out, in the volume of what has one."""
+    reach: Annotated[float, Quantity("", least=1, most=10)] = 1.4
+    """Particles closer than this many spacings are joined."""
+    aspect: Annotated[float, Quantity("", least=1, most=100)] = 2.0
+    """Ellipsoids are at most so many times as long as thick."""
+    thickness: Length | None = None
+    """Of the particles of a sheet; left out, a fifth of a cell."""
+    rigid: tuple[Points, ...] = ()
+    """Pieces that are rigid, each by its particles. Pieces that share particles are jointed: by one as by a
+    ball, by a row of them as by a hinge. The presets rigid and plastic have one piece without this."""
+
+    @model_validator(mode="after")
+    def _one(self) -> "ParticlesObject":
+        if (self.mesh is None) == (self.body is None):
+            raise ValueError("must have a mesh, or a body, and not both")
+        return self
+
+
+class FleshObject(_Caged):
+    """An elastic solid of tetrahedra that carries the mesh."""
+
+    kind: Literal["flesh"]
+    material: FleshMaterial
+    """The material that it is made of."""
+
+
+class ClothObject(_Soft):
+    """A cloth whose points are the vertices of the mesh."""
+
+    kind: Literal["cloth"]
+    material: ClothMaterial = ClothMaterial()
+    """What it is made of."""
+
+
+class JellyObject(_Caged):
+    """An elastic solid by shape matching that carries the mesh."""
+
+    kind: Literal["jelly"]
+    material: JellyMaterial
+    """The material that it is made of."""
+
+
+class RigidObject(_Moving):
+    """A rigid body; with `keys`, or `fixed`, nothing else moves it."""
+
+    kind: Literal["rigid"]
+    material: RigidMaterial = RigidMaterial()
+    """What it is made of."""
+    fixed: Flag = False
+    """Whether it stays where it is."""
+    groups: dict[Name, Points] = Field(default_factory=dict)
+    """Points with a name, for attachments and forces."""
+
+
+class ColliderObject(_Object):
+    """What others bump into: at rest, or moved by keys."""
+
+    kind: Literal["collider"]
+    mesh: Mesh
+    """The mesh that others bump into: a file, or a shape."""
+    friction: _Friction | None = None
+    """Coulomb's coefficient; left out, that of the solver."""
+    keys: tuple[Key, ...] = ()
+    """How it moves: poses at times."""
+
+
+class AnimatedObject(_Object):
+    """A mesh whose every vertex is told where to go; others bump into it, and hold on to it."""
+
+    kind: Literal["animated"]
+    mesh: Mesh
+    """The mesh: a torso, which moves by itself, or the first file of a numbered sequence, `walk_0001.obj`
+    say, of which there is one for each frame; after the last it stays."""
+    groups: dict[Name, Points] = Field(default_factory=dict)
+    """Points with a name, for attachments."""
+
+
+class FollowerObject(_Object):
+    """A mesh that is only seen, and goes with another object by glue: leaves, lamps, a finer mesh."""
+
+    kind: Literal["follower"]
+    mesh: Mesh
+    """The mesh that is seen, where it starts: a file, or a shape."""
+    on: str
+    """The name of the object that it goes with."""
+    parents: Annotated[int, Field(strict=True, ge=3, le=1000)] = 8
+    """How many points of `on` each vertex follows."""
+
+
+Object = Annotated[
+    Annotated[HandlesObject, Tag("kind=handles")]
+    | Annotated[ParticlesObject, Tag("kind=particles")]
+    | Annotated[FleshObject, Tag("kind=flesh")]
+    | Annotated[ClothObject, Tag("kind=cloth")]
+    | Annotated[JellyObject, Tag("kind=jelly")]
+    | Annotated[RigidObject, Tag("kind=rigid")]
+    | Annotated[ColliderObject, Tag("kind=collider")]
+    | Annotated[AnimatedObject, Tag("kind=animated")]
+    | Annotated[FollowerObject, Tag("kind=follower")],
+    chosen_by("kind"),
+]
+
+
+class _Attach(Table):
+    source: Annotated[str, Field(alias="from")]
+    """The name of the object that is attached."""
+    to: str
+    """The name of the object that it is attached to."""
+    parents: Annotated[int, Field(strict=True, ge=3, le=1000)] = 8
+    """How many points of `to` each attached point follows."""
+    among: Points | None = None
+    """Which points of `to` those may be; all if left out."""
+    attach: Moment | None = None
+    """When it begins to hold: glue and joints hold things where they are then. Left out, from the start."""
+    release: Moment | None = None
+    """When it lets go; never if left out."""
+    break_force: _Force | None = None
+    """Pulled harder than this, a point lets go; never if left out."""
+
+
+class GlueAttach(_Attach):
+    """Points that are where glue says, to rounding."""
+
+    kind: Literal["glue"]
+    points: Points
+    """The points of `from` that are attached."""
+    binding: Literal["glue", "linear"] = "glue"
+    """linear: a weighted sum of the corners of the nearest tetrahedron or triangle, to compare with."""
+
+
+class SpringAttach(_Attach):
+    """Points that springs draw to where glue says."""
+
+    kind: Literal["spring"]
+    points: Points
+    """The points of `from` that are attached."""
+    stiffness: Stiffness
+    """The stiffness of each spring."""
+    damping: Annotated[float, Quantity("N s/m", least=0)] = 0.0
+    """Of each spring."""
+
+
+class JointAttach(_Attach):
+    """A joint between the frames of two objects."""
+
+    kind: Literal["joint"]
+    type: Literal["ball", "hinge", "weld"]
+    """The type: a ball turns freely, a hinge turns about the axis, a weld does not turn."""
+    at: Position
+    """The place of the joint, in the scene at the start."""
+    axis: Direction = (1.0, 0.0, 0.0)
+    """Of a hinge."""
+
+
+Attach = Annotated[
+    Annotated[GlueAttach, Tag("kind=glue")]
+    | Annotated[SpringAttach, Tag("kind=spring")]
+    | Annotated[JointAttach, Tag("kind=joint")],
+    chosen_by("kind"),
+]
+
+
+class _ForceOn(Table):
+    on: Annotated[list[str], Field(min_length=1)]
+    """The names of the objects."""
+    points: Points | None = None
+    """Which points of each; all if left out."""
+    start: Moment = 0.0
+    """When it sets in."""
+    stop: Moment | None = None
+    """When it ceases; never if left out."""
+
+
+class PushForce(_ForceOn):
+    """A force, spread over the points by their mass (over those of a rigid object evenly)."""
+
+    kind: Literal["push"]
+    force: Forces
+    """The force on each object in all."""
+
+
+class DragForce(_ForceOn):
+    """A force against the motion: mass times rate times velocity."""
+
+    kind: Literal["drag"]
+    rate: Rate
+    """The rate at which motion dies away."""
+
+
+Force = Annotated[
+    Annotated[PushForce, Tag("kind=push")] | Annotated[DragForce, Tag("kind=drag")], chosen_by("kind")
+]
+
+
+class ParticleOptions(Table):
+    """Of the particle solver."""
+
+    iterations: Annotated[int, Field(strict=True, ge=1, le=1000)] = 2
+    """Over all constraints in an internal step."""
+    substep: _Seconds = 1 / 120
+    """The longest internal step."""
+    contacts: Literal["all", "bodies", "none"] = "all"
+    """Between which particles: all, those of different objects, or none."""
+    friction: _Friction = 0.5
+    """Coulomb's coefficient."""
+    bounce: Share = 0.0
+    """Share of the approach speed that contact returns."""
+    drag: Rate = 0.0
+    """Slows all motion."""
+    damping: Rate = 0.0
+    """Slows motion within an object."""
+    plastic_time: _Seconds = 5 / 60
+    """How long a rigid piece gives way when it takes a dent."""
+
+
+class ImplicitOptions(Table):
+    """Of the solver of flesh, cloth, jelly and rigid objects."""
+
+    method: Literal["euler", "bdf2"] = "euler"
+    """euler: of first order, damps; bdf2: of second order, damps less."""
+    tolerance: Annotated[float, Quantity("m/s", above=0)] = 1e-3
+    """A step is done when Newton's method moves nothing faster than this any more."""
+    iterations: Annotated[int, Field(strict=True, ge=1, le=1000)] = 60
+    """Of Newton's method, at most, before a step is halved."""
+
+
+class Solver(Table):
+    """How it is computed."""
+
+    particles: ParticleOptions = ParticleOptions()
+    """For particles."""
+    implicit: ImplicitOptions = ImplicitOptions()
+    """For flesh, cloth, jelly and rigid objects."""
+
+
+class Contact(Table):
+    """Contact between flesh, cloth, jelly, rigid objects and colliders."""
+
+    distance: Length
+    """The distance from which on surfaces push each other away."""
+    friction: _Friction = 0.3
+    """Coulomb's coefficient."""
+    thickness: Annotated[float, Quantity("m", least=0)] = 0.0
+    """How far apart surfaces stay at least."""
+    ignore: tuple[tuple[str, str], ...] = ()
+    """Pairs of names of objects that pass through each other; twice the same one: it does not meet itself."""
+
+
+class Output(Table):
+    """What a run leaves, besides its frames as npz files."""
+
+    formats: tuple[Literal["usd", "ply", "obj"], ...] = ()
+    """One USD file with all frames; sequences of PLY or OBJ files."""
+
+
+class Scene(Table):
+    """A scene: what there is, what it is made of, what ties it together, how long it runs."""
+
+    title: str = ""
+    """In words."""
+    frames: Frames = Frames()
+    """Which frames there are."""
+    world: World = World()
+    """Gravity, wind and water."""
+    objects: Annotated[dict[Name, Object], Field(min_length=1)]
+    """The objects, each a table by its name: [objects.ball], say."""
+    attach: tuple[Attach, ...] = ()
+    """What ties them together."""
+    force: tuple[Force, ...] = ()
+    """What pushes them."""
+    solver: Solver = Solver()
+    """Options of the solvers."""
+    contact: Contact | None = None
+    """Contact between what is not made of particles."""
+    output: Output = Output()
+    """What a run leaves."""
+
+
+def json_schema() -> dict[str, Any]:
+    """The JSON Schema of scene files, for editors."""
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        **Scene.model_json_schema(by_alias=True),
+    }

@@ -1,0 +1,250 @@
+"""Edits of bodies: from a stroke of the brush, or what is selected, to another document."""
+
+import warnings
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.spatial import cKDTree
+
+from ...checks import Array
+from ...errors import InputError, PointglueWarning
+from ...glue.parents import rest_gap
+from ...particles import OrientedBody, Skin
+from ...particles.authoring import editing
+from ...particles.authoring.editing import Brush
+from ...particles.authoring.from_mesh import LINKS, RADIUS, fitted_ellipsoids
+from ...particles.quaternions import quaternions_of
+from ...procrustes import Groups
+from ..document.document import Document
+from ..protocol import commands as messages
+
+__all__ = [
+    "connect", "connect_pair", "cut", "erase", "fit", "gaps", "group", "groups_of", "make", "paint", "pin",
+    "place", "skin", "spray",
+]  # fmt: skip
+
+MOST_EDGES = 100_000  # at a time
+# Of particles, unless painted: a creature on its legs stands, and still gives way.
+STIFFNESS = 0.9
+
+
+def make(document: Document, command: messages.Make) -> Document:
+    """A whole body from the mesh."""
+    surface = document.mesh(command.object)
+    body = OrientedBody.from_mesh(
+        (surface.vertices, surface.faces),
+        spacing=command.spacing,
+        placement=command.placement,
+        stiffness=STIFFNESS,
+    )
+    return _with(document, command.object, body)
+
+
+def spray(document: Document, command: messages.Spray) -> Document:
+    """Particles on the mesh under the brush; the first makes the body."""
+    centres, start = command.centres, 0
+    if not centres:
+        raise InputError("spray needs a place: drag over the mesh")
+    for k, centre in enumerate(centres):
+        if document.particles(command.object) is None:
+            document = _with_particle(document, command.object, centre, 0.5 * command.spacing)
+        body = document.body(command.object)
+        if body.visual is None:
+            raise InputError(f"{command.object!r} has no mesh to spray on")
+        # Another place, other particles; the same stroke again, the same ones.
+        seed = np.random.default_rng([len(body), start + k])
+        body = editing.spray(body, Brush(centre, command.radius), spacing=command.spacing, seed=seed)
+        document = document.with_body(command.object, body, keep=True)
+    return document
+
+
+def place(document: Document, command: messages.Place) -> Document:
+    """One particle."""
+    return _with_particle(document, command.object, command.position, command.radius)
+
+
+def _with_particle(document: Document, name: str, position: messages.Vector, radius: float) -> Document:
+    if (there := document.particles(name)) is not None:
+        return document.with_body(name, editing.add(there, [position], radii=radius), keep=True)
+    surface = document.mesh(name)
+    visual = Skin.of(surface.vertices, surface.faces, [position])
+    body = OrientedBody([position], radii=radius, stiffness=STIFFNESS, visual=visual)
+    return _with(document, name, body)
+
+
+def erase(document: Document, command: messages.Erase) -> Document:
+    """Without particles; without the last one there is no body any more."""
+    body = document.body(command.object)
+    gone = _chosen(document, command, body.positions)
+    if len(gone) == len(body):
+        table = document.table(command.object)
+        mesh = table.get("mesh")
+        if mesh is None:
+            raise InputError("a body that was read from a file must keep at least one particle")
+        return document.with_object(command.object, {**table, "kind": "handles", "handles": {}})
+    return document if not len(gone) else document.with_body(command.object, editing.erase(body, gone))
+
+
+def connect(document: Document, command: messages.Connect) -> Document:
+    """Edges under the brush, or between selected particles."""
+    body = document.body(command.object)
+    longest = command.longest
+    if not command.centres:
+        chosen = _selected(document, command.object)
+        reach = np.inf if longest is None else longest
+        near = cKDTree(body.positions[chosen]).query_pairs(reach, output_type="ndarray")
+        if len(near) > MOST_EDGES:
+            raise InputError(
+                f"{len(near):,} pairs of the selected particles are that near: take a smaller longest edge"
+            )
+        pairs = chosen[near[np.lexsort(near.T[::-1])]]
+        return document.with_body(command.object, editing.connect(body, pairs), keep=True)
+    for centre in command.centres:
+        body = editing.connect(body, Brush(centre, command.radius), longest=longest)
+    return document.with_body(command.object, body, keep=True)
+
+
+def connect_pair(document: Document, command: messages.ConnectPair) -> Document:
+    """One edge more, or less."""
+    body = document.body(command.object)
+    edit = editing.cut if command.cut else editing.connect
+    return document.with_body(command.object, edit(body, [command.pair]), keep=True)
+
+
+def cut(document: Document, command: messages.Cut) -> Document:
+    """Without edges."""
+    body = document.body(command.object)
+    if not command.centres:
+        chosen = _selected(document, command.object)
+        body = editing.cut(body, body.edges[np.isin(body.edges, chosen).all(1)])
+    for centre in command.centres:
+        body = editing.cut(body, Brush(centre, command.radius))
+    return document.with_body(command.object, body, keep=True)
+
+
+def paint(document: Document, command: messages.Paint) -> Document:
+    """A property moved towards a value."""
+    body = document.body(command.object)
+    what = (command.field, command.value)
+    if not command.centres:
+        where = _selected(document, command.object)
+        if command.field in editing.EDGE_FIELDS:
+            where = np.flatnonzero(np.isin(body.edges, where).all(1))
+        body = editing.paint(body, where, *what, strength=command.strength)
+    for centre in command.centres:
+        brush = Brush(centre, command.radius, smooth=command.strength < 1)
+        body = editing.paint(body, brush, *what, strength=command.strength)
+    return document.with_body(command.object, body, keep=True)
+
+
+def pin(document: Document, command: messages.Pin) -> Document:
+    """Particles held or let go."""
+    body = document.body(command.object)
+    chosen = _chosen(document, command, body.positions)
+    return document.with_body(command.object, editing.pin(body, chosen, pinned=command.pinned), keep=True)
+
+
+def group(document: Document, command: messages.Group) -> Document:
+    """The selected particles as one rigid piece, or their groups loosened."""
+    body, chosen = document.body(command.object), _selected(document, command.object)
+    if command.loosen:
+        met = [k for k, members in enumerate(body.groups) if np.isin(members, chosen).any()]
+        if not met:
+            raise InputError("none of the selected particles is in a group")
+        body = editing.ungroup(body, met)
+    else:
+        body = editing.group(body, chosen)
+    return document.with_body(command.object, body, keep=True)
+
+
+def fit(document: Document, command: messages.Fit) -> Document:
+    """Ellipsoids that reach the surface; the density of each particle stays."""
+    body = document.body(command.object)
+    if body.visual is None:
+        raise InputError(f"{command.object!r} has no mesh to fit ellipsoids to")
+    inside = body.visual.inside
+    # The spacing is about that of the particles now.
+    step = float(np.median(body.radii.max(1))) / RADIUS
+    axes, radii = fitted_ellipsoids(
+        inside, body.positions, inside.nearest(body.positions, LINKS), step, command.aspect
+    )
+    mass = body.mass * radii.prod(1) / body.radii.prod(1)
+    fitted = body.replace(orientations=quaternions_of(axes), radii=radii, mass=mass)
+    return document.with_body(command.object, fitted, keep=True)
+
+
+def skin(document: Document, command: messages.Skin) -> Document:
+    """The mesh linked to the particles again."""
+    body = document.body(command.object)
+    if not command.selected:
+        return document.with_body(command.object, editing.bind(body), keep=True)
+    chosen = document.selection
+    vertices = np.empty(0, np.int64) if chosen is None else chosen.of(command.object, "vertices")
+    particles = np.empty(0, np.int64) if chosen is None else chosen.of(command.object, "particles")
+    if not len(vertices) or not len(particles):
+        raise InputError(
+            f"select vertices and particles first: {len(vertices)} and {len(particles)} of them are selected"
+        )
+    return document.with_body(command.object, editing.bind(body, vertices, particles), keep=True)
+
+
+def gaps(body: OrientedBody) -> Array:
+    """(n,): how well the neighbours of each particle determine a frame, 2 at best, 0 for a line."""
+    n = len(body)
+    ends = np.concatenate([body.edges, body.edges[:, ::-1], np.stack([np.arange(n)] * 2, axis=1)])
+    ends = ends[np.lexsort((ends[:, 1], ends[:, 0]))]
+    sizes = np.bincount(ends[:, 0], minlength=n)
+    groups = Groups(np.concatenate([[0], np.cumsum(sizes)]), ends[:, 1])
+    found = np.zeros(n)
+    if (many := sizes > 1).any():
+        some = (
+            groups
+            if many.all()
+            else Groups.from_lists([ends[ends[:, 0] == k, 1] for k in np.flatnonzero(many)])
+        )
+        found[many] = rest_gap(body.positions, some, np.ones(len(some.indices)))
+    return found
+
+
+def members(body: OrientedBody) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
+    """The particles of all rigid groups, one group after the other, and where each ends."""
+    ends = np.cumsum([len(group) for group in body.groups])
+    every = np.concatenate([*body.groups, np.empty(0, np.int64)])
+    return every.astype(np.uint32), ends.astype(np.uint32)
+
+
+def groups_of(body: OrientedBody) -> NDArray[np.int64]:
+    """(n,): the first rigid group of each particle, -1 for none."""
+    found = np.full(len(body), -1)
+    for k in reversed(range(len(body.groups))):
+        found[body.groups[k]] = k
+    return found
+
+
+def _with(document: Document, name: str, body: OrientedBody) -> Document:
+    """The object made of particles; it keeps what it looks like."""
+    if document.table(name).get("handles"):
+        warnings.warn(
+            f"{name!r} is made of particles now: its handles and their keys are gone. Undo brings them back",
+            PointglueWarning,
+            stacklevel=2,
+        )
+    kept = ("color", "visible", "mesh", "transform")
+    table = {key: value for key, value in document.table(name).items() if key in kept}
+    return document.with_object(name, {**table, "kind": "particles"}, body)
+
+
+def _selected(document: Document, name: str) -> NDArray[np.int64]:
+    chosen = document.selection
+    found = np.empty(0, np.int64) if chosen is None else chosen.of(name, "particles")
+    if not len(found):
+        raise InputError("select particles first: drag a rectangle or a lasso around them")
+    return found
+
+
+def _chosen(document: Document, command: messages.Brushed, places: Array) -> NDArray[np.int64]:
+    """Numbers of what the brush has met, or of what is selected."""
+    if not command.centres:
+        return _selected(document, command.object)
+    met = [Brush(centre, command.radius).covers(places) for centre in command.centres]
+    return np.flatnonzero(np.any(met, axis=0))

@@ -1,0 +1,1 @@
+"""The session behind the page: previews, playback, and what is displayed."""

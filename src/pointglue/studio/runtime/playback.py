@@ -1,0 +1,153 @@
+"""Frames of a run, finished or still being computed."""
+
+from pathlib import Path
+from time import time
+
+import numpy as np
+
+from ...checks import Array
+from ...errors import InputError
+from ...io import FrameStore, Look
+from ..protocol.replies import HandleState, ObjectState, RunState
+
+__all__ = ["Playback"]
+
+PREFIX = "run: "
+PATIENCE = 60.0  # s without a new frame, after which a run is taken for one that was stopped
+
+
+class Playback:
+    """A folder of `pointglue run`, frame by frame. Its objects have a prefix that no others have.
+
+    What is shown has been read before: whatever becomes of the folder, the last good frame stays.
+    """
+
+    def __init__(self, folder: Path, shown: str) -> None:
+        self.store, self.shown = FrameStore.open(folder), shown
+        self._made = self._stamp()
+        numbers = self._present()
+        self._show(numbers[0], numbers)
+
+    def seek(self, frame: int) -> None:
+        """Go to the last frame that is there by now, up to `frame`."""
+        numbers = self._present()
+        self._show(max((number for number in numbers if number <= frame), default=numbers[0]), numbers)
+
+    def rewind(self) -> None:
+        """Go to the first frame."""
+        self._show(self.numbers[0], self.numbers)
+
+    def advance(self) -> bool:
+        """Go to the next frame; False if there is none, or none yet."""
+        numbers = self._present() if self.at_end else self.numbers
+        later = [number for number in numbers if number > self.frame]
+        if later:
+            self._show(later[0], numbers)
+        return bool(later)
+
+    def resume(self) -> None:
+        """Make ready to play: from the first frame on if there is none after this one."""
+        numbers = self._present()
+        self._show(numbers[0] if self.frame >= numbers[-1] else self.frame, numbers)
+
+    @property
+    def growing(self) -> bool:
+        """Whether frames are still being added; if the system cannot tell, a recent one is a sign of it."""
+        known = self.store.growing
+        if known is not None:
+            return known
+        try:
+            last = self.store.path(self.numbers[-1]).stat().st_mtime
+        except OSError:
+            return False
+        return time() - last < PATIENCE
+
+    @property
+    def at_end(self) -> bool:
+        """Whether this is the last frame that is known of."""
+        return self.frame >= self.numbers[-1]
+
+    def _show(self, number: int, numbers: list[int]) -> None:
+        """Read one of the frames of these numbers, and show it if that went well."""
+        self._require_same()
+        places = self.store.positions(self.store.read(number))
+        self._places = {
+            (PREFIX + look.name, "particles_now" if look.faces is None else "vertices"): places[look.name]
+            for look in self.store.looks
+        }
+        self.frame, self.numbers = number, numbers
+
+    def _present(self) -> list[int]:
+        """The numbers of the frames that are there now."""
+        self._require_same()
+        try:
+            numbers = self.store.numbers()
+        except OSError as error:
+            raise InputError(f"{self.shown}: cannot be read: {error.strerror or error}") from error
+        if not numbers:
+            raise InputError(f"{self.shown}: has no frames yet")
+        return numbers
+
+    def _require_same(self) -> None:
+        if self._stamp() != self._made:
+            raise InputError(f"{self.shown}: holds another run now: open it again")
+
+    def _stamp(self) -> tuple[int, ...]:
+        """What tells this run from another one in the same folder: its description is written once."""
+        file = self.store.directory / "scene.npz"
+        try:
+            about = file.stat()
+        except OSError as error:
+            raise InputError(f"{self.shown}: cannot be read any more: {error.strerror or error}") from error
+        return about.st_ino, about.st_size, about.st_mtime_ns
+
+    def still(self) -> dict[tuple[str, str], Array]:
+        """What does not change from frame to frame."""
+        found: dict[tuple[str, str], Array] = {}
+        for look in self.store.looks:
+            name = PREFIX + look.name
+            found[name, "rest"] = look.rest
+            found[name, "faces"] = (
+                np.empty((0, 3), np.uint32) if look.faces is None else look.faces.astype(np.uint32)
+            )
+            if look.segments is not None:
+                found[name, "edges"] = look.segments.astype(np.uint32)
+            if look.faces is None:
+                found[name, "particles"] = look.rest
+                found[name, "radii"] = np.full((len(look.rest), 3), self._radius(look))
+        return found
+
+    def arrays(self) -> dict[tuple[str, str], Array]:
+        """Where everything is in this frame."""
+        return self._places
+
+    def _radius(self, look: Look) -> float:
+        return look.radius or 0.01 * float(np.ptp(look.rest, axis=0).max())
+
+    @property
+    def state(self) -> RunState:
+        """For the page."""
+        first, last = self.numbers[0], self.numbers[-1]
+        return RunState(folder=self.shown, first=first, last=last, rate=self.store.rate, growing=self.growing)
+
+    def objects(self) -> list[ObjectState]:
+        """For the page."""
+        nothing: list[HandleState] = []
+        return [
+            ObjectState(
+                name=PREFIX + look.name,
+                kind="run",
+                table={},
+                color="#" + "".join(f"{round(255 * c):02x}" for c in look.color),
+                visible=True,
+                vertices=0 if look.faces is None else len(look.rest),
+                particles=len(look.rest) if look.faces is None else 0,
+                edges=0 if look.segments is None else len(look.segments),
+                groups=0,
+                pinned=0,
+                handles=nothing,
+                links=[],
+                edited=True,
+            )
+            for look in self.store.looks
+        ]
