@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from pointglue.elastic import ImplicitSolver
-from pointglue.glue import Frames
+from pointglue.glue import BodyFrames
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 SCENES = ("tree", "implicit_jelly", "soft_chain", "glue_in_solver", "cloth_with_buttons")
@@ -32,7 +32,7 @@ class Shaken:
         self.rng, self.exact, self.solvers = np.random.default_rng(seed), ImplicitSolver.start, 0
 
     def __call__(self, solver):
-        state, scene = self.exact(solver), solver.scene
+        state, scene = self.exact(solver), solver.model
         self.solvers += 1
 
         def noisy(values, free):
@@ -42,7 +42,7 @@ class Shaken:
         origins, linear = (noisy(each, bodies) for each in (state.origins, state.origin_velocities))
         # What is glued goes with what it is glued to; joints are open, and close in the first step.
         pose = scene.assembly(state.waiting, scene.rest).at(
-            noisy(state.positions, points), Frames(origins, state.rotations)
+            noisy(state.positions, points), BodyFrames(origins, state.rotations)
         )
         return replace(
             state,

@@ -128,7 +128,7 @@ def main(picture, movie=None):
         assert fastest < (0.1 if movie else 2.0)
 
     camera = view.Camera(direction=(0.8, 0.6, 1.0), fov=12)
-    scene = view.Scene(size=(1600, 560), ground=0.0, camera=camera)
+    scene = view.Picture(size=(1600, 560), ground=0.0, camera=camera)
     for k, time_shown in enumerate([0.0, 0.9, SECONDS]):
         draw(scene, solver, skins[round(time_shown / FRAME)], (k - 1) * 4.3 * camera.axes[0])
     picture.parent.mkdir(parents=True, exist_ok=True)
@@ -138,7 +138,7 @@ def main(picture, movie=None):
         camera = view.Camera(direction=(0.8, 0.6, 1.0), target=(2.0, 0.95, 0.0), distance=14.5, fov=20)
 
         def frame(skin):
-            shot = view.Scene(size=(960, 540), ground=0.0, camera=camera)
+            shot = view.Picture(size=(960, 540), ground=0.0, camera=camera)
             draw(shot, solver, skin, np.zeros(3))
             return shot
 

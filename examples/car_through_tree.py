@@ -121,8 +121,8 @@ def run(solver, seconds):
         for part, value in states[-1].report.seconds.items():
             spent[part] = spent.get(part, 0.0) + value
         assert not solver.surfaces.intersecting(states[-1].positions)
-        for bond in solver.scene.glue:
-            if states[-1].loose[solver.scene.rows[bond.body]][bond.points].all():
+        for bond in solver.model.glue:
+            if states[-1].loose[solver.model.rows[bond.body]][bond.points].all():
                 given.setdefault(bond.body, states[-1].time)
     return states, given, spent
 
@@ -130,7 +130,7 @@ def run(solver, seconds):
 def main(picture, movie=None):
     truck = assets.car()
     solver = build(truck)
-    wood = solver.scene.bodies[2:]
+    wood = solver.model.bodies[2:]
     count = sum(len(body.positions) for body in wood)
     print(f"{len(wood)} pieces of wood of {count:,} points, {len(solver.surfaces.particles):,} points meet")
     states, given, spent = run(solver, 3.0 if movie else SHOWN[-1])
@@ -160,7 +160,7 @@ def main(picture, movie=None):
     if movie:
         assert heights[1] < 0.5 * heights[0]
 
-    shown = [(x + SHIFT - solver.scene.origins[0], faces, colour) for x, faces, colour in parts(truck)]
+    shown = [(x + SHIFT - solver.model.origins[0], faces, colour) for x, faces, colour in parts(truck)]
 
     def draw(scene, state, shift=0.0):
         for vertices, faces, colour in shown:
@@ -170,7 +170,7 @@ def main(picture, movie=None):
         return scene
 
     camera = view.Camera(direction=(-0.25, 0.22, 1.0), fov=12)
-    scene = view.Scene(size=(1440, 432), ground=0.0, camera=camera)
+    scene = view.Picture(size=(1440, 432), ground=0.0, camera=camera)
     for k, moment in enumerate(SHOWN):
         draw(scene, states[round(moment / STEP)], (0, 5.6, 11.0)[k] * camera.axes[0])
     picture.parent.mkdir(parents=True, exist_ok=True)
@@ -182,7 +182,7 @@ def main(picture, movie=None):
             """Beside the truck."""
             target = (state.origins[0, 0] + 2.6, 1.5, 0.0)
             camera = view.Camera(direction=(-0.25, 0.22, 1.0), fov=20, target=target, distance=25)
-            return draw(view.Scene(size=(960, 540), ground=0.0, camera=camera), state)
+            return draw(view.Picture(size=(960, 540), ground=0.0, camera=camera), state)
 
         view.save_movie((shot(state) for state in states[::4]), movie, fps=30)
         print(f"wrote {movie}")

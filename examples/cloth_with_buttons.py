@@ -221,7 +221,7 @@ def main(picture, movie=None):
     assert max(worst) < LIMIT
 
     camera = view.Camera(direction=(0.75, 0.15, 1.0), fov=12)
-    scene = view.Scene(size=(1440, 576), ground=0.2, camera=camera)
+    scene = view.Picture(size=(1440, 576), ground=0.2, camera=camera)
     for k, moment in enumerate(SHOWN):
         shirt.draw(scene, states[round(moment / STEP)], 1.35 * (k - 1) * camera.axes[0])
     picture.parent.mkdir(parents=True, exist_ok=True)
@@ -231,7 +231,7 @@ def main(picture, movie=None):
         still = view.Camera(direction=(0.75, 0.15, 1.0), target=(0.0, 0.84, 0.2), distance=4.4, fov=20)
 
         def frame(state):
-            shot = view.Scene(size=(960, 540), ground=0.2, camera=still)
+            shot = view.Picture(size=(960, 540), ground=0.2, camera=still)
             shirt.draw(shot, state, np.zeros(3))
             return shot
 

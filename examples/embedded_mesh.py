@@ -70,7 +70,7 @@ def main(picture, mesh=None):
     )
     # The lattice's own edges, without the diagonals that cut its cubes into tetrahedra.
     straight = edges[np.isclose(np.linalg.norm(cage[edges[:, 0]] - cage[edges[:, 1]], axis=1), spacing)]
-    scene = view.Scene(camera=view.Camera(direction=(0.35, 0.3, 1.0)))
+    scene = view.Picture(camera=view.Camera(direction=(0.35, 0.3, 1.0)))
     gap = 1.15 * np.ptp(carried[:, 0])
     for points, frame, shift in [(vertices, cage, -gap / 2), (carried, now, gap / 2)]:
         scene.mesh(points + [shift, 0, 0], faces, color=colours)

@@ -96,7 +96,7 @@ def build(mesh):
 
 def main(picture, movie=None, mesh=None):
     solver, inside, edges = build(mesh)
-    skin, cage = solver.scene.bodies[1], solver.scene.bodies[0]
+    skin, cage = solver.model.bodies[1], solver.model.bodies[0]
     outside = 1 - inside.mean()
     print(f"{len(skin.positions):,} vertices in a cage of {len(cage.positions)}, {outside:.0%} outside")
     assert 0.02 < outside < 0.5
@@ -123,7 +123,7 @@ def main(picture, movie=None, mesh=None):
     assert gap > 0
 
     colours = np.where(inside[:, None], [0.72, 0.66, 0.6], [0.82, 0.3, 0.24])
-    stairs = solver.scene.bodies[2]
+    stairs = solver.model.bodies[2]
 
     def draw(scene, state, shift=0.0, caged=False):
         scene.mesh(stairs.positions + shift, stairs.faces, color="sand")
@@ -133,16 +133,16 @@ def main(picture, movie=None, mesh=None):
         return scene
 
     camera = view.Camera(direction=(0.55, 0.3, 1.0), fov=12)
-    scene = view.Scene(size=(1600, 560), ground=0.0, camera=camera)
+    scene = view.Picture(size=(1600, 560), ground=0.0, camera=camera)
     for k, moment in enumerate(SHOWN):
         draw(scene, states[round(moment / STEP)], (k - 1) * 1.85 * camera.axes[0], caged=k == 0)
     picture.parent.mkdir(parents=True, exist_ok=True)
     scene.save(picture)
     print(f"wrote {picture}")
     if movie:
-        whole = view.Scene(size=(960, 540), camera=view.Camera(direction=(0.55, 0.3, 1.0), fov=20))
+        whole = view.Picture(size=(960, 540), camera=view.Camera(direction=(0.55, 0.3, 1.0), fov=20))
         still = draw(draw(whole, states[0]), states[-1]).fitted_camera()
-        frames = (draw(view.Scene(size=(960, 540), ground=0.0, camera=still), s) for s in states[::2])
+        frames = (draw(view.Picture(size=(960, 540), ground=0.0, camera=still), s) for s in states[::2])
         view.save_movie(frames, movie, fps=30)
         print(f"wrote {movie}")
 

@@ -104,7 +104,7 @@ def main(picture):
     rgb = [[int(code[k : k + 2], 16) / 255 for k in (1, 3, 5)] for code in COLOURS.values()]
     colours = np.repeat(rgb, [part.stop - part.start for part in solver.parts], axis=0)
     camera = view.Camera(direction=(0.0, 0.55, 1.0), fov=12)
-    scene = view.Scene(size=(1600, 560), ground=0.0, camera=camera)
+    scene = view.Picture(size=(1600, 560), ground=0.0, camera=camera)
     for k, state in enumerate([start, states[blow], states[-1]]):
         place = [2.7 * (k - 1), 0, 0]
         axes = state.rotations @ state.rest.rotations

@@ -89,7 +89,7 @@ def main(picture, movie=None):
     assert runs["glue"][4].max() < 1.25
 
     camera = view.Camera(direction=(0.25, 0.3, 1.0), fov=12)
-    scene = view.Scene(size=(1600, 600), ground=FLOOR, camera=camera)
+    scene = view.Picture(size=(1600, 600), ground=FLOOR, camera=camera)
     shown = [("linear", 0.0)] + [("linear", moment) for moment in SHOWN] + [("glue", SHOWN[-1])]
     for k, (name, moment) in enumerate(shown):
         draw(scene, runs[name], round(moment / STEP), 0.85 * (k - 2) * camera.axes[0], name if k else "rest")
@@ -100,7 +100,7 @@ def main(picture, movie=None):
         still = view.Camera(direction=(0.2, 0.25, 1.0), target=(0.0, -0.55, 0.0), distance=5.2, fov=20)
 
         def frame(k):
-            shot = view.Scene(size=(960, 540), ground=FLOOR, camera=still)
+            shot = view.Picture(size=(960, 540), ground=FLOOR, camera=still)
             draw(shot, runs["linear"], k, [-0.48, 0, 0], "linear")
             draw(shot, runs["glue"], k, [0.48, 0, 0], "glue")
             return shot

@@ -52,7 +52,9 @@ def main(picture):
         ("big fall-off, damped", damped.positions, MOVED),
     ]
     shades = np.where(rest[:, 1:2] > -1e-9, [[0.89, 0.82, 0.69]], [[0.16, 0.62, 0.56]])
-    scene = view.Scene(size=(1280, 640), ground=False, camera=view.Camera(direction=(0.1, 0.25, 1.0), fov=12))
+    scene = view.Picture(
+        size=(1280, 640), ground=False, camera=view.Camera(direction=(0.1, 0.25, 1.0), fov=12)
+    )
     stretch, spots = [], []
     for k, (name, bar, handles) in enumerate(panels):
         stretch.append((lengths(bar) / lengths(rest)).max())

@@ -81,7 +81,7 @@ def main(picture, mesh=None):
     inside = HandleDeformer((rest, faces), handles, distance="inside")
     straight = HandleDeformer((rest, faces), handles, distance="euclidean")
     hoof = inside.distances[other] < 0.1
-    scene = view.Scene(camera=view.Camera(direction=(1.0, 0.2, 0.75), fov=14))
+    scene = view.Picture(camera=view.Camera(direction=(1.0, 0.2, 0.75), fov=14))
     dragged, spots = [], []
     for deformer, side in [(straight, -0.5), (inside, 0.5)]:
         posed = deformer.deform(now)

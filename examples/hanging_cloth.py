@@ -92,7 +92,7 @@ def main(picture, movie=None):
     assert fastest < (0.02 if movie else 0.2)
 
     camera = view.Camera(direction=(0.5, 0.3, 1.0), fov=12)
-    scene = view.Scene(size=(1600, 560), ground=0.0, camera=camera)
+    scene = view.Picture(size=(1600, 560), ground=0.0, camera=camera)
     for k, moment in enumerate([0.4, GUST, GUST + 0.75 * LASTS, SECONDS]):
         draw(scene, body, skins[round(moment / FRAME)], 1.95 * (k - 1.5) * camera.axes[0])
     picture.parent.mkdir(parents=True, exist_ok=True)
@@ -102,7 +102,7 @@ def main(picture, movie=None):
         camera = view.Camera(direction=(0.5, 0.3, 1.0), target=(0.0, 1.1, 0.0), distance=8, fov=20)
 
         def frame(skin):
-            shot = view.Scene(size=(960, 540), ground=0.0, camera=camera)
+            shot = view.Picture(size=(960, 540), ground=0.0, camera=camera)
             draw(shot, body, skin, np.zeros(3))
             return shot
 

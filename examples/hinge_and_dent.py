@@ -95,7 +95,7 @@ def main(picture):
     assert jump < 1.5 * way
 
     camera = view.Camera(direction=(-0.3, 0.45, 1.0), fov=14)
-    scene = view.Scene(size=(1600, 640), ground=0.0, camera=camera)
+    scene = view.Picture(size=(1600, 640), ground=0.0, camera=camera)
     left = [-1.85, 0.0, 0.0]
     draw(scene, boxes, poses[0], held, left, "slate")
     draw(scene, boxes, poses[0], pins, left, "gold")

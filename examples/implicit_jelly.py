@@ -127,7 +127,7 @@ def main(picture, movie=None):
     camera = view.Camera(direction=(0.0, 0.22, 1.0), fov=12)
 
     def shot(moment, size, camera):
-        scene = view.Scene(size=size, ground=-0.004, camera=camera)
+        scene = view.Picture(size=size, ground=-0.004, camera=camera)
         for k, (name, jelly) in enumerate(jellies.items()):
             place, now = np.array([0.3 * (k - 2), 0.0, 0.0]), jelly.after(moment)
             scene.mesh(plate[0] + place, plate[1], color="white")

@@ -104,7 +104,7 @@ def main(picture):
     assert miss < 1e-3 * LENGTH
     assert strain.max() < 0.5
 
-    scene = view.Scene(ground=-1.4, camera=view.Camera(direction=(0.1, 0.2, 1.0), fov=20))
+    scene = view.Picture(ground=-1.4, camera=view.Camera(direction=(0.1, 0.2, 1.0), fov=20))
     scene.mesh(posed, faces, color="sand")
     scene.points(goals, color="coral", radius=0.1)
     scene.points(rest[tips], color="teal", radius=0.06)

@@ -42,7 +42,7 @@ def spread(x):
 def main(picture):
     linear = pg.bind_linear(TRIANGLE, BOUND, [[0, 1, 2]])
     glue = pg.bind_glue(TRIANGLE, BOUND, parents=3)
-    scene = view.Scene(ground=False, camera=view.Camera(direction=(0, 0, 1), fov=14))
+    scene = view.Picture(ground=False, camera=view.Camera(direction=(0, 0, 1), fov=14))
     grown = {}
     for name, binding, place in [("linear", linear, [-1.2, 0, 0]), ("glue", glue, [1.2, 0, 0])]:
         forces = binding.transfer_forces(TRIANGLE, PUSH)

@@ -50,7 +50,7 @@ def main(picture):
     torque = np.cross(poses[:, parents], forces).sum(1)
     assert np.allclose(torque, np.cross(carried, weight))
 
-    scene = view.Scene(camera=view.Camera(direction=(0.3, 0.3, 1.0)))
+    scene = view.Picture(camera=view.Camera(direction=(0.3, 0.3, 1.0)))
     for k, place in enumerate([[-1.9, 0, 0], [-0.4, 0, 0], [1.4, 0, 0]]):
         origin = fit.centroid[k] + place
         scene.mesh(poses[k] + place, faces, color="sand")

@@ -117,7 +117,7 @@ def main(picture):
     wall, sides = shapes.box((0.1, 0.6, 0.6), (1, 1, 1))
     outline, _ = shapes.box((LENGTH, WIDTH, WIDTH), (1, 1, 1))
     edges = [(i, j) for i in range(8) for j in range(i) if np.count_nonzero(outline[i] != outline[j]) == 1]
-    scene = view.Scene(camera=view.Camera(direction=(0.5, 0.15, 1.0)))
+    scene = view.Picture(camera=view.Camera(direction=(0.5, 0.15, 1.0)))
     scene.mesh(wall - [0.05, 0, 0], sides, color="slate")
     scene.lines(outline + [LENGTH / 2, 0, 0], segments=edges, color="slate", radius=0.003)
     scene.mesh(data.flexvert_xpos, model.flex_shell.reshape(-1, 3), color="sand", opacity=0.6)

@@ -123,7 +123,7 @@ def main(picture):
     assert farthest < 0.01
     assert 0.2 < np.linalg.norm(ornament.position - x, axis=1).min() < 0.3  # it was 0.25 m at rest
 
-    scene = view.Scene(camera=view.Camera(direction=(0.7, 0.25, 0.9)))
+    scene = view.Picture(camera=view.Camera(direction=(0.7, 0.25, 0.9)))
     wall, wall_faces = shapes.box((0.1, 0.45, 1.4), (1, 1, 1))
     scene.mesh(wall + [-0.06, 0.09, -0.3], wall_faces, color="slate")
     edges = [(i, i ^ bit) for i in range(16) for bit in (1, 2, 4) if not i & bit]

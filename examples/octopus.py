@@ -134,7 +134,7 @@ def main(picture, movie):
     assert not movie or fast.max() < 0.1
 
     camera = view.Camera(direction=(0.25, 0.35, 1.0), fov=12)
-    scene = view.Scene(size=(1600, 560), ground=0.0, camera=camera)
+    scene = view.Picture(size=(1600, 560), ground=0.0, camera=camera)
     gold, red = np.array([[0.91, 0.71, 0.3], [0.82, 0.26, 0.31]])
     share = (body.stiffness[:, None] - SOFT) / (STIFF - SOFT)
     axes = body.start().rest.rotations
@@ -154,7 +154,7 @@ def main(picture, movie):
     if movie:
         still = view.Camera(direction=(0.25, 0.35, 1.0), fov=20, target=(0.0, 0.5, 0.0), distance=4.6)
         shots = [*meshes[:-1], *piled][::2]
-        frames = (draw(view.Scene(size=(960, 540), ground=0.0, camera=still), mesh, 0.0) for mesh in shots)
+        frames = (draw(view.Picture(size=(960, 540), ground=0.0, camera=still), mesh, 0.0) for mesh in shots)
         view.save_movie(frames, movie, fps=30)
         print(f"wrote {movie}")
 

@@ -159,7 +159,7 @@ def build(layers):
 
 def main(picture, movie=None):
     solver = build(len(LAYERS) if movie else 2)
-    *bodies, bowl = solver.scene.bodies
+    *bodies, bowl = solver.model.bodies
     count = sum(len(body.positions) for body in bodies)
     print(f"{len(bodies)} bodies of {count:,} points")
     states, spent = [solver.start()], {"all": 0.0}
@@ -200,16 +200,16 @@ def main(picture, movie=None):
         return scene
 
     camera = view.Camera(direction=(0.25, 0.6, 1.0), fov=14)
-    scene = view.Scene(size=(1280, 512), ground=0.0, camera=camera)
+    scene = view.Picture(size=(1280, 512), ground=0.0, camera=camera)
     for k, moment in enumerate(SHOWN):
         draw(scene, states[round(moment / STEP)], (k - 1) * 1.05 * camera.axes[0])
     picture.parent.mkdir(parents=True, exist_ok=True)
     scene.save(picture)
     print(f"wrote {picture}")
     if movie:
-        whole = view.Scene(size=(960, 540), camera=view.Camera(direction=(0.25, 0.6, 1.0), fov=20))
+        whole = view.Picture(size=(960, 540), camera=view.Camera(direction=(0.25, 0.6, 1.0), fov=20))
         still = draw(draw(whole, states[0]), states[-1]).fitted_camera()
-        frames = (draw(view.Scene(size=(960, 540), ground=0.0, camera=still), s) for s in states[::2])
+        frames = (draw(view.Picture(size=(960, 540), ground=0.0, camera=still), s) for s in states[::2])
         view.save_movie(frames, movie, fps=30)
         print(f"wrote {movie}")
 

@@ -121,7 +121,7 @@ def main(picture, mesh=None):
     # about (1 + 1.26, 0.79), of length 2.4.
     assert stretch < 2.4
 
-    scene = view.Scene(camera=view.Camera(direction=(-0.5, 0.12, 1.0), fov=16))
+    scene = view.Picture(camera=view.Camera(direction=(-0.5, 0.12, 1.0), fov=16))
     step = np.array([0, -posed[:, 1].min(), 0])  # stands on the ground again
     spots = []
     for side, x, spot in [(-0.33, rest, handles), (0.33, posed + step, now + step)]:

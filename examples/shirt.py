@@ -319,7 +319,7 @@ def draw(look, states, picture):
     way = view.Camera(direction=VIEW).axes[0]
     middle = np.array([0.0, 1.31, 0.0]) + (ASIDE + 0.1) * way
     camera = view.Camera(direction=VIEW, target=tuple(map(float, middle)), distance=6.35, fov=12)
-    scene = view.Scene(size=(1500, 460), ground=False, camera=camera)
+    scene = view.Picture(size=(1500, 460), ground=False, camera=camera)
     for k, state in enumerate(states):
         look.draw(scene, state, k * ASIDE)
     picture.parent.mkdir(parents=True, exist_ok=True)
@@ -332,7 +332,7 @@ def film(look, states, movie):
     camera = view.Camera(direction=VIEW, target=(0.0, 1.24, 0.0), distance=3.4, fov=20)
 
     def frame(state):
-        scene = view.Scene(size=(960, 540), ground=False, camera=camera)
+        scene = view.Picture(size=(960, 540), ground=False, camera=camera)
         look.draw(scene, state)
         return scene
 

@@ -86,7 +86,7 @@ def build():
 
 def energy(solver, state):
     """All of it (J): of motion, of height and of shape."""
-    scene = solver.scene
+    scene = solver.model
     mass, inertia = scene.mass, scene.inertia
     total = 0.5 * mass @ (state.velocities**2).sum(1) + 9.81 * mass @ state.positions[:, 1]
     total += (
@@ -121,11 +121,11 @@ def main(picture, movie):
         for state in states[1:]
         for bond in joints
     )
-    print(f"no joint is ever open by more than {gap:.1g} m, {gap / solver.scene.size:.1g} of the size")
-    assert gap < 1e-8 * solver.scene.size
+    print(f"no joint is ever open by more than {gap:.1g} m, {gap / solver.model.size:.1g} of the size")
+    assert gap < 1e-8 * solver.model.size
 
     energies = np.array([energy(solver, state) for state in states])
-    swung = np.ptp([9.81 * solver.scene.mass @ state.positions[:, 1] for state in states])
+    swung = np.ptp([9.81 * solver.model.mass @ state.positions[:, 1] for state in states])
     rise = (energies - np.minimum.accumulate(energies)).max() / swung
     lost = (energies[0] - energies[-1]) / swung
     print(f"energy never rises by more than {rise:.1%} of what the swing exchanges; {lost:.1%} is lost")
@@ -144,7 +144,7 @@ def main(picture, movie):
 
     surface, faces = skin()
     cover = pg.embed(lozenge((10, 2, 2)), surface)
-    bar = solver.scene.bodies[0]
+    bar = solver.model.bodies[0]
 
     def draw(scene, state):
         for k, colour in enumerate(COLOURS):
@@ -161,7 +161,7 @@ def main(picture, movie):
         return scene
 
     camera = view.Camera(direction=(0.16, 0.1, 1.0), fov=16)
-    scene = view.Scene(size=(1600, 800), ground=-3.3, camera=camera)
+    scene = view.Picture(size=(1600, 800), ground=-3.3, camera=camera)
     for moment in SHOWN:
         draw(scene, states[round(moment / STEP)])
     picture.parent.mkdir(parents=True, exist_ok=True)
@@ -169,7 +169,7 @@ def main(picture, movie):
     print(f"wrote {picture}")
     if movie:
         still = view.Camera(direction=(0.16, 0.1, 1.0), fov=20, target=(0.0, -1.6, 0.0), distance=12.0)
-        frames = (draw(view.Scene(size=(960, 540), ground=-3.3, camera=still), s) for s in states[::2])
+        frames = (draw(view.Picture(size=(960, 540), ground=-3.3, camera=still), s) for s in states[::2])
         view.save_movie(frames, movie, fps=30)
         print(f"wrote {movie}")
 

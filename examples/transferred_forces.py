@@ -38,7 +38,7 @@ def main(picture):
     glue = pg.bind_glue(rest, bound, parents=12)
     along, across = np.array([0.0, -1.0, 0.0]), np.array([1.0, 0.0, 0.0])
     cases = [(rest, along), (rest, across), (rest, (along + across) / np.sqrt(2)), (squashed(rest), across)]
-    scene = view.Scene(size=(1280, 520), ground=False, camera=view.Camera(direction=(0, 0, 1), fov=14))
+    scene = view.Picture(size=(1280, 520), ground=False, camera=view.Camera(direction=(0, 0, 1), fov=14))
     for k, (x, force) in enumerate(cases):
         pose, place = glue.at(x), np.array([1.75 * k, 0.0, 0.0])
         forces = pose.transfer_forces(force[None])

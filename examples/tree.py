@@ -177,9 +177,9 @@ def main(picture, movie):
     apart = max(report.violation for report in reports)
     print(f"roots are where their glue says to {off:.1g} m; the ball's joint is closed to {apart:.1g} m")
     assert off < 1e-12
-    assert apart < 1e-8 * solver.scene.size
+    assert apart < 1e-8 * solver.model.size
     assert all(np.isfinite(state.positions).all() for state in states)
-    hung, ball = solver.scene.joints[0], solver.scene.rigid[0]
+    hung, ball = solver.model.joints[0], solver.model.rigid[0]
     sides = hung.joint.at(states[0].body(hung.first), states[0].body(hung.second))
     pull = -sides.transfer_forces(states[0].multipliers)[0].sum(0)
     print(f"the ball weighs {9.81 * ball.mass:.3f} N and pulls at its branch with {-pull[1]:.3f} N")
@@ -210,7 +210,7 @@ def main(picture, movie):
         scene.mesh(state.body("ornament") + shift, ball.faces, color="red")
 
     camera = view.Camera(direction=(0.2, 0.14, 1.0), fov=12)
-    scene = view.Scene(size=(1600, 560), ground=0.0, camera=camera)
+    scene = view.Picture(size=(1600, 560), ground=0.0, camera=camera)
     for branch in tree:
         x = states[0].body(branch.name)
         scene.mesh(x, simplices.tet_surface(branch.tets), color="sand", edges=True)
@@ -224,7 +224,7 @@ def main(picture, movie):
     print(f"wrote {picture}")
     if movie:
         still = view.Camera(direction=(0.2, 0.14, 1.0), fov=20, target=(0.35, 0.92, 0.0), distance=8.5)
-        frames = (draw(view.Scene(size=(960, 540), ground=0.0, camera=still), state) for state in states)
+        frames = (draw(view.Picture(size=(960, 540), ground=0.0, camera=still), state) for state in states)
         view.save_movie(frames, movie, fps=30)
         print(f"wrote {movie}")
 

@@ -64,7 +64,7 @@ def main(picture):
 
     waist = np.isclose(rest[:, 1], 0)
     around = np.flatnonzero(waist)[np.argsort(np.arctan2(*rest[waist][:, [0, 2]].T))]
-    scene = view.Scene(camera=view.Camera(direction=(0.05, 0.26, 1.0), fov=16))
+    scene = view.Picture(camera=view.Camera(direction=(0.05, 0.26, 1.0), fov=16))
     sides = []
     for k, (name, bar, handles) in enumerate(bars):
         corner = bar[waist & on_edge][:, [0, 2]]

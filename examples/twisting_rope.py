@@ -159,7 +159,7 @@ def main(picture):
         assert other > 1.5 * one
 
     camera = view.Camera(direction=(0.0, 0.2, 1.0), fov=12)
-    scene = view.Scene(size=(1280, 800), ground=False, camera=camera)
+    scene = view.Picture(size=(1280, 800), ground=False, camera=camera)
     for k, state in enumerate([before, during, after, few[-1]]):
         draw(scene, rope, state, [0.0, -0.35 * k, 0.0])
     x = many[-1].positions + [0.0, -0.35 * 4, 0.0]

@@ -224,7 +224,7 @@ def main(picture, movie=None):
     colours = paint(lengths)
     faces = solver.body.visual.faces
     camera = view.Camera(direction=(0.0, 0.5, 1.0), target=(-0.2, 0.9, 0.0), distance=33.5, fov=12)
-    scene = view.Scene(size=(1600, 560), ground=0.0, camera=camera)
+    scene = view.Picture(size=(1600, 560), ground=0.0, camera=camera)
     for state, place in ((states[first - 6], -4.6), (states[round(SECONDS / FRAME)], 4.6)):
         middle = state.positions.mean(0) * [1, 0, 1]
         scene.mesh(solver.body.skin(state) - middle + [place, 0, 0], faces, color=colours)
@@ -235,7 +235,7 @@ def main(picture, movie=None):
         camera = view.Camera(direction=(0.0, 0.5, 1.0), target=(0.0, 0.8, 0.8), distance=30, fov=20)
 
         def frame(state):
-            shot = view.Scene(size=(960, 540), ground=0.0, camera=camera)
+            shot = view.Picture(size=(960, 540), ground=0.0, camera=camera)
             shot.mesh(solver.body.skin(state), faces, color=colours)
             return shot
 

@@ -162,7 +162,7 @@ def main(picture, movie):
         return scene
 
     camera = view.Camera(direction=(-0.3, 0.5, 1.0), fov=14)
-    scene = view.Scene(size=(1600, 560), ground=0.0, camera=camera)
+    scene = view.Picture(size=(1600, 560), ground=0.0, camera=camera)
     for place, t in ((-1.55, 0.0), (1.55, 2.2)):
         draw(scene, meshes[round(t / FRAME)], place)
     picture.parent.mkdir(parents=True, exist_ok=True)
@@ -170,7 +170,7 @@ def main(picture, movie):
     print(f"wrote {picture}")
     if movie:
         held = view.Camera(direction=(-0.3, 0.5, 1.0), fov=14, target=(0.0, 0.42, 0.0), distance=7.8)
-        frames = (draw(view.Scene(size=(960, 540), ground=0.0, camera=held), mesh) for mesh in meshes[::2])
+        frames = (draw(view.Picture(size=(960, 540), ground=0.0, camera=held), mesh) for mesh in meshes[::2])
         view.save_movie(frames, movie, fps=30)
         print(f"wrote {movie}")
 

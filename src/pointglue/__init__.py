@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from .elastic import TargetEnergy as TargetEnergy
     from .glue import Assembly as Assembly
     from .glue import Attachment as Attachment
+    from .glue import BodyFrames as BodyFrames
     from .glue import Embedding as Embedding
-    from .glue import Frames as Frames
     from .glue import Glue as Glue
     from .glue import Joint as Joint
     from .glue import Spring as Spring
@@ -69,7 +69,7 @@ _HOME = {
     "Embedding": "glue",
     "FleshEnergy": "elastic",
     "ForceEnergy": "elastic",
-    "Frames": "glue",
+    "BodyFrames": "glue",
     "Glue": "glue",
     "Groups": "procrustes",
     "HandleDeformer": "deform",

@@ -29,7 +29,7 @@ def assembled(rng):
     ]
     assembly = pg.Assembly(rest, pairs, body_of=bodies)
     turns = np.stack([random_rotation(rng) for _ in range(2)])
-    pose = assembly.at(rest + 0.1 * rng.standard_normal(rest.shape), pg.Frames(assembly.origins, turns))
+    pose = assembly.at(rest + 0.1 * rng.standard_normal(rest.shape), pg.BodyFrames(assembly.origins, turns))
     freedom = Freedom(assembly, np.isin(np.arange(COUNT), HELD), np.array([False, True]))
     return freedom, freedom.blocks(pose), jacobian(freedom, pose)
 

@@ -307,7 +307,7 @@ class TestStart:
         inner = ElasticBody(cage.positions, cage.mass, cage.energies, name="cage")
         bond = Bond("skin", np.arange(len(cage.positions)), "cage")
         solver = ImplicitSolver([inner, skin], glue=[bond], contact=Contact(distance=1e-3))
-        assert len(solver.scene.ties) == 1
+        assert len(solver.model.ties) == 1
 
     def test_thickness_beyond_the_first_distance_is_named(self):
         bodies = [sheet("lower"), sheet("upper", (0.01, 2e-3, 0))]
@@ -495,7 +495,7 @@ def test_joints_and_contact_together():
     for _ in range(30):
         state = solver.step(state, 1 / 60)
         assert not solver.surfaces.intersecting(state.positions)
-        assert state.report.violation < 1e-8 * solver.scene.size
+        assert state.report.violation < 1e-8 * solver.model.size
     assert state.origins[1:, 1].min() > 0.09
 
 
@@ -558,6 +558,6 @@ def test_a_step_that_is_much_too_long_is_halved_or_refused_but_never_tunnels():
         state = solver.step(state, 0.5)
     except StepError as error:
         state = error.state
-    surface = np.unique(solver.scene.bodies[1].faces)  # the point inside has nothing to hold it
+    surface = np.unique(solver.model.bodies[1].faces)  # the point inside has nothing to hold it
     assert state.body("flesh")[surface, 1].min() > 0
     assert not solver.surfaces.intersecting(state.positions)

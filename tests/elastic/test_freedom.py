@@ -32,7 +32,7 @@ def chain(rng):
     assembly = pg.Assembly(rest, pairs, body_of=bodies)
     x = rest + 0.2 * rng.standard_normal(rest.shape)
     turns = np.stack([random_rotation(rng) for _ in range(2)])
-    pose = assembly.at(x, pg.Frames(assembly.origins, turns))
+    pose = assembly.at(x, pg.BodyFrames(assembly.origins, turns))
     held = np.isin(np.arange(COUNT), [20, 33, 59])
     return Freedom(assembly, held, np.array([False, True])), pose
 
@@ -98,12 +98,12 @@ def moved_problem(rng):
     """A step of that scene, at a place well away from its start."""
     solver = scene()
     state = solver.start()
-    springs = GlueSprings(solver.scene.springs, np.ones(2, bool))
+    springs = GlueSprings(solver.model.springs, np.ones(2, bool))
     terms = solver._terms(0.02, springs)
     nothing = np.zeros(len(state.positions), bool)
-    system = solver._system_for(nothing, np.ones(2, bool), solver.scene.rest, terms)
-    pose = system.assembly.at(state.positions, pg.Frames(state.origins, state.rotations))
-    directions = solver.scene.directions(pose)
+    system = solver._system_for(nothing, np.ones(2, bool), solver.model.rest, terms)
+    pose = system.assembly.at(state.positions, pg.BodyFrames(state.origins, state.rotations))
+    directions = solver.model.directions(pose)
     scheme = solver._scheme(state, 0.02)
     forces = rng.standard_normal(state.positions.shape)
     problem = Problem(system, scheme, terms, forces, directions, pose, Clock())

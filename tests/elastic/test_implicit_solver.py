@@ -213,10 +213,10 @@ def test_joints_stay_closed(kind, sides):
     state = solver.start()
     for _ in range(12):
         state = solver.step(state, 0.02)
-        assert state.report.violation < 1e-8 * solver.scene.size
+        assert state.report.violation < 1e-8 * solver.model.size
         for bond in joints:
             gaps = bond.joint.at(state.body(bond.first), state.body(bond.second)).gaps
-            assert np.abs(gaps).max() < 1e-8 * solver.scene.size
+            assert np.abs(gaps).max() < 1e-8 * solver.model.size
     assert state.report.substeps == 1
 
 
@@ -555,7 +555,7 @@ class TestAttach:
         assert state.report.violation == 0.0
         start = state
         state = run(solver, 30, 0.01, state)
-        assert state.report.violation < 1e-8 * solver.scene.size
+        assert state.report.violation < 1e-8 * solver.model.size
         assert np.abs(state.origins[1] - start.origins[1]).max() < 1.2  # it swings about where it was caught
         free = run(ImplicitSolver([one, two]), 40, 0.01)
         assert state.origins[1, 1] > free.origins[1, 1] + 0.2

@@ -57,7 +57,7 @@ class Path:
         free = self.assembly.free
         x[free] = self.start[free] + t * self.v[free]
         turns = Rotation.from_rotvec(t * self.twists[:, 3:]).as_matrix() @ self.turns
-        return self.assembly.at(x, pg.Frames(self.assembly.origins + t * self.twists[:, :3], turns))
+        return self.assembly.at(x, pg.BodyFrames(self.assembly.origins + t * self.twists[:, :3], turns))
 
 
 def test_a_chain_is_resolved_in_order(chain):
@@ -67,13 +67,13 @@ def test_a_chain_is_resolved_in_order(chain):
         list(range(55, 58)),
     ]
     assert chain.freedom == 3 * (28 + 2) + 12
-    at_rest = pg.Frames(chain.origins, np.tile(np.eye(3), (2, 1, 1)))
+    at_rest = pg.BodyFrames(chain.origins, np.tile(np.eye(3), (2, 1, 1)))
     np.testing.assert_allclose(chain.at(chain.rest, at_rest).positions, chain.rest, atol=1e-13)
 
 
 def test_a_chain_moves_rigidly_with_the_whole(chain, rng):
     R, t = random_rotation(rng), rng.standard_normal(3)
-    frames = pg.Frames(chain.origins @ R.T + t, np.tile(R, (2, 1, 1)))
+    frames = pg.BodyFrames(chain.origins @ R.T + t, np.tile(R, (2, 1, 1)))
     np.testing.assert_allclose(
         chain.at(chain.rest @ R.T + t, frames).positions, chain.rest @ R.T + t, atol=1e-12
     )
@@ -134,7 +134,7 @@ def test_a_body_contributes_its_frame(rest, rng):
     rows = np.arange(50, 53)
     assembly = pg.Assembly(rest, [bound(rest, rows, np.arange(6))], body_of=BODIES)
     R, t = random_rotation(rng), rng.standard_normal((2, 3))
-    pose = assembly.at(rest, pg.Frames(t, np.stack([R, np.eye(3)])))
+    pose = assembly.at(rest, pg.BodyFrames(t, np.stack([R, np.eye(3)])))
     np.testing.assert_allclose(
         pose.positions[rows], (rest[rows] - assembly.origins[0]) @ R.T + t[0], atol=1e-12
     )
@@ -225,19 +225,28 @@ def test_bad_assemblies_are_named(rest):
 
 
 def test_bad_poses_are_named(chain):
-    frames = pg.Frames(chain.origins, np.tile(np.eye(3), (2, 1, 1)))
+    frames = pg.BodyFrames(chain.origins, np.tile(np.eye(3), (2, 1, 1)))
     broken = chain.rest.copy()
     broken[chain.free[0]] = np.nan
     pose = chain.at(chain.rest, frames)
     cases = [
-        (lambda: chain.at(chain.rest, (chain.origins, None)), r"frames must be Frames\(origins, rotations\)"),
+        (
+            lambda: chain.at(chain.rest, (chain.origins, None)),
+            r"frames must be BodyFrames\(origins, rotations\)",
+        ),
         (lambda: chain.at(chain.rest), "frames must say where the 2 rigid bodies are"),
         (lambda: chain.at(chain.rest[1:], frames), r"x must have shape \(60, 3\)"),
         (lambda: chain.at(broken, frames), "x must be finite"),
-        (lambda: chain.at(chain.rest, pg.Frames(chain.origins[:1], frames.rotations)), "one row per body"),
-        (lambda: chain.at(chain.rest, pg.Frames(chain.origins, np.eye(3))), r"must have shape \(2, 3, 3\)"),
         (
-            lambda: chain.at(chain.rest, pg.Frames(chain.origins, -frames.rotations)),
+            lambda: chain.at(chain.rest, pg.BodyFrames(chain.origins[:1], frames.rotations)),
+            "one row per body",
+        ),
+        (
+            lambda: chain.at(chain.rest, pg.BodyFrames(chain.origins, np.eye(3))),
+            r"must have shape \(2, 3, 3\)",
+        ),
+        (
+            lambda: chain.at(chain.rest, pg.BodyFrames(chain.origins, -frames.rotations)),
             r"rotations\[0\] is no rotation",
         ),
         (lambda: pose.velocities(broken), "v must be finite"),

@@ -98,6 +98,6 @@ def test_the_command(tmp_path, monkeypatch, command):
 
 
 if __name__ == "__main__":
-    made = {name: {key: np.round(row, 7).tolist() for key, row in shapes(name).items()} for name in names()}
-    lines = [f"{json.dumps(name)}: {json.dumps(rows)}" for name, rows in made.items()]
+    built = {name: {key: np.round(row, 7).tolist() for key, row in shapes(name).items()} for name in names()}
+    lines = [f"{json.dumps(name)}: {json.dumps(rows)}" for name, rows in built.items()]
     REFERENCES.write_text("{\n" + ",\n".join(lines) + "\n}\n")

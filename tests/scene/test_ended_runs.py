@@ -159,7 +159,7 @@ def test_a_run_that_is_stopped_before_it_begins_is_begun_as_before(word, command
     scene, out = tmp_path / "scene.toml", tmp_path / "run"
     scene.write_text(HANDLES)
     command("run", scene, "-o", out, "--quiet")
-    monkeypatch.setattr("pointglue.scene.run.build", lambda *_: signal.raise_signal(signal.SIGTERM))
+    monkeypatch.setattr("pointglue.scene.run.build_scene", lambda *_: signal.raise_signal(signal.SIGTERM))
     code, _, told = command("run", scene, word, "-o", out)
     assert code == 143
     again = f"pointglue run {scene} {word} -o {out}"

@@ -194,7 +194,7 @@ class TestSizes:
 class TestEstimates:
     def test_a_needle_is_told_with_what_it_takes_before_it_is_made(self, monkeypatch):
         """A box of particles scaled by 1,000 along one axis takes long: said before the work begins."""
-        monkeypatch.setattr(BUILD, "made_of", lambda *_: pytest.fail("the work has begun"))
+        monkeypatch.setattr(BUILD, "build_with_surface", lambda *_: pytest.fail("the work has begun"))
         box = {"kind": "particles", "mesh": {"shape": "box", "size": [1, 1, 1]}}
         box["transform"] = {"scale": [1000, 1, 1]}
         with warnings.catch_warnings(record=True) as caught:
@@ -229,7 +229,7 @@ class TestEstimates:
         ids=["volume", "surface", "cubes", "cloth", "sheet of particles"],
     )
     def test_too_much_is_refused_before_it_is_made(self, table, told, monkeypatch):
-        monkeypatch.setattr(BUILD, "made_of", lambda *_: pytest.fail("the work has begun"))
+        monkeypatch.setattr(BUILD, "build_with_surface", lambda *_: pytest.fail("the work has begun"))
         with pytest.raises(SceneError) as caught:
             check_scene({"objects": {"a": table}})
         (problem,) = caught.value.problems

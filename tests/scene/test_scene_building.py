@@ -86,9 +86,9 @@ class TestPlaces:
 
         table = load_scene({"objects": {"a": rigid(mesh=mesh)}}).tables.objects["a"]
         surface = surface_of(table.mesh, table.transform, tmp_path)
-        made = trimesh.Trimesh(surface.vertices, surface.faces, process=False)
-        assert made.is_watertight
-        assert made.volume == pytest.approx(volume, rel=0.07)  # polygons are inside of circles
+        built = trimesh.Trimesh(surface.vertices, surface.faces, process=False)
+        assert built.is_watertight
+        assert built.volume == pytest.approx(volume, rel=0.07)  # polygons are inside of circles
 
     @pytest.mark.parametrize("shape", ["octopus", "fish", "plant", "gear", "stairs", "sheet"])
     def test_models(self, shape, tmp_path):
@@ -153,9 +153,9 @@ class TestBuilding:
         assert np.allclose(last.points["bar"][left], first.points["bar"][left], atol=0.1)
 
     def test_masses_are_those_of_the_material(self):
-        made = simulation(SOLIDS)
-        (engine,) = made.engines
-        scene = engine.solver.scene
+        built = simulation(SOLIDS)
+        (engine,) = built.engines
+        scene = engine.solver.model
         assert scene.inertia.mass[0] == pytest.approx(1000 * 4 / 3 * pi * 0.05**3, rel=0.15)  # 80 faces
         cloth = scene.mass[scene.rows["flag"]].sum()
         assert cloth == pytest.approx(0.2 * 0.25)
@@ -203,7 +203,7 @@ class TestBuilding:
         scene = {"frames": {"rate": 1000}, "objects": {"a": cloth}, "world": world}
         state = simulation(scene).advance(simulation(scene).start()).parts[0]
         pull = 0.5 * 1.2 * 0.01**2 / 0.2 / 1000  # m/s after a millisecond of 0.2 kg
-        mass = build_scene(load_scene(scene)).engines[0].solver.scene.mass
+        mass = build_scene(load_scene(scene)).engines[0].solver.model.mass
         mean = mass @ state.velocities / mass.sum()
         assert np.allclose(mean, [pull, 0, 0], rtol=1e-3)
         del world["wind"]
@@ -271,7 +271,7 @@ class TestBuilding:
     def test_rigid_pieces_that_share_a_row_turn_about_it(self):
         """Two halves of a sheet, one held: the other falls by turning about the row, and stays flat."""
         halves = [{"box": [[-1, -1, -1], [0.01, 1, 1]]}, {"box": [[-0.01, -1, -1], [1, 1, 1]]}]
-        made = simulation({
+        built = simulation({
             "frames": {"count": 9, "rate": 24},
             "solver": {"particles": {"iterations": 8, "substep": "1/240 s"}},
             "objects": {
@@ -284,10 +284,10 @@ class TestBuilding:
                 }
             },
         })  # fmt: skip
-        rest = made.engines[0].solver.body.positions
-        last = made.start()
+        rest = built.engines[0].solver.body.positions
+        last = built.start()
         for _ in range(8):
-            last = made.advance(last)
+            last = built.advance(last)
         x = last.parts[0].positions
         free, row = rest[:, 0] > -0.01, np.abs(rest[:, 0]) < 0.01
         np.testing.assert_allclose(x[row], rest[row], atol=1e-3)
@@ -307,12 +307,12 @@ class TestBuilding:
         (tmp_path / "scene.toml").write_text(
             '[objects.a]\nkind = "particles"\nbody = "body.npz"\ntransform.translate = [0, 5, 0]\n'
         )
-        made = build_scene(load_scene(tmp_path / "scene.toml"))
-        first = made.frame(made.start())
+        built = build_scene(load_scene(tmp_path / "scene.toml"))
+        first = built.frame(built.start())
         assert first.points["a"].shape == (8, 3)
         assert np.allclose(first.points["a"].mean(0), [0, 5, 0])
-        assert made.looks[0].faces is None
-        assert made.looks[0].radius == pytest.approx(0.1)
+        assert built.looks[0].faces is None
+        assert built.looks[0].radius == pytest.approx(0.1)
 
     def test_meshes_from_files(self, tmp_path):
         import trimesh
@@ -321,21 +321,21 @@ class TestBuilding:
         (tmp_path / "scene.toml").write_text(
             '[objects.a]\nkind = "rigid"\nmesh.file = "box.ply"\nmaterial.density = "1 g/cm3"\n'
         )
-        made = build_scene(load_scene(tmp_path / "scene.toml"))
-        assert made.engines[0].solver.scene.inertia.mass[0] == pytest.approx(1000.0)
+        built = build_scene(load_scene(tmp_path / "scene.toml"))
+        assert built.engines[0].solver.model.inertia.mass[0] == pytest.approx(1000.0)
 
     def test_nothing_of_a_frame_is_of_what_is_invisible(self):
-        made = simulation(SOLIDS, **{"objects.flag.visible": False, "objects.ball.visible": False})
-        frame = made.frame(made.start())
+        built = simulation(SOLIDS, **{"objects.flag.visible": False, "objects.ball.visible": False})
+        frame = built.frame(built.start())
         assert "flag" not in frame.points
         assert not frame.transforms
 
     def test_what_is_packed_comes_back(self):
         for scene in ALL.values():
-            made = simulation(scene)
-            state = made.advance(made.advance(made.start()))
-            again = made.unpack({key: np.array(value) for key, value in made.pack(state).items()})
-            one, other = made.pack(state), made.pack(again)
+            built = simulation(scene)
+            state = built.advance(built.advance(built.start()))
+            again = built.unpack({key: np.array(value) for key, value in built.pack(state).items()})
+            one, other = built.pack(state), built.pack(again)
             assert one.keys() == other.keys()
             assert all(np.array_equal(one[key], other[key]) for key in one)
 

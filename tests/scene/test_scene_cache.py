@@ -50,10 +50,10 @@ def test_what_is_kept_is_the_same_to_the_last_bit(folder, monkeypatch):
 
 
 def test_files_of_bodies_keep_every_bit(tmp_path):
-    made = OrientedBody.from_mesh(([[0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1]],
+    built = OrientedBody.from_mesh(([[0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1]],
                                    [[0, 2, 1], [0, 1, 3], [0, 3, 2], [1, 2, 3]]), spacing=0.3)  # fmt: skip
-    save_body(tmp_path / "body.npz", made)
-    assert same(load_body(tmp_path / "body.npz"), made)
+    save_body(tmp_path / "body.npz", built)
+    assert same(load_body(tmp_path / "body.npz"), built)
 
 
 def test_what_is_damaged_is_made_again(folder):
@@ -72,13 +72,13 @@ def test_a_folder_that_cannot_be_written_is_no_error(folder):
 def test_the_oldest_make_room(folder, monkeypatch):
     monkeypatch.setattr(kept, "MOST", 2)
     for number in range(4):
-        kept.kept("things", bytes([number]), lambda: b"x", open, lambda path, made: path.write_bytes(made))
+        kept.kept("things", bytes([number]), lambda: b"x", open, lambda path, built: path.write_bytes(built))
         for k, file in enumerate(sorted(folder.glob("things/*"), key=os.path.getmtime)):
             os.utime(file, (k, k))
     assert len(list(folder.glob("things/*"))) == 2
     for number in (2, 3):
-        made = kept.kept("things", bytes([number]), lambda: b"made again", Path.read_bytes, Path.write_bytes)
-        assert made == b"x"
+        built = kept.kept("things", bytes([number]), lambda: b"made again", Path.read_bytes, Path.write_bytes)
+        assert built == b"x"
 
 
 def test_other_code_makes_it_anew(folder, monkeypatch):

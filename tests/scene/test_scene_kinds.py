@@ -71,7 +71,7 @@ class TestTogether:
     def test_linear_bindings_are_weighted_sums_of_tetrahedra(self):
         simulation = build_scene(load_scene(tomllib.loads(TOGETHER)))
         (engine,) = (engine for engine in simulation.engines if engine.name == "implicit")
-        (bond,) = (bond for bond in engine.solver.scene.glue if bond.body == "weight")
+        (bond,) = (bond for bond in engine.solver.model.glue if bond.body == "weight")
         assert isinstance(bond.binding, LinearBinding)
         assert bond.binding.parents.indices.max() < len(engine.body(engine.start(), "block"))
         assert (np.diff(bond.binding.parents.offsets) == 4).all()
@@ -178,7 +178,7 @@ class TestProblems:
         joint = {"kind": "joint", "type": "ball", "from": "above", "to": "a", "at": [0, 0.1, 0], "parents": 4}
         joint["among"] = {"indices": names}
         scene = {"objects": {"a": CLOTH, "above": above}, "attach": [joint]}
-        (bond,) = build_scene(load_scene(scene)).engines[0].solver.scene.joints
+        (bond,) = build_scene(load_scene(scene)).engines[0].solver.model.joints
         points = [side.shape.point_count for side in (bond.joint.first, bond.joint.second)]
         assert points == [26, 25]
         assert set(bond.joint.second.parents.indices) <= set(names)
@@ -220,15 +220,15 @@ def test_vertices_at_the_same_place_are_one(kind, tmp_path):
     solid = trimesh.creation.box((1.0, 0.1, 1.0)).subdivide()
     loose = trimesh.Trimesh(solid.vertices[solid.faces.ravel()], np.arange(solid.faces.size).reshape(-1, 3),
                             process=False)  # fmt: skip
-    made = {}
+    built = {}
     for name, mesh in (("whole", solid), ("loose", loose)):
         mesh.export(tmp_path / f"{name}.ply")
         thing = {"kind": kind, "mesh": {"file": str(tmp_path / f"{name}.ply")}, "velocity": [0, 0, 1]}
-        made[name] = frames({"objects": {"a": thing}}, 4)[-1]
+        built[name] = frames({"objects": {"a": thing}}, 4)[-1]
     if kind == "rigid":
-        assert np.allclose(made["whole"].transforms["a"], made["loose"].transforms["a"], atol=1e-9)
+        assert np.allclose(built["whole"].transforms["a"], built["loose"].transforms["a"], atol=1e-9)
     else:
-        one, other = (made[name].points["a"] for name in ("whole", "loose"))
+        one, other = (built[name].points["a"] for name in ("whole", "loose"))
         assert one.shape == other.shape
         assert cKDTree(one).query(other)[0].max() < 1e-6  # in another order, and with rounding of the file
 

@@ -30,7 +30,7 @@ def members(union):
 
 def wanting():
     """Scenes with a table in which all needed keys are missing, and that table's place and type."""
-    yield {}, "", schema.Scene
+    yield {}, "", schema.SceneFile
     for kind, model in members(schema.Object).items():
         yield {"objects": {"a": {"kind": kind}}}, "objects.a.", model
     for shape, model in members(tables.Mesh).items():
@@ -83,7 +83,7 @@ def every_table(kind, seen):
 def test_no_table_with_needed_keys_is_left_out_above():
     needing = {
         model
-        for model in every_table(schema.Scene, set())
+        for model in every_table(schema.SceneFile, set())
         if {name for name, info in model.model_fields.items() if info.is_required()} - {"kind", "shape"}
     }
     assert needing - {tables.FromFile} <= {model for _, _, model in WANTING}
@@ -136,7 +136,7 @@ def test_each_kind_of_error_is_a_sentence(scene, sentence):
 
 def test_what_cannot_be_built_is_told_as_a_sentence():
     mesh = {"shape": "plane"}
-    assert problems({"objects": {"a": RIGID | {"mesh": mesh}}}, check) == [
+    assert problems({"objects": {"a": RIGID | {"mesh": mesh}}}, check_scene) == [
         "objects.a: a plane is for colliders only"
     ]
 
@@ -156,18 +156,18 @@ class TestCircles:
 
     def test_two_objects_that_are_glued_to_each_other(self, tmp_path):
         file = self.file(tmp_path, "ab", "ba")
-        (told,) = problems(file, check)
+        (told,) = problems(file, check_scene)
         assert told.startswith(
             f"{file}:13: attach[0] glues 'a' to 'b', which attach[1] (line 18) glues to 'a': "
             "glue must not go round in a circle."
         )
 
     def test_three_of_them(self, tmp_path):
-        (told,) = problems(self.file(tmp_path, "ab", "bc", "ca"), check)
+        (told,) = problems(self.file(tmp_path, "ab", "bc", "ca"), check_scene)
         assert "attach[0] glues 'a' to 'b', which attach[1] (line 18) glues to 'c', " in told
         assert "which attach[2] (line 23) glues to 'a': glue must not go round" in told
 
     def test_an_object_that_is_glued_to_points_of_itself_that_are_glued(self):
         glue = {"kind": "glue", "from": "a", "to": "a", "points": {"all": True}, "among": {"all": True}}
-        (told,) = problems({"objects": {"a": CLOTH}, "attach": [glue]}, check)
+        (told,) = problems({"objects": {"a": CLOTH}, "attach": [glue]}, check_scene)
         assert told.startswith("attach[0] glues 'a' to itself: glue must not go round in a circle.")

@@ -250,7 +250,7 @@ class TestCommands:
         ]
 
     def test_schema(self, command):
-        assert json.loads(command("check", "--schema")[1])["title"] == "Scene"
+        assert json.loads(command("check", "--schema")[1])["title"] == "SceneFile"
         assert "give a scene file, or --schema" in command("check")[2]
 
     def test_run(self, command, scene, tmp_path):

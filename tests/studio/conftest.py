@@ -25,10 +25,10 @@ FLAGS = [
 def session(tmp_path):
     """A session without a server, with a bar that has just been opened."""
     studio_server.write_box(tmp_path)
-    made = Session(tmp_path)
-    made.apply(messages.Open(path="bar.ply"))
-    yield made
-    made.close()
+    built = Session(tmp_path)
+    built.apply(messages.Open(path="bar.ply"))
+    yield built
+    built.close()
 
 
 @pytest.fixture(scope="session")

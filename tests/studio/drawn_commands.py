@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Literal, Union, get_args, get_origin
 
 from pointglue.scene.schema.loading import bare_type
-from pointglue.scene.schema.scene import Scene
+from pointglue.scene.schema.scene import SceneFile
 from pointglue.studio.protocol import commands as messages
 from pointglue.studio.protocol.commands import COMMANDS
 
@@ -108,7 +108,7 @@ class _Drawing:
 
     def setting(self):
         """A key of the scene that is there or that its schema has, and a value for it."""
-        path, here, kind = [], self.tables, Scene
+        path, here, kind = [], self.tables, SceneFile
         while not path or self.rng.random() < 0.75:
             fields = [info.alias or name for name, info in getattr(kind, "model_fields", {}).items()]
             if isinstance(here, Mapping):

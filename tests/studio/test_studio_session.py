@@ -28,9 +28,9 @@ from pointglue.studio.runtime.session import Session
 @pytest.fixture
 def session(tmp_path):
     write_box(tmp_path)
-    made = Session(tmp_path)
-    yield made
-    made.close()
+    built = Session(tmp_path)
+    yield built
+    built.close()
 
 
 def opened(session):

@@ -18,7 +18,7 @@ NOTHING = (0.0, 0.0, 0.0)
 
 def states_of(solver, steps, dt):
     """The states from the start, each looked at by the toolkit itself, with no pair left out."""
-    scene, state = solver.scene, solver.start()
+    scene, state = solver.model, solver.start()
     faces = np.concatenate(
         [np.asarray(b.faces) + scene.rows[b.name].start for b in scene.bodies if b.faces is not None]
     )
@@ -77,7 +77,7 @@ def test_momentum_without_friction():
     About the places of before there is one, of the order of the step: that is Euler's error, not contact's.
     """
     solver, met = crash(), 0
-    scale = solver.scene.mass.sum() * 1.5
+    scale = solver.model.mass.sum() * 1.5
     start = solver.momenta(solver.start())[0]
     for before, state in pairwise(states_of(solver, 18, 0.01)):
         met = max(met, state.report.contacts)
@@ -100,7 +100,7 @@ def test_momentum_without_friction():
 
 def total_energy(solver, state):
     """Of motion, of shape, and of the barrier (J)."""
-    scene, contact, surfaces = solver.scene, solver.surfaces.contact, solver.surfaces
+    scene, contact, surfaces = solver.model, solver.surfaces.contact, solver.surfaces
     inertia = scene.inertia
     total = 0.5 * scene.mass @ (state.velocities**2).sum(1)
     total += 0.5 * inertia.mass @ (state.origin_velocities**2).sum(1)
@@ -231,7 +231,7 @@ def test_contact_of_an_embedded_surface_reaches_its_cage():
         tolerance=1e-7,
         contact=Contact(distance=5e-3, stiffness=5e4),
     )
-    surfaces, rows, met, outside = solver.surfaces, solver.scene.rows, 0, 0
+    surfaces, rows, met, outside = solver.surfaces, solver.model.rows, 0, 0
     rng = np.random.default_rng(1)
     for before, state in pairwise(states_of(solver, 10, h)):
         y = surfaces.at(state.positions)
@@ -239,7 +239,7 @@ def test_contact_of_an_embedded_surface_reaches_its_cage():
         push = np.zeros_like(state.positions)
         barrier = ipctk.BarrierPotential(5e-3, 5e4, True)
         push[surfaces.particles] = -barrier.gradient(pairs, surfaces.mesh, y).reshape(-1, 3)
-        change = solver.scene.mass[:, None] * (state.velocities - before.velocities)
+        change = solver.model.mass[:, None] * (state.velocities - before.velocities)
         now, on_hull = state.body("cage"), push[rows["hull"]]
 
         met += len(pairs) > 0

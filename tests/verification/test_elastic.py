@@ -181,7 +181,7 @@ def test_a_swinging_chain_keeps_its_joints_closed():
         for bond in joints:
             gaps = bond.joint.at(state.body(bond.first), state.body(bond.second)).gaps
             worst = max(worst, float(np.abs(gaps).max()))
-    assert worst < 1e-8 * solver.scene.size
+    assert worst < 1e-8 * solver.model.size
     assert state.body("link 4")[:, 1].mean() < -0.5  # it has come down
 
 

@@ -43,8 +43,8 @@ def hue(image: NDArray[np.uint8]) -> float:
     return colorsys.rgb_to_hsv(red, green, blue)[0]
 
 
-def ball_scene(**options: Any) -> view.Scene:
-    scene = view.Scene(size=SMALL, **options)
+def ball_scene(**options: Any) -> view.Picture:
+    scene = view.Picture(size=SMALL, **options)
     scene.mesh(*BALL, color="coral")
     return scene
 
@@ -69,7 +69,7 @@ DEFAULT, LOW, ABOVE = (0.55, 0.38, 1.0), (-1.0, 0.1, 0.2), (0.0, 1.0, 0.0)
 def test_subject_fills_the_picture_with_a_margin(
     scale: float, offset: tuple[float, float, float], direction: tuple[float, float, float]
 ) -> None:
-    scene = view.Scene(size=SMALL, camera=view.Camera(direction=direction))
+    scene = view.Picture(size=SMALL, camera=view.Camera(direction=direction))
     scene.mesh(scale * (BALL[0] * (1, 1.4, 0.7) + offset), BALL[1], color="coral")
     left, right, top, bottom = bounds(subject(scene.image()))
     assert left > 8
@@ -81,7 +81,7 @@ def test_subject_fills_the_picture_with_a_margin(
 
 
 def test_wide_subjects_are_limited_by_the_width() -> None:
-    scene = view.Scene(size=SMALL, camera=view.Camera(direction=(0, 0.2, 1)))
+    scene = view.Picture(size=SMALL, camera=view.Camera(direction=(0, 0.2, 1)))
     scene.mesh(BALL[0] * (6, 1, 1), BALL[1], color="coral")
     left, right, _, _ = bounds(subject(scene.image()))
     assert 16 < left < 30
@@ -89,7 +89,7 @@ def test_wide_subjects_are_limited_by_the_width() -> None:
 
 
 def test_deep_subjects_are_centred_on_the_screen() -> None:
-    scene = view.Scene(size=SMALL, camera=view.Camera(direction=(0.3, 0.4, 1), fov=60), ground=False)
+    scene = view.Picture(size=SMALL, camera=view.Camera(direction=(0.3, 0.4, 1), fov=60), ground=False)
     scene.points([[0, 0, 0], [2, 1, -9], [6, 0, -3]], radius=0.5, color="coral")
     left, right, top, bottom = bounds(subject(scene.image()))
     assert abs(left + right - 319) <= 2
@@ -98,7 +98,7 @@ def test_deep_subjects_are_centred_on_the_screen() -> None:
 
 
 def test_scale_and_place_do_not_change_the_picture() -> None:
-    far = view.Scene(size=SMALL)
+    far = view.Picture(size=SMALL)
     far.mesh(1000 * BALL[0] + (4e3, 2e3, -7e3), BALL[1], color="coral")
     difference = abs(far.image().astype(int) - ball_scene().image())
     assert difference.mean() < 0.1
@@ -106,7 +106,7 @@ def test_scale_and_place_do_not_change_the_picture() -> None:
 
 def test_a_held_camera_sees_the_subject_move() -> None:
     first = ball_scene()
-    second = view.Scene(size=SMALL, camera=first.fitted_camera())
+    second = view.Picture(size=SMALL, camera=first.fitted_camera())
     right = np.array(first.camera.axes[0])
     second.mesh(BALL[0] + right, BALL[1], color="coral")
     before, after = bounds(subject(first.image())), bounds(subject(second.image()))
@@ -162,7 +162,7 @@ def test_ground_hides_what_is_below_it() -> None:
 
 @pytest.mark.parametrize("name", ["coral", "teal", "gold", "blue", "plum", "sage", "sky", "red", "green"])
 def test_colours_are_those_asked_for(name: str) -> None:
-    scene = view.Scene(size=(96, 96))
+    scene = view.Picture(size=(96, 96))
     scene.mesh(*BALL, color=name)
     asked = [int(view.PALETTE[name][k : k + 2], 16) / 255 for k in (1, 3, 5)]
     image = scene.image()
@@ -173,13 +173,13 @@ def test_colours_are_those_asked_for(name: str) -> None:
 
 
 def test_colours_are_taken_in_turn_and_a_scalar_ramp_runs_from_blue_to_yellow() -> None:
-    scene = view.Scene(size=SMALL, camera=view.Camera(direction=(0, 0.3, 1)))
+    scene = view.Picture(size=SMALL, camera=view.Camera(direction=(0, 0.3, 1)))
     scene.mesh(*BALL)
     scene.mesh(BALL[0] + (3, 0, 0), BALL[1])
     image = scene.image()
     assert hue(image[:, :160]) == pytest.approx(0.03, abs=0.03)
     assert hue(image[:, 160:]) == pytest.approx(0.48, abs=0.03)
-    scene = view.Scene(size=SMALL, camera=view.Camera(direction=(0, 0.3, 1)))
+    scene = view.Picture(size=SMALL, camera=view.Camera(direction=(0, 0.3, 1)))
     scene.mesh(*BALL, values=BALL[0][:, 0])
     image = scene.image()
     left, right, _, _ = bounds(subject(image))
@@ -188,14 +188,14 @@ def test_colours_are_taken_in_turn_and_a_scalar_ramp_runs_from_blue_to_yellow() 
 
 
 def test_limits_of_values() -> None:
-    scene = view.Scene()
+    scene = view.Picture()
     scene.mesh(*BALL, values=BALL[0][:, 0], limits=(0, 100))
     assert np.ptp(scene._items[0].color[:, 1]) < 0.02
     scene.mesh(*BALL, values=np.zeros(len(BALL[0])))  # all equal is no error
     assert np.ptp(scene._items[1].color, axis=0).max() == 0
 
 
-ADDERS: list[Callable[[view.Scene], None]] = [
+ADDERS: list[Callable[[view.Picture], None]] = [
     lambda scene: scene.points([[0, 0, 0], [1, 0, 0]], radius=0.3, color="coral"),
     lambda scene: scene.points([[0, 0, 0], [1, 0, 0]], color=[[1, 0, 0], [1, 0, 0]]),
     lambda scene: scene.points([[5, 6, 7]], color="coral"),
@@ -212,8 +212,8 @@ ADDERS: list[Callable[[view.Scene], None]] = [
 
 
 @pytest.mark.parametrize("add", ADDERS)
-def test_everything_shows_in_the_middle_of_the_picture(add: Callable[[view.Scene], None]) -> None:
-    scene = view.Scene(size=SMALL)
+def test_everything_shows_in_the_middle_of_the_picture(add: Callable[[view.Picture], None]) -> None:
+    scene = view.Picture(size=SMALL)
     add(scene)
     mask = subject(scene.image())
     left, right, top, bottom = bounds(mask)
@@ -228,7 +228,7 @@ def test_everything_shows_in_the_middle_of_the_picture(add: Callable[[view.Scene
 
 def test_opacity_lets_the_back_shine_through() -> None:
     def middle(opacity: float) -> NDArray[np.float64]:
-        scene = view.Scene(size=SMALL, camera=view.Camera(direction=(0, 0, 1)), ground=False)
+        scene = view.Picture(size=SMALL, camera=view.Camera(direction=(0, 0, 1)), ground=False)
         scene.mesh(*BALL, color="sky", opacity=opacity)
         scene.points([[0, 0, 0]], radius=0.4, color="red")
         return np.asarray(scene.image()[85:95, 155:165].mean(axis=(0, 1)))
@@ -239,7 +239,7 @@ def test_opacity_lets_the_back_shine_through() -> None:
 
 
 def test_silhouettes_are_antialiased() -> None:
-    scene = view.Scene(size=SMALL, ground=False, camera=view.Camera(direction=(0, 0, 1)))
+    scene = view.Picture(size=SMALL, ground=False, camera=view.Camera(direction=(0, 0, 1)))
     scene.mesh([[0, 0, 0], [1, 0.05, 0], [0.5, 1, 0]], [[0, 1, 2]], color="graphite")
     grey = scene.image().astype(int).sum(axis=2)
     between = (grey > grey.min() + 60) & (grey < grey.max() - 60)
@@ -247,7 +247,7 @@ def test_silhouettes_are_antialiased() -> None:
 
 
 def test_folds_are_darker_than_open_surfaces() -> None:
-    scene = view.Scene(size=SMALL, ground=False, camera=view.Camera(direction=(0, 0, 1)))
+    scene = view.Picture(size=SMALL, ground=False, camera=view.Camera(direction=(0, 0, 1)))
     for side in (-1, 1):
         scene.mesh(BALL[0] + (side, 0, 0), BALL[1], color="coral")
     image = scene.image()
@@ -267,7 +267,7 @@ def test_boxes_keep_their_edges_and_balls_stay_smooth() -> None:
 
 
 def test_a_mesh_inside_out_looks_the_same() -> None:
-    scene = view.Scene(size=SMALL)
+    scene = view.Picture(size=SMALL)
     scene.mesh(BALL[0], BALL[1][:, ::-1], color="coral")
     assert abs(scene.image().astype(int) - ball_scene().image()).mean() < 0.5
 
@@ -290,7 +290,7 @@ def test_arrows_are_as_long_as_their_vectors() -> None:
 def test_ellipsoids_are_ellipsoids() -> None:
     turn = np.linalg.qr(np.random.default_rng(3).normal(size=(3, 3)))[0]
     radii = np.array([0.2, 1.0, 3.0])
-    scene = view.Scene()
+    scene = view.Picture()
     scene.ellipsoids([[1, 2, 3]], [radii], [turn])
     local = (scene._items[0].points - (1, 2, 3)) @ turn / radii
     np.testing.assert_allclose(np.linalg.norm(local, axis=1), 1, rtol=1e-12)
@@ -313,7 +313,7 @@ def test_samples_leave_no_gap() -> None:
 def test_pictures_repeat_whatever_was_drawn_between() -> None:
     scene = ball_scene()
     first = scene.image()
-    other = view.Scene(size=(200, 120), ground=False, camera=view.Camera(fov=60))
+    other = view.Picture(size=(200, 120), ground=False, camera=view.Camera(fov=60))
     other.mesh(BOX, BOX_FACES, edges=True, opacity=0.4)
     other.points(BOX)
     other.image()
@@ -323,7 +323,7 @@ def test_pictures_repeat_whatever_was_drawn_between() -> None:
 
 def test_scenes_keep_copies() -> None:
     vertices = BALL[0].copy()
-    scene = view.Scene(size=SMALL)
+    scene = view.Picture(size=SMALL)
     scene.mesh(vertices, BALL[1], color="coral")
     vertices *= 5
     np.testing.assert_array_equal(scene.image(), ball_scene().image())
@@ -342,7 +342,7 @@ def test_importing_is_cheap_and_drawing_is_silent() -> None:
     code = (
         "import sys; from pointglue import view\n"
         "heavy = {'polyscope', 'imageio', 'imageio_ffmpeg'} & set(sys.modules)\n"
-        "scene = view.Scene(size=(64, 64)); scene.points([[0, 0, 0]]); scene.image()\n"
+        "scene = view.Picture(size=(64, 64)); scene.points([[0, 0, 0]]); scene.image()\n"
         "print(sorted(heavy))"
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -354,7 +354,7 @@ def test_importing_is_cheap_and_drawing_is_silent() -> None:
 def test_a_film_takes_no_more_memory_as_it_goes() -> None:
     import resource
 
-    scene = view.Scene(size=(64, 36))
+    scene = view.Picture(size=(64, 36))
     scene.mesh(*BALL)
     scene.points(BALL[0])
     for _ in range(2):
@@ -393,10 +393,10 @@ def test_a_failed_picture_leaves_the_old_file(tmp_path: Path, monkeypatch: pytes
 
 @pytest.mark.parametrize(("size", "even"), [((96, 54), (96, 54)), ((97, 55), (96, 54))])
 def test_movies_read_back(tmp_path: Path, size: tuple[int, int], even: tuple[int, int]) -> None:
-    def frames() -> Iterator[view.Scene | NDArray[np.uint8]]:
+    def frames() -> Iterator[view.Picture | NDArray[np.uint8]]:
         for shade in (40, 120, 200):
             yield np.full((size[1], size[0], 3), (shade, 90, 60), dtype=np.uint8)
-        scene = view.Scene(size=size)
+        scene = view.Picture(size=size)
         scene.mesh(*BALL, color="coral")
         yield scene
 
@@ -448,7 +448,7 @@ def test_a_failing_encoder_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 # What is refused, and how
 
 NAN = [[0, 0, 0], [0, float("nan"), 0]]
-BAD: list[tuple[Callable[[view.Scene], Any], str]] = [
+BAD: list[tuple[Callable[[view.Picture], Any], str]] = [
     (lambda s: s.mesh([[0, 0]], [[0, 0, 0]]), r"vertices must have shape \(n, 3\), got \(1, 2\)"),
     (lambda s: s.mesh([], [[0, 0, 0]]), r"vertices must have shape \(n, 3\), got \(0,\)"),
     (lambda s: s.mesh(np.zeros((0, 3)), [[0, 0, 0]]), "vertices is empty"),
@@ -493,9 +493,9 @@ BAD: list[tuple[Callable[[view.Scene], Any], str]] = [
     (lambda s: s.frame(np.eye(3), (0, 0), size=1), r"origin must have shape \(3,\), got \(2,\)"),
     (lambda s: s.frame(np.eye(3), (0, 0, 0), size=0), "size must be positive, got 0"),
     (lambda s: s.image(), "the scene is empty"),
-    (lambda s: view.Scene(size=(8, 8)), r"size must be .* 16 to 8192 pixels, got \(8, 8\)"),
-    (lambda s: view.Scene(size=(64.5, 64)), r"size must be .* got \(64.5, 64\)"),
-    (lambda s: view.Scene(ground=float("nan")), "ground must be a finite number, got nan"),
+    (lambda s: view.Picture(size=(8, 8)), r"size must be .* 16 to 8192 pixels, got \(8, 8\)"),
+    (lambda s: view.Picture(size=(64.5, 64)), r"size must be .* got \(64.5, 64\)"),
+    (lambda s: view.Picture(ground=float("nan")), "ground must be a finite number, got nan"),
     (lambda s: view.Camera(direction=(0, 0, 0)), "direction must not be zero"),
     (lambda s: view.Camera(target=(0, float("inf"), 0)), "target must be finite"),
     (lambda s: view.Camera(distance=-2), "distance must be positive, got -2"),
@@ -516,18 +516,18 @@ BAD: list[tuple[Callable[[view.Scene], Any], str]] = [
 
 @pytest.mark.parametrize(("call", "message"), BAD, ids=[message[:40] for _, message in BAD])
 def test_bad_input_is_named(
-    call: Callable[[view.Scene], Any], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    call: Callable[[view.Picture], Any], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(InputError, match=message):
-        call(view.Scene(size=SMALL))
+        call(view.Picture(size=SMALL))
     assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="needs a directory that not even root can write to")
 def test_unwritable_directories_are_refused_before_anything_is_drawn() -> None:
     with pytest.raises(InputError, match="path: cannot write to '/proc'"):
-        view.Scene().save("/proc/ball.png")
+        view.Picture().save("/proc/ball.png")
     with pytest.raises(InputError, match="path: cannot write to '/proc'"):
         view.save_movie(iter(lambda: 1 / 0, None), "/proc/film.mp4")
 
@@ -578,7 +578,7 @@ def test_missing_egl_is_an_error_and_not_a_crash(tmp_path: Path) -> None:
     code = (
         "from pointglue import view\n"
         "from pointglue.errors import MissingDependencyError\n"
-        "scene = view.Scene(); scene.points([[0, 0, 0]])\n"
+        "scene = view.Picture(); scene.points([[0, 0, 0]])\n"
         "try: scene.image()\n"
         "except MissingDependencyError as error: print(error)"
     )
@@ -593,7 +593,7 @@ def test_missing_egl_is_an_error_and_not_a_crash(tmp_path: Path) -> None:
 
 
 def test_paths_and_frames_of_the_wrong_kind():
-    scene = view.Scene(size=(32, 32))
+    scene = view.Picture(size=(32, 32))
     scene.points([[0.0, 0, 0]])
     with pytest.raises(InputError, match="path must be a file name, got NoneType"):
         scene.save(None)

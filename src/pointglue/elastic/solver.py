@@ -10,14 +10,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..checks import Array, as_reals, require_finite
 from ..errors import InputError
-from ..glue import Frames, Spring
+from ..glue import BodyFrames, Spring
 from ..procrustes import special_procrustes
 from .bodies import Bond, ElasticBody, JointBond, checked_energy
 from .contact.stage import Contact, ContactStage, ContactSurfaces
 from .energies.base import Energy
 from .model.dofs import cross_matrices
 from .model.rigid_bodies import RigidBody, rotated
-from .model.solver_model import Scene
+from .model.solver_model import SolverModel
 from .state import SolverState, Stall, StepError, StepReport
 from .step.events import bond_events
 from .step.linear_system import System
@@ -86,57 +86,57 @@ class ImplicitSolver:
                 raise InputError(f"{name} must be a whole number of at least {least}, got {number!r}")
         if contact is not None and not isinstance(contact, Contact):
             raise InputError(f"contact must be a Contact, got {type(contact).__name__}")
-        self.scene = Scene(bodies, glue, joints, conflict_spring, pushed=contact is not None)
+        self.model = SolverModel(bodies, glue, joints, conflict_spring, pushed=contact is not None)
         self.forces, self.energies = tuple(forces), tuple(energies)
         for k, force in enumerate(self.forces):
             if not callable(force):
                 raise InputError(f"forces[{k}] must be a function of the state, got {type(force).__name__}")
         for k, energy in enumerate(self.energies):
-            checked_energy(f"energies[{k}]", energy, self.scene.count)
+            checked_energy(f"energies[{k}]", energy, self.model.count)
         self.method, self.tolerance = method, float(tolerance)
         self.iterations, self.halvings = int(iterations), int(halvings)
         # Joints are to be closed to 1e-8 of the size; this is a little better.
-        self._violation = 1e-9 * self.scene.size
+        self._violation = 1e-9 * self.model.size
         self._curvature = True  # tests leave it out to show what it is for
         self._system: tuple[Any, System] | None = None
         self.surfaces: ContactSurfaces | None = None
         """What meets, if there is contact."""
         if contact is not None:
-            self.surfaces = ContactSurfaces(contact, self.scene, self.start().positions)
+            self.surfaces = ContactSurfaces(contact, self.model, self.start().positions)
 
     def start(self) -> SolverState:
         """The state at time 0."""
-        scene = self.scene
-        rigid = scene.rigid
+        model = self.model
+        rigid = model.rigid
         count = len(rigid)
         rotations = np.tile(np.eye(3), (count, 1, 1))
-        v = np.zeros((len(scene.rest), 3))
-        for body in scene.bodies:
+        v = np.zeros((len(model.rest), 3))
+        for body in model.bodies:
             if isinstance(body, ElasticBody):
-                v[scene.rows[body.name]] = body.velocities
-        v[scene.pinned] = 0.0
+                v[model.rows[body.name]] = body.velocities
+        v[model.pinned] = 0.0
         linear = np.array([body.velocity for body in rigid]).reshape(count, 3)
         spins = np.array([body.spin for body in rigid]).reshape(count, 3)
-        linear[scene.fixed], spins[scene.fixed] = 0.0, 0.0
-        places = scene.rest if self.surfaces is None else self.surfaces.start
-        waiting = scene.attach > 0
-        pose = scene.assembly(waiting, scene.rest).at(places, _frames(scene.origins, rotations))
+        linear[model.fixed], spins[model.fixed] = 0.0, 0.0
+        places = model.rest if self.surfaces is None else self.surfaces.start
+        waiting = model.attach > 0
+        pose = model.assembly(waiting, model.rest).at(places, _frames(model.origins, rotations))
         return SolverState(
             time=0.0,
             positions=pose.positions.copy(),
             velocities=pose.velocities(v, np.hstack([linear, spins]) if count else None),
-            origins=scene.origins.copy(),
+            origins=model.origins.copy(),
             rotations=rotations,
             origin_velocities=linear,
             rotation_rates=cross_matrices(spins) @ rotations,
-            multipliers=np.zeros(len(scene.equations.first)),
+            multipliers=np.zeros(len(model.equations.first)),
             loose=np.zeros(len(v), np.bool_),
-            torn=np.zeros(len(scene.springs), np.bool_),
-            opened=np.zeros(scene.joint_count, np.bool_),
+            torn=np.zeros(len(model.springs), np.bool_),
+            opened=np.zeros(model.joint_count, np.bool_),
             waiting=waiting,
-            waiting_joints=scene.joint_attach > 0,
-            targets=scene.rest,
-            rows=scene.rows,
+            waiting_joints=model.joint_attach > 0,
+            targets=model.rest,
+            rows=model.rows,
         )
 
     def step(
@@ -187,16 +187,16 @@ class ImplicitSolver:
             StepReport.merged(reports),
             seconds=clock.seconds,
             wasted=wasted,
-            events=bond_events(self.scene, state, now),
+            events=bond_events(self.model, state, now),
         )
         return replace(now, report=report)
 
     def momenta(self, state: SolverState) -> tuple[Array, Array]:
         """Linear (kg m/s) and angular momentum about the world's origin (kg m^2/s), each (3,)."""
-        scene = self.scene
-        p = scene.mass[:, None] * state.velocities
-        linear = scene.inertia.mass[:, None] * state.origin_velocities
-        spin = state.rotation_rates @ scene.inertia.moment @ np.swapaxes(state.rotations, 1, 2)
+        model = self.model
+        p = model.mass[:, None] * state.velocities
+        linear = model.inertia.mass[:, None] * state.origin_velocities
+        spin = state.rotation_rates @ model.inertia.moment @ np.swapaxes(state.rotations, 1, 2)
         own = np.stack(
             [spin[:, 2, 1] - spin[:, 1, 2], spin[:, 0, 2] - spin[:, 2, 0], spin[:, 1, 0] - spin[:, 0, 1]], 1
         )
@@ -212,7 +212,7 @@ class ImplicitSolver:
     @cached_property
     def start_shapes(self) -> tuple[dict[str, slice], list[tuple[int, ...]]]:
         """What a state of this solver looks like."""
-        return self.scene.rows, _shapes(self.start())
+        return self.model.rows, _shapes(self.start())
 
     def _substep(
         self,
@@ -223,12 +223,12 @@ class ImplicitSolver:
         clock: Clock,
         watch: Callable[[], object],
     ) -> SolverState:
-        scene, end = self.scene, state.time + h
+        model, end = self.model, state.time + h
         moment = state.time + 1e-6 * h  # times of keys are met in spite of the rounding of sums of steps
-        loose = state.loose | (scene.release <= moment)
-        opened = state.opened | (scene.joint_release <= moment)
+        loose = state.loose | (model.release <= moment)
+        opened = state.opened | (model.joint_release <= moment)
         state = self._stuck(state, loose, moment)
-        springs = GlueSprings(scene.springs, scene.springs.active(moment) & ~state.torn)
+        springs = GlueSprings(model.springs, model.springs.active(moment) & ~state.torn)
         terms = self._terms(end, springs)
         with clock("sum"):
             free, holding = loose | state.waiting, ~(opened | state.waiting_joints)
@@ -243,10 +243,10 @@ class ImplicitSolver:
             require_finite(f"forces[{k}]", given)
             forces += given
         with clock("glue"):
-            before = system.assembly.carry(state.positions.copy(), Frames(state.origins, state.rotations))
-            directions = scene.directions(before)
+            before = system.assembly.carry(state.positions.copy(), BodyFrames(state.origins, state.rotations))
+            directions = model.directions(before)
         contact = self._stage(
-            state, scheme, h, firmness, clock, [tie.holds(moment, loose, opened) for tie in scene.ties]
+            state, scheme, h, firmness, clock, [tie.holds(moment, loose, opened) for tie in model.ties]
         )
         problem = Problem(
             system, scheme, terms, forces, directions, before, clock,
@@ -270,13 +270,13 @@ class ImplicitSolver:
 
     def _check_keys(self, problem: Problem, outcome: Outcome) -> None:
         """Raise unless what keys move has got there."""
-        scene, target, place = self.scene, problem.scheme.target, outcome.end.place
-        away = np.linalg.norm(target.x - place.x, axis=1) * scene.driven
-        bodies = np.linalg.norm(target.origins - place.origins, axis=1) * scene.driven_bodies
+        model, target, place = self.model, problem.scheme.target, outcome.end.place
+        away = np.linalg.norm(target.x - place.x, axis=1) * model.driven
+        bodies = np.linalg.norm(target.origins - place.origins, axis=1) * model.driven_bodies
         missing = max(away.max(initial=0.0), bodies.max(initial=0.0))
-        if missing > MISSED * scene.size:
+        if missing > MISSED * model.size:
             far = away.max(initial=0.0) > bodies.max(initial=0.0)
-            name = scene.describe(int(away.argmax())) if far else repr(scene.rigid[int(bodies.argmax())].name)
+            name = model.describe(int(away.argmax())) if far else repr(model.rigid[int(bodies.argmax())].name)
             raise StalledError(
                 f"contact keeps {name} {missing:.3g} m from where its motion says",
                 lambda: replace(nearest_contact(problem, outcome.end) or Stall("motion"), cause="motion"),
@@ -285,14 +285,14 @@ class ImplicitSolver:
 
     def _stuck(self, state: SolverState, loose: NDArray[np.bool_], moment: float) -> SolverState:
         """The state, in which what is to stick at that time (s) sticks where it is."""
-        scene = self.scene
-        waiting = state.waiting & (scene.attach > moment)
-        waiting_joints = state.waiting_joints & (scene.joint_attach > moment)
+        model = self.model
+        waiting = state.waiting & (model.attach > moment)
+        waiting_joints = state.waiting_joints & (model.joint_attach > moment)
         points, joints = state.waiting & ~waiting & ~loose, state.waiting_joints & ~waiting_joints
         if not (points.any() or joints.any()):
             return state
-        frames = Frames(state.origins, state.rotations)
-        targets = scene.caught(state.targets, loose | waiting, points, joints, state.positions, frames)
+        frames = BodyFrames(state.origins, state.rotations)
+        targets = model.caught(state.targets, loose | waiting, points, joints, state.positions, frames)
         return replace(state, targets=targets, waiting=waiting, waiting_joints=waiting_joints)
 
     def _stage(
@@ -318,19 +318,19 @@ class ImplicitSolver:
 
     def _terms(self, end: float, springs: GlueSprings) -> list[Term]:
         """All energies at the end of the step."""
-        scene = self.scene
+        model = self.model
         terms = []
-        for body in scene.bodies:
+        for body in model.bodies:
             if isinstance(body, ElasticBody):
-                rows = scene.rows[body.name]
+                rows = model.rows[body.name]
                 for k, given in enumerate(body.energies):
                     energy = energy_at(given, end)
                     if energy is not given:
                         checked_energy(f"energies[{k}] of {body.name!r}", energy, rows.stop - rows.start)
                     terms.append(Term(energy, rows))
         if len(springs.springs):
-            terms.append(Term(springs, slice(0, len(scene.rest))))
-        return terms + [Term(energy, slice(0, scene.count)) for energy in self.energies]
+            terms.append(Term(springs, slice(0, len(model.rest))))
+        return terms + [Term(energy, slice(0, model.count)) for energy in self.energies]
 
     def _system_for(
         self, loose: NDArray[np.bool_], holding: NDArray[np.bool_], targets: Array, terms: list[Term]
@@ -345,7 +345,7 @@ class ImplicitSolver:
             if old[:2] == key[:2] and same and _same(old[3], targets):
                 return self._system[1]
         stencils = [shifted(term.energy.stencils, term.rows.start) for term in terms]
-        system = System(self.scene, loose, holding, targets, stencils)
+        system = System(self.model, loose, holding, targets, stencils)
         self._system = (key, system)
         return system
 
@@ -368,10 +368,10 @@ class ImplicitSolver:
         if self.surfaces is not None:
             self._key(target, state.time + h)
             cosines = (np.einsum("bij,bij->b", target.rotations, state.rotations) - 1) / 2
-            fast = np.flatnonzero(self.scene.driven_bodies & (cosines < np.cos(WIDEST)))
+            fast = np.flatnonzero(self.model.driven_bodies & (cosines < np.cos(WIDEST)))
             if len(fast):
                 turn = np.arccos(np.clip(cosines[fast[0]], -1.0, 1.0))
-                name = self.scene.rigid[int(fast[0])].name
+                name = self.model.rigid[int(fast[0])].name
                 raise StalledError(
                     f"{name!r} turns by {turn:.3g} rad, more than contact can follow in one go",
                     lambda: Stall.at("motion", (name,), state.origins[fast[0]]),
@@ -380,12 +380,12 @@ class ImplicitSolver:
 
     def _key(self, place: Place, moment: float) -> None:
         """Put what keys move to where it is at a time (s)."""
-        scene = self.scene
-        for body in scene.bodies:
+        model = self.model
+        for body in model.bodies:
             if isinstance(body, ElasticBody) and body.motion is not None:
-                rows = np.flatnonzero(np.asarray(body.pinned)) + scene.rows[body.name].start
+                rows = np.flatnonzero(np.asarray(body.pinned)) + model.rows[body.name].start
                 place.x[rows] = _moved_to(body, as_reals("motion", body.motion(moment)), (len(rows), 3))
-        for b, body in enumerate(scene.rigid):
+        for b, body in enumerate(model.rigid):
             if body.motion is not None:
                 given = body.motion(moment)
                 if not isinstance(given, tuple | list) or len(given) != 2:
@@ -400,11 +400,11 @@ class ImplicitSolver:
 
     def _starts(self, state: SolverState, h: float, end: float) -> list[Place]:
         """Places to begin from: as it is, and as it would be with the velocities kept."""
-        scene = self.scene
+        model = self.model
         here = Place(state.positions.copy(), state.origins.copy(), state.rotations.copy())
         if self.surfaces is None:
             self._key(here, end)
-        free, moving = ~scene.pinned, ~scene.fixed
+        free, moving = ~model.pinned, ~model.fixed
         on, along, turned = here.x.copy(), here.origins.copy(), here.rotations.copy()
         on[free] += h * state.velocities[free]
         along[moving] += h * state.origin_velocities[moving]
@@ -423,24 +423,24 @@ class ImplicitSolver:
         springs: GlueSprings,
     ) -> SolverState:
         """The state at the end, with what has broken by then let go."""
-        scene, scheme, end = self.scene, problem.scheme, outcome.end
+        model, scheme, end = self.model, problem.scheme, outcome.end
         x, place = end.x, end.place
         rotations = special_procrustes(place.rotations) if len(place.rotations) else place.rotations
         velocities = problem.velocities(x)
-        multipliers = np.zeros(len(scene.equations.first))
+        multipliers = np.zeros(len(model.equations.first))
         multipliers[problem.system.equations] = outcome.multipliers
         torn = state.torn | springs.springs.overloaded(x, velocities, springs.active)
-        if np.isfinite(scene.break_force).any():
+        if np.isfinite(model.break_force).any():
             problem.differentiate(end)
             loads = problem.loads(end, outcome.multipliers).on_layers
             loose = loose.copy()
             for (rows, _), load in zip(problem.system.assembly.layers, loads, strict=True):
-                loose[rows] |= np.linalg.norm(load, axis=1) > scene.break_force[rows]
-        if np.isfinite(scene.joint_break_force).any():
-            pulls = np.zeros((scene.joint_count, 3))
+                loose[rows] |= np.linalg.norm(load, axis=1) > model.break_force[rows]
+        if np.isfinite(model.joint_break_force).any():
+            pulls = np.zeros((model.joint_count, 3))
             each = multipliers[problem.system.equations, None] * problem.directions
-            np.add.at(pulls, scene.equations.joint_of[problem.system.equations], each)
-            opened = opened | (np.linalg.norm(pulls, axis=1) > scene.joint_break_force)
+            np.add.at(pulls, model.equations.joint_of[problem.system.equations], each)
+            opened = opened | (np.linalg.norm(pulls, axis=1) > model.joint_break_force)
         reference = scheme.reference
         return SolverState(
             time=state.time + h,
@@ -500,8 +500,8 @@ def _moved_to(body: ElasticBody | RigidBody, value: Array, shape: tuple[int, ...
     return value
 
 
-def _frames(origins: Array, rotations: Array) -> Frames | None:
-    return Frames(origins, rotations) if len(origins) else None
+def _frames(origins: Array, rotations: Array) -> BodyFrames | None:
+    return BodyFrames(origins, rotations) if len(origins) else None
 
 
 def _positive(name: str, value: Any) -> None:

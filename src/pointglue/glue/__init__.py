@@ -1,6 +1,6 @@
 """Simulation duct tape: points that follow deforming objects, and forces that go back to them."""
 
-from .assembly import Assembly, AssemblyPose, Frames
+from .assembly import Assembly, AssemblyPose, BodyFrames
 from .attachments import Attachment, Spring, Springs, assemble
 from .binding import Binding, BoundPose
 from .embedding import Embedding, embed
@@ -13,9 +13,9 @@ __all__ = [
     "AssemblyPose",
     "Attachment",
     "Binding",
+    "BodyFrames",
     "BoundPose",
     "Embedding",
-    "Frames",
     "Glue",
     "GluePose",
     "Joint",

@@ -16,11 +16,11 @@ from ..procrustes import special_procrustes
 from . import kernels
 from .binding import Binding, BoundPose, bound_rows
 
-__all__ = ["Assembly", "AssemblyPose", "Frames"]
+__all__ = ["Assembly", "AssemblyPose", "BodyFrames"]
 
 
 @dataclass(frozen=True, eq=False)
-class Frames:
+class BodyFrames:
     """Where B rigid bodies are: origins (B, 3) and rotations from rest (B, 3, 3)."""
 
     origins: Array
@@ -133,7 +133,7 @@ class Assembly:
         return numbers, binding
 
     def at(
-        self, x: ArrayLike, frames: Frames | None = None, *, previous: "AssemblyPose | None" = None
+        self, x: ArrayLike, frames: BodyFrames | None = None, *, previous: "AssemblyPose | None" = None
     ) -> "AssemblyPose":
         """Every particle, when the free ones are at their rows of x (N, 3) and the bodies at `frames`.
 
@@ -149,7 +149,7 @@ class Assembly:
         return self.carry(positions, self._checked_frames(frames), previous=previous)
 
     def carry(
-        self, positions: Array, frames: Frames, *, previous: "AssemblyPose | None" = None
+        self, positions: Array, frames: BodyFrames, *, previous: "AssemblyPose | None" = None
     ) -> "AssemblyPose":
         """As `at`, for solvers: nothing is checked, and `positions` (N, 3) is what the pose keeps.
 
@@ -168,14 +168,14 @@ class Assembly:
         )
         return AssemblyPose(self, positions, arms, poses)
 
-    def _checked_frames(self, frames: Frames | None) -> Frames:
+    def _checked_frames(self, frames: BodyFrames | None) -> BodyFrames:
         count = len(self.origins)
         if frames is None:
             if count:
                 raise InputError(f"frames must say where the {count} rigid bodies are")
-            return Frames(np.empty((0, 3)), np.empty((0, 3, 3)))
-        if not isinstance(frames, Frames):
-            raise InputError(f"frames must be Frames(origins, rotations), got {type(frames).__name__}")
+            return BodyFrames(np.empty((0, 3)), np.empty((0, 3, 3)))
+        if not isinstance(frames, BodyFrames):
+            raise InputError(f"frames must be BodyFrames(origins, rotations), got {type(frames).__name__}")
         origins = bound_rows("frames.origins", frames.origins, count, 3, "body")
         rotations = as_reals("frames.rotations", frames.rotations)
         if rotations.shape != (count, 3, 3):
@@ -185,7 +185,7 @@ class Assembly:
         if bad.any():
             raise InputError(f"frames.rotations[{int(bad.argmax())}] is no rotation")
         # To the last digit, or bodies would stretch by what is missing.
-        return Frames(origins, special_procrustes(rotations) if count else rotations)
+        return BodyFrames(origins, special_procrustes(rotations) if count else rotations)
 
 
 def _ordered(

@@ -8,14 +8,14 @@ from .build.builder import build_scene, check_scene
 from .demo import demo_path, demo_titles
 from .run import Run, run_scene
 from .schema.loading import LoadedScene, load_scene, parse_setting
-from .schema.scene import Scene, json_schema
+from .schema.scene import SceneFile, json_schema
 from .simulation import Simulation, SimulationState
 from .wedge import Wedge, draw_wedges, parse_sweep, run_wedges
 
 __all__ = [
     "LoadedScene",
     "Run",
-    "Scene",
+    "SceneFile",
     "Simulation",
     "SimulationState",
     "Wedge",

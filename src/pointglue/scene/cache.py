@@ -36,15 +36,15 @@ def kept(
     try:
         return read(file)
     except (InputError, OSError, KeyError):
-        made = make()
+        built = make()
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        write(file, made)
+        write(file, built)
         for old in sorted(file.parent.glob("*.npz"), key=lambda one: one.stat().st_mtime)[:-MOST]:
             old.unlink(missing_ok=True)
     except (InputError, OSError):
         pass
-    return made
+    return built
 
 
 @cache

@@ -112,7 +112,7 @@ class ImplicitEngine:
 
     def points(self, state: SolverState) -> dict[str, Array]:
         """Cloth, and the meshes in cages."""
-        soft = [body.name for body in self.solver.scene.bodies if not isinstance(body, RigidBody)]
+        soft = [body.name for body in self.solver.model.bodies if not isinstance(body, RigidBody)]
         return {
             name: self.skins[name]().positions(state.body(name)) if name in self.skins else state.body(name)
             for name in soft
@@ -125,7 +125,7 @@ class ImplicitEngine:
     def transforms(self, state: SolverState) -> dict[str, Array]:
         """Of the rigid bodies."""
         found = {}
-        for body, origin, turn in zip(self.solver.scene.rigid, state.origins, state.rotations, strict=True):
+        for body, origin, turn in zip(self.solver.model.rigid, state.origins, state.rotations, strict=True):
             T = np.eye(4)
             T[:3, :3], T[:3, 3] = turn, origin - turn @ np.asarray(body.centre)
             found[body.name] = T
@@ -175,7 +175,7 @@ class ImplicitEngine:
 
     def unpack(self, arrays: Mapping[str, Any]) -> SolverState:
         """The state again."""
-        rows = self.solver.scene.rows
+        rows = self.solver.model.rows
         past = {key.removeprefix("past."): value for key, value in arrays.items() if key.startswith("past.")}
         before = SolverState(**_unpacked(past), rows=rows) if past else None
         return SolverState(**_unpacked(arrays), rows=rows, past=before)

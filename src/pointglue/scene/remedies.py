@@ -2,12 +2,12 @@
 
 from ..elastic import StepError
 from .build.built import SKIN
-from .schema.scene import Scene
+from .schema.scene import SceneFile
 
 __all__ = ["explained"]
 
 
-def explained(error: StepError, tables: Scene) -> str:
+def explained(error: StepError, tables: SceneFile) -> str:
     """Say what went wrong in a step, with which objects and where, and which keys may mend it."""
     # What others touch is a part of its object, and has no name of its own in the scene.
     text = str(error).replace(f"{SKIN}'", "'")

@@ -1,9 +1,9 @@
 """Pictures and movies without a display.
 
-A `Scene` is plain data: meshes, points, ellipsoids, lines and arrows, a ground and a camera. It is drawn when
-an image is asked for, so scenes can coexist, and equal scenes give equal pictures. Y is up.
+A `Picture` is plain data: meshes, points, ellipsoids, lines and arrows, a ground and a camera. It is drawn
+when an image is asked for, so pictures can coexist, and equal pictures give equal images. Y is up.
 
-    scene = view.Scene()
+    scene = view.Picture()
     scene.mesh(vertices, faces, color="coral")
     scene.save("coral.png")
 
@@ -18,15 +18,15 @@ A run that is on disk is filmed in one call: `render_run`.
 from ..assets.palette import PALETTE
 from .camera import Camera
 from .output import save_movie
-from .picture import Scene
+from .picture import Picture
 from .runs import Rendered, last_pictures, render_run
 from .sheets import contact_sheet
 
 __all__ = [
     "PALETTE",
     "Camera",
+    "Picture",
     "Rendered",
-    "Scene",
     "contact_sheet",
     "last_pictures",
     "render_run",

@@ -13,7 +13,7 @@ MARGIN = 0.86  # of the picture's half width and half height, the most that the 
 
 @dataclass(frozen=True, kw_only=True)
 class Camera:
-    """Where a picture is taken from; `Scene.fitted_camera` works out what is None here."""
+    """Where a picture is taken from; `Picture.fitted_camera` works out what is None here."""
 
     direction: tuple[float, float, float] = (0.55, 0.38, 1.0)
     """From the target towards the camera; its length does not matter."""

@@ -17,7 +17,7 @@ from ..files import drafted
 from .arguments import positive
 
 if TYPE_CHECKING:
-    from .picture import Scene
+    from .picture import Picture
 
 Image = NDArray[np.uint8]
 
@@ -52,7 +52,9 @@ def save_png(image: Image | Callable[[], Image], path: str | os.PathLike[str]) -
         imageio.imwrite(draft, image() if callable(image) else image)
 
 
-def save_movie(frames: Iterable["Scene | Image"], path: str | os.PathLike[str], *, fps: float = 24.0) -> None:
+def save_movie(
+    frames: Iterable["Picture | Image"], path: str | os.PathLike[str], *, fps: float = 24.0
+) -> None:
     """Write frames to an .mp4 file (H.264, plays everywhere).
 
     `frames` are scenes or images (h, w, 3) of uint8, all of one size, and may be a generator: one frame is in
@@ -103,7 +105,7 @@ def save_movie(frames: Iterable["Scene | Image"], path: str | os.PathLike[str], 
             raise OSError(f"ffmpeg could not write {path}: {log.read().decode(errors='replace').strip()}")
 
 
-def _pixels(frame: "Scene | Image", index: int) -> Image:
+def _pixels(frame: "Picture | Image", index: int) -> Image:
     """The frame as an image with even sides."""
     image = frame if isinstance(frame, np.ndarray) or not hasattr(frame, "image") else frame.image()
     if not isinstance(image, np.ndarray):

@@ -61,7 +61,7 @@ class Item:
         return self.points, cells
 
 
-class Scene:
+class Picture:
     """Things to look at, a ground and a camera.
 
     A colour is a name in `PALETTE`, "#rrggbb", or red, green and blue in [0, 1]; (n, 3) gives one to each

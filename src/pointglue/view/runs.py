@@ -13,7 +13,7 @@ from ..errors import InputError, MissingDependencyError
 from .arguments import picture_size
 from .camera import Camera
 from .output import Image, save_movie, save_png
-from .picture import Scene, Size
+from .picture import Picture, Size
 from .sheets import contact_sheet
 from .tessellation import Floats
 
@@ -77,7 +77,7 @@ def render_run(
     def drawn() -> Iterator[Image]:
         for number in numbers:
             frame = store.read(number)
-            image = _picture(store, frame, Scene(size=size, ground=height, camera=held))
+            image = _picture(store, frame, Picture(size=size, ground=height, camera=held))
             pictures.append(folder / f"{store.path(number).stem}.png")
             save_png(image, pictures[-1])
             if number in chosen:
@@ -121,12 +121,12 @@ def last_pictures(directories: Sequence[str | os.PathLike[str]], *, size: Size =
     camera = Camera().fit(seen, np.zeros(len(seen)), size[0] / size[1])
     ground = float(seen[:, 1].min())
     return [
-        _picture(store, frame, Scene(size=size, ground=ground, camera=camera))
+        _picture(store, frame, Picture(size=size, ground=ground, camera=camera))
         for store, frame in zip(stores, ends, strict=True)
     ]
 
 
-def _picture(store: "FrameStore", frame: "Frame", scene: Scene) -> Image:
+def _picture(store: "FrameStore", frame: "Frame", scene: Picture) -> Image:
     points = store.positions(frame)
     for look in store.looks:
         if look.faces is not None and len(look.faces):

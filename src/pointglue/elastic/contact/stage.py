@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ...checks import Array
 from ...errors import InputError, MissingDependencyError, PointglueWarning
-from ..model.solver_model import Scene
+from ..model.solver_model import SolverModel
 from .start import Pair, Start, apart
 
 __all__ = ["Contact", "ContactStage", "ContactSurfaces"]
@@ -75,10 +75,10 @@ class Contact:
 class ContactSurfaces:
     """The surfaces of a scene that meet, as one collision mesh."""
 
-    def __init__(self, contact: Contact, scene: Scene, x: Array) -> None:
+    def __init__(self, contact: Contact, model: SolverModel, x: Array) -> None:
         self.ipc = ipc = _toolkit()
-        self.contact, self.scene, self._given = contact, scene, x
-        faces = _faces(scene)
+        self.contact, self.model, self._given = contact, model, x
+        faces = _faces(model)
         self.particles: NDArray[np.int64] = np.unique(faces)
         """The particle of each vertex of the collision mesh (V,)."""
         local = np.searchsorted(self.particles, faces).astype(np.int32, order="F")
@@ -86,17 +86,17 @@ class ContactSurfaces:
         start = np.asfortranarray(x[self.particles])
         self.mesh = ipc.CollisionMesh(start, edges, local)
         self._check_names()
-        self._allowed = self._filter(_patches(scene, self.particles))
+        self._allowed = self._filter(_patches(model, self.particles))
         self.mesh.can_collide = self._allowed
         self._holding: tuple[bool, ...] = ()
-        begin = Start(ipc, self.mesh, self.particles, scene, start)
+        begin = Start(ipc, self.mesh, self.particles, model, start)
         self._tied = begin.tied_pairs(contact.thickness, contact.distance)
         self._hold(tuple(True for _ in self._tied))
         self.start: Array = x
         """Particles (N, 3) where they start: as given, or untangled."""
         if contact.grow and self.intersecting(x):
-            free = ~scene.pinned & (scene.body_of < 0)
-            for tie in scene.ties:
+            free = ~model.pinned & (model.body_of < 0)
+            for tie in model.ties:
                 free[tie.rows], free[tie.parents] = False, False
             self.start = x.copy()
             self.start[self.particles] = begin.untangle(free[self.particles])
@@ -108,23 +108,23 @@ class ContactSurfaces:
             begin.refuse_nearness(contact.thickness)
         self._warn_of_small_faces(local, start)
         # Mass by area, of what is free to move: what contact has to stop.
-        moving = ~_still(scene)[faces].all(1)
-        mass = scene.mass[~scene.pinned].sum() + scene.inertia.mass[~scene.fixed].sum()
+        moving = ~_still(model)[faces].all(1)
+        mass = model.mass[~model.pinned].sum() + model.inertia.mass[~model.fixed].sum()
         a, b, c = np.moveaxis(start[local[moving]], 1, 0)
         area = np.linalg.norm(np.cross(b - a, c - a), axis=1).sum() / 2
         self._density = mass / area if area > 0 else 1.0
 
     def _check_names(self) -> None:
         for name in {name for pair in self.contact.ignore for name in pair}:
-            if name not in self.scene.rows:
-                names = ", ".join(map(repr, self.scene.rows))
+            if name not in self.model.rows:
+                names = ", ".join(map(repr, self.model.rows))
                 raise InputError(f"ignore must name bodies, {names}, got {name!r}")
 
     def _filter(self, patches: NDArray[np.int32]) -> Any:
         """Who may meet whom: different patches, but for pairs of bodies that ignore each other."""
         allowed = self.ipc.make_vertex_patches_filter(patches)
-        body_of = _body_of(self.scene)[self.particles]
-        names = list(self.scene.rows)
+        body_of = _body_of(self.model)[self.particles]
+        names = list(self.model.rows)
         for pair in self.contact.ignore:
             one, other = (body_of == names.index(name) for name in pair)
             allowed = allowed & apart(self.ipc, one, other)
@@ -144,7 +144,7 @@ class ContactSurfaces:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """The toolkit's objects cannot be copied: they are made anew."""
-        return type(self), (self.contact, self.scene, self._given)
+        return type(self), (self.contact, self.model, self._given)
 
     def thickness(self, x: Array, moment: float) -> float:
         """Return the thickness in a step from x (N, 3) to a time (s).
@@ -171,7 +171,7 @@ class ContactSurfaces:
         """Let what is tied not meet where it was too near; what no longer is tied meets as soon as it can."""
         self._hold(holding)
         if not all(holding) and (self.intersecting(x) or self.least_distance(x) <= self.contact.thickness):
-            now = Start(self.ipc, self.mesh, self.particles, self.scene, self.at(x))
+            now = Start(self.ipc, self.mesh, self.particles, self.model, self.at(x))
             self.mesh.can_collide = self.mesh.can_collide & self._without(
                 now.too_near(self.contact.thickness)
             )
@@ -193,11 +193,11 @@ class ContactSurfaces:
     def _warn_of_small_faces(self, faces: NDArray[np.int32], vertices: Array) -> None:
         reach = self.contact.thickness + self.contact.distance
         sides = np.linalg.norm(vertices[faces] - vertices[np.roll(faces, 1, axis=1)], axis=2)
-        bodies = _body_of(self.scene)[self.particles[faces[:, 0]]]
-        alone = {body.name for body in self.scene.rigid} | {
+        bodies = _body_of(self.model)[self.particles[faces[:, 0]]]
+        alone = {body.name for body in self.model.rigid} | {
             one for one, other in self.contact.ignore if one == other
         }
-        for number, name in enumerate(self.scene.rows):
+        for number, name in enumerate(self.model.rows):
             mine = sides[bodies == number]
             # A vertex is about as far from the sides around it that it has no part in as its own are long.
             short = np.quantile(mine, 0.25) if len(mine) and name not in alone else np.inf
@@ -391,11 +391,11 @@ def _toolkit() -> Any:
     return ipctk
 
 
-def _faces(scene: Scene) -> NDArray[np.int64]:
+def _faces(model: SolverModel) -> NDArray[np.int64]:
     """Triangles of all bodies that have them (F, 3), among all particles."""
     parts = [
-        scene.rows[body.name].start + np.asarray(body.faces, np.int64)
-        for body in scene.bodies
+        model.rows[body.name].start + np.asarray(body.faces, np.int64)
+        for body in model.bodies
         if body.faces is not None
     ]
     if not parts:
@@ -403,27 +403,27 @@ def _faces(scene: Scene) -> NDArray[np.int64]:
     return np.concatenate(parts)
 
 
-def _body_of(scene: Scene) -> NDArray[np.int64]:
+def _body_of(model: SolverModel) -> NDArray[np.int64]:
     """The number of each particle's body, in the order of the bodies (N,); -1 for particles of joints."""
-    out = np.full(len(scene.rest), -1)
-    for number, rows in enumerate(scene.rows.values()):
+    out = np.full(len(model.rest), -1)
+    for number, rows in enumerate(model.rows.values()):
         out[rows] = number
     return out
 
 
-def _still(scene: Scene) -> NDArray[np.bool_]:
+def _still(model: SolverModel) -> NDArray[np.bool_]:
     """Which particles (N,) stay, or go where keys say."""
-    fixed = np.append(scene.fixed, False)  # the last for those of no rigid body, -1
-    return np.asarray(scene.pinned | fixed[scene.body_of])
+    fixed = np.append(model.fixed, False)  # the last for those of no rigid body, -1
+    return np.asarray(model.pinned | fixed[model.body_of])
 
 
-def _patches(scene: Scene, particles: NDArray[np.int64]) -> NDArray[np.int32]:
+def _patches(model: SolverModel, particles: NDArray[np.int64]) -> NDArray[np.int32]:
     """A number a vertex: those with the same do not meet. All that cannot move is one patch."""
-    out = np.arange(len(scene.rest)) + len(scene.bodies) + 1
-    for number, body in enumerate(scene.bodies):
-        if body in scene.rigid:
-            out[scene.rows[body.name]] = number + 1
-    out[_still(scene)] = 0
+    out = np.arange(len(model.rest)) + len(model.bodies) + 1
+    for number, body in enumerate(model.bodies):
+        if body in model.rigid:
+            out[model.rows[body.name]] = number + 1
+    out[_still(model)] = 0
     return out[particles].astype(np.int32)
 
 

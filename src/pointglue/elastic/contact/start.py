@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ...checks import Array
 from ...errors import InputError, IntersectionError
-from ..model.solver_model import Scene, Tie
+from ..model.solver_model import SolverModel, Tie
 
 __all__ = ["Start", "apart"]
 
@@ -44,9 +44,9 @@ class Start:
     """A collision mesh of the toolkit `ipc` with its vertices (V, 3) where they are."""
 
     def __init__(
-        self, ipc: Any, mesh: Any, particles: NDArray[np.int64], scene: Scene, vertices: Array
+        self, ipc: Any, mesh: Any, particles: NDArray[np.int64], model: SolverModel, vertices: Array
     ) -> None:
-        self._ipc, self._mesh, self._particles, self._scene = ipc, mesh, particles, scene
+        self._ipc, self._mesh, self._particles, self._scene = ipc, mesh, particles, model
         self._vertices = vertices
         self._faces, self._edges = np.asarray(mesh.faces), np.asarray(mesh.edges)
 

@@ -14,8 +14,8 @@ from ...glue import (
     AssemblyPose,
     Attachment,
     Binding,
+    BodyFrames,
     Embedding,
-    Frames,
     Glue,
     Spring,
     Springs,
@@ -27,7 +27,7 @@ from ...procrustes import Groups, RestShape
 from ..bodies import Bond, ElasticBody, JointBond
 from .rigid_bodies import RigidBody, RigidInertia
 
-__all__ = ["Scene"]
+__all__ = ["SolverModel"]
 
 HEAVY = 1e8  # times all that is free to move: what keys move gives way to forces by so much less
 
@@ -61,7 +61,7 @@ class Tie:
         return moment < self.release and not gone.all()
 
 
-class Scene:
+class SolverModel:
     """Particles of the bodies one after the other, then those that joints and springs hang on.
 
     `N` of them in all, of which the first `count` are the bodies'. What is moved by keys is just there, or,
@@ -219,7 +219,7 @@ class Scene:
         points: NDArray[np.bool_],
         joints: NDArray[np.bool_],
         places: Array,
-        frames: Frames,
+        frames: BodyFrames,
     ) -> Array:
         """Targets (N, 3) with which `points` (N,) and the second sides of `joints` stick where they are now.
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..bodies import Bond, JointBond
-from ..model.solver_model import Scene
+from ..model.solver_model import SolverModel
 from ..state import SolverState
 
 __all__ = ["BondEvent", "bond_events"]
@@ -35,19 +35,19 @@ class BondEvent:
     """The end of the step (s)."""
 
 
-def bond_events(scene: Scene, before: SolverState, after: SolverState) -> tuple[BondEvent, ...]:
+def bond_events(model: SolverModel, before: SolverState, after: SolverState) -> tuple[BondEvent, ...]:
     """Return what has happened in a step between two states, in the order of the bonds and joints."""
     counts: Counter[tuple[int, Change]] = Counter()
-    for change, bonds in _changes(scene, before, after):
+    for change, bonds in _changes(model, before, after):
         counts.update((bond, change) for bond in bonds.tolist() if bond >= 0)
-    tied: list[Bond | JointBond] = [*scene.glue, *scene.joints]
+    tied: list[Bond | JointBond] = [*model.glue, *model.joints]
     return tuple(
         _event(tied[bond], change, counts[bond, change], after.time) for bond, change in sorted(counts)
     )
 
 
 def _changes(
-    scene: Scene, before: SolverState, after: SolverState
+    model: SolverModel, before: SolverState, after: SolverState
 ) -> Iterator[tuple[Change, NDArray[np.int64]]]:
     """Yield the bond or joint of every point, spring and joint that has changed; joints count after bonds."""
     h = after.time - before.time
@@ -58,18 +58,18 @@ def _changes(
         return np.asarray((times > max(begin - h, 0.0)) & (times <= begin))
 
     loose = after.loose & ~before.loose
-    timed = scene.release <= after.time
-    yield "attach", scene.bond_of[before.waiting & ~after.waiting & ~after.loose]
-    yield "release", scene.bond_of[loose & timed]
-    yield "break", scene.bond_of[loose & ~timed]
-    springs = scene.springs
+    timed = model.release <= after.time
+    yield "attach", model.bond_of[before.waiting & ~after.waiting & ~after.loose]
+    yield "release", model.bond_of[loose & timed]
+    yield "break", model.bond_of[loose & ~timed]
+    springs = model.springs
     if len(springs):
-        yield "attach", scene.bond_of_spring[fell(springs.attach)]
-        yield "release", scene.bond_of_spring[fell(springs.release) & ~before.torn]
-        yield "break", scene.bond_of_spring[after.torn & ~before.torn]
-    if scene.joint_count:
-        opened, timed = after.opened & ~before.opened, scene.joint_release <= after.time
-        bonds = scene.bond_of_joint + len(scene.glue)
+        yield "attach", model.bond_of_spring[fell(springs.attach)]
+        yield "release", model.bond_of_spring[fell(springs.release) & ~before.torn]
+        yield "break", model.bond_of_spring[after.torn & ~before.torn]
+    if model.joint_count:
+        opened, timed = after.opened & ~before.opened, model.joint_release <= after.time
+        bonds = model.bond_of_joint + len(model.glue)
         yield "attach", bonds[before.waiting_joints & ~after.waiting_joints]
         yield "release", bonds[opened & timed]
         yield "break", bonds[opened & ~timed]

@@ -13,7 +13,7 @@ from ..linalg.cg import ConjugateGradients
 from ..linalg.ldl import SparseLDL
 from ..model import kernels
 from ..model.dofs import Freedom, Projection
-from ..model.solver_model import Scene
+from ..model.solver_model import SolverModel
 from .contact_matrix import Extended
 
 __all__ = ["System"]
@@ -29,17 +29,17 @@ class System:
 
     def __init__(
         self,
-        scene: Scene,
+        model: SolverModel,
         loose: NDArray[np.bool_],
         holding: NDArray[np.bool_],
         targets: Array,
         stencils: Sequence[Stencils],
     ) -> None:
-        self.scene = scene
-        self.assembly = scene.assembly(loose, targets)
-        self.freedom = freedom = Freedom(self.assembly, scene.held, scene.still)
-        self.pattern = BlockPattern(len(scene.rest), stencils)
-        self.equations = np.flatnonzero(holding[scene.equations.joint_of])
+        self.model = model
+        self.assembly = model.assembly(loose, targets)
+        self.freedom = freedom = Freedom(self.assembly, model.held, model.still)
+        self.pattern = BlockPattern(len(model.rest), stencils)
+        self.equations = np.flatnonzero(holding[model.equations.joint_of])
         """Those of the joints that hold (M,)."""
         rows, columns, sources, widths = self._particle_blocks()
         extra = self._coupling()
@@ -47,7 +47,7 @@ class System:
         self.projection = Projection(freedom, rows, columns, sources, widths, extra=extra, size=size)
         self.layout: Projection | Extended = self.projection
         """Of the matrix that is solved: wider than that of the energies when there is contact."""
-        self._places, self._origins = scene.rest, self.assembly.origins
+        self._places, self._origins = model.rest, self.assembly.origins
         self._ldl: SparseLDL | None = None
         self._changed = True
         self._gradients: ConjugateGradients | None = None
@@ -78,7 +78,7 @@ class System:
 
     def _coupling(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Entries of the equations: C, its transpose, and the diagonal of the multipliers."""
-        freedom, equations = self.freedom, self.scene.equations
+        freedom, equations = self.freedom, self.model.equations
         count = len(self.equations)
         eq, block, sign = [], [], []
         for ends, s in ((equations.first, 1.0), (equations.second, -1.0)):
@@ -110,13 +110,13 @@ class System:
         self._skip = 0
         if self.layout is not self.projection:
             self.layout, self._changed = self.projection, True
-            self._places, self._origins = self.scene.rest, self.assembly.origins
+            self._places, self._origins = self.model.rest, self.assembly.origins
 
     def widen(self, rows: NDArray[np.int64], columns: NDArray[np.int64], x: Array, origins: Array) -> None:
         """Make room for blocks between particles; these are at x (N, 3) now, bodies at `origins` (B, 3)."""
         self.layout = Extended(self.projection, self.freedom, rows, columns)
         # Contact joins what is near now, everything else what is near at rest: parts are cut by both.
-        self._places = np.hstack([self.scene.rest, x])
+        self._places = np.hstack([self.model.rest, x])
         self._origins = np.hstack([self.assembly.origins, origins])
         self._changed = True
 
@@ -131,7 +131,7 @@ class System:
             self._skip -= 1
             return None
         if self._gradients is None:
-            layout, places = self.projection, self.scene.rest[self.freedom.particles]
+            layout, places = self.projection, self.model.rest[self.freedom.particles]
             self._gradients = ConjugateGradients(layout.indptr, layout.indices, layout.diagonal, places)
         found = self._gradients.solve(data, right, tolerance=forcing, iterations=worth)
         self._skip = SKIP if found is None else 0
@@ -141,12 +141,12 @@ class System:
     def ldl(self) -> SparseLDL:
         """Factors of matrices of this sparsity."""
         if self._ldl is None or self._changed:
-            scene, freedom = self.scene, self.freedom
-            joint = scene.equations.joint_of[self.equations]
+            model, freedom = self.model, self.freedom
+            joint = model.equations.joint_of[self.equations]
             joints, of_joint = np.unique(joint, return_inverse=True)
             node_of = np.concatenate([np.repeat(np.arange(len(freedom)), 3), len(freedom) + of_joint])
             middles = np.zeros((len(joints), self._places.shape[1]))
-            middles[of_joint] = self._places[scene.equations.first[self.equations]]
+            middles[of_joint] = self._places[model.equations.first[self.equations]]
             bodies = np.repeat(self._origins[freedom.bodies], 2, axis=0)
             places = np.concatenate([self._places[freedom.particles], bodies, middles])
             layout = self.layout

@@ -145,11 +145,11 @@ def minimise(
 
 def _located(problem: Problem, now: Evaluation, worst: int, *, barred: bool, violation: float) -> Stall:
     """Where a step is stuck: at an open joint, at the nearest contact, or at what would still move most."""
-    system, scene = problem.system, problem.system.scene
+    system, model = problem.system, problem.system.model
     if np.abs(now.violation).max(initial=0.0) > violation:
         equation = system.equations[int(np.abs(now.violation).argmax())]
-        bond = scene.joints[int(scene.bond_of_joint[scene.equations.joint_of[equation]])]
-        return Stall.at("joint", (bond.first, bond.second), now.x[scene.equations.first[equation]])
+        bond = model.joints[int(model.bond_of_joint[model.equations.joint_of[equation]])]
+        return Stall.at("joint", (bond.first, bond.second), now.x[model.equations.first[equation]])
     if barred and (met := nearest_contact(problem, now)) is not None:
         return met
     freedom = system.freedom
@@ -158,9 +158,9 @@ def _located(problem: Problem, now: Evaluation, worst: int, *, barred: bool, vio
     cause: Cause = "contact" if barred else "convergence"
     if worst < len(freedom.particles):
         particle = int(freedom.particles[worst])
-        return Stall.at(cause, (scene.body_named(particle) or "",), now.x[particle])
+        return Stall.at(cause, (model.body_named(particle) or "",), now.x[particle])
     body = int(freedom.bodies[(worst - len(freedom.particles)) // 2])
-    return Stall.at(cause, (scene.rigid[body].name,), now.place.origins[body])
+    return Stall.at(cause, (model.rigid[body].name,), now.place.origins[body])
 
 
 def nearest_contact(problem: Problem, now: Evaluation) -> Stall | None:
@@ -168,8 +168,8 @@ def nearest_contact(problem: Problem, now: Evaluation) -> Stall | None:
     sides = None if problem.contact is None else problem.contact.nearest(now.x)
     if sides is None:
         return None
-    scene = problem.system.scene
-    names = dict.fromkeys(scene.body_named(int(side[0])) or "" for side in sides)
+    model = problem.system.model
+    names = dict.fromkeys(model.body_named(int(side[0])) or "" for side in sides)
     return Stall.at("contact", tuple(names), now.x[sides[0]].mean(0))
 
 
@@ -185,9 +185,9 @@ def _open_joint(problem: Problem, now: Evaluation, outcome: Outcome, allowed: fl
     if not np.abs(now.violation).max(initial=0.0) > allowed:
         return ""
     worst = int(np.abs(now.violation).argmax())
-    number = int(system.scene.equations.joint_of[system.equations[worst]])
+    number = int(system.model.equations.joint_of[system.equations[worst]])
     return (
-        f"; {system.scene.describe_joint(number)} stays {abs(now.violation[worst]):.3g} m open: something "
+        f"; {system.model.describe_joint(number)} stays {abs(now.violation[worst]):.3g} m open: something "
         f"holds against it ({outcome.redundant} of {len(system.equations)} equations of joints are redundant)"
     )
 
@@ -331,6 +331,6 @@ def _largest(problem: Problem, step: Array) -> tuple[int, float]:
     with np.errstate(over="ignore"):  # a step that is not finite is an error with a name
         lengths = np.linalg.norm(step, axis=1)
     if len(freedom.bodies):
-        lengths[len(freedom.particles) + 1 :: 2] *= problem.system.scene.radii[freedom.bodies]
+        lengths[len(freedom.particles) + 1 :: 2] *= problem.system.model.radii[freedom.bodies]
     worst = int(lengths.argmax())
     return worst, float(lengths[worst])

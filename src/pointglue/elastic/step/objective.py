@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ...checks import Array
 from ...errors import DegenerateFitError
-from ...glue import AssemblyPose, Frames, Springs
+from ...glue import AssemblyPose, BodyFrames, Springs
 from ...procrustes import Groups
 from ..contact.stage import ContactStage
 from ..energies.base import Energy
@@ -177,7 +177,7 @@ class Problem:
         self.system, self.scheme, self.terms, self.forces = system, scheme, terms, forces
         self.directions = directions[system.equations]
         self.before, self.clock, self._curvature = before, clock, curvature
-        self.weights = scheme.stiffness * system.scene.weight[:, None]
+        self.weights = scheme.stiffness * system.model.weight[:, None]
 
     def at(self, place: Place) -> Evaluation | None:
         """The value there; None where there is none, because parents of glue have collapsed."""
@@ -190,20 +190,20 @@ class Problem:
             return None
         with self.clock("glue"):
             try:
-                frames = Frames(place.origins, place.rotations)
+                frames = BodyFrames(place.origins, place.rotations)
                 pose = self.system.assembly.carry(place.x.copy(), frames, previous=self.before)
             except DegenerateFitError:
                 return None
-        equations, held = self.system.scene.equations, self.system.equations
+        equations, held = self.system.model.equations, self.system.equations
         apart = pose.positions[equations.first[held]] - pose.positions[equations.second[held]]
         return Evaluation(place, pose, (self.directions * apart).sum(1))
 
     def evaluate(self, now: Evaluation) -> bool:
         """Fill in the value; whether there is one."""
-        scene, target, place, x = self.system.scene, self.scheme.target, now.place, now.x
+        model, target, place, x = self.system.model, self.scheme.target, now.place, now.x
         parts = [0.5 * float(np.sum(self.weights * (x - target.x) ** 2)), -float(np.sum(self.forces * x))]
         if len(place.origins):
-            inertia = scene.pull.value(place.origins, place.rotations, target.origins, target.rotations)
+            inertia = model.pull.value(place.origins, place.rotations, target.origins, target.rotations)
             parts.append(self.scheme.stiffness * inertia)
         with self.clock("energies"):
             parts += [float(term.energy.value(x[term.rows])) for term in self.terms]
@@ -260,7 +260,7 @@ class Problem:
 
     def loads(self, now: Evaluation, multipliers: Array) -> "Loads":
         """What the gradient, joints included, does to bound particles, layer by layer, and to the nodes."""
-        system, equations = self.system, self.system.scene.equations
+        system, equations = self.system, self.system.model.equations
         rest = now.gradient.copy()
         pulls = multipliers[:, None] * self.directions
         np.add.at(rest, equations.first[system.equations], pulls)
@@ -275,7 +275,7 @@ class Problem:
             pushes, body = rest[assembly.on_body], assembly.body_of[assembly.on_body]
             np.add.at(wrenches, body, np.stack([pushes, np.cross(now.pose.arms, pushes)], axis=1))
             place, target = now.place, self.scheme.target
-            wrenches += self.scheme.stiffness * system.scene.pull.gradient(
+            wrenches += self.scheme.stiffness * system.model.pull.gradient(
                 place.origins, place.rotations, target.origins, target.rotations
             )
             on_nodes[len(freedom.particles) :] = wrenches[freedom.bodies].reshape(-1, 3)
@@ -338,7 +338,7 @@ class Problem:
         system, assembly = self.system, self.system.assembly
         if not len(system.freedom.bodies):
             return
-        blocks = self.scheme.stiffness * system.scene.pull.hessian(
+        blocks = self.scheme.stiffness * system.model.pull.hessian(
             now.place.rotations, self.scheme.target.rotations
         )
         r = now.pose.arms

@@ -17,20 +17,20 @@ from ...glue import Binding, Spring, bind_glue, bind_joint, bind_linear
 from ..schema import scene as schema
 from ..schema.fields import Points
 from ..schema.loading import LoadedScene, Problem
-from .built import Made
+from .built import Built
 from .surfaces import Indices, select
 
 __all__ = ["bonds_of", "circle_of"]
 
 
 def bonds_of(
-    tables: schema.Scene, made: Mapping[str, Made], about: Callable[..., AbstractContextManager[None]]
+    tables: schema.SceneFile, built: Mapping[str, Built], about: Callable[..., AbstractContextManager[None]]
 ) -> tuple[list[Bond], list[JointBond]]:
     """Return the bonds and joints of all attachments; `about` notes what is wrong with a key."""
     glue: list[Bond] = []
     joints: list[JointBond] = []
     for k, table in enumerate(tables.attach):
-        one, other = made[table.source], made[table.to]
+        one, other = built[table.source], built[table.to]
         limits: dict[str, Any] = {
             "attach": -inf if table.attach is None else tables.frames.seconds(table.attach),
             "release": inf if table.release is None else tables.frames.seconds(table.release),
@@ -64,7 +64,7 @@ def bonds_of(
 
 
 def circle_of(
-    cycle: Sequence[int], offsets: Mapping[str, int], made: Mapping[str, Made], scene: LoadedScene
+    cycle: Sequence[int], offsets: Mapping[str, int], built: Mapping[str, Built], scene: LoadedScene
 ) -> Problem:
     """Return the problem of glue that goes round in a circle, told by objects and attachments.
 
@@ -80,7 +80,7 @@ def circle_of(
             for number, table in enumerate(attach)
             if isinstance(table, schema.GlueAttach)
             and (table.source, table.to) == (names[k], names[j])
-            and one - starts[k] in _chosen("points", table.points, made[table.source], made[table.to])
+            and one - starts[k] in _chosen("points", table.points, built[table.source], built[table.to])
         ][:1]
     first, *others = dict.fromkeys(found)
     told = f"glues {attach[first].source!r} to {_named(attach[first])}"
@@ -99,14 +99,14 @@ def _named(table: Any) -> str:
     return "itself" if table.source == table.to else repr(table.to)
 
 
-def _chosen(key: str, points: Points, one: Made, other: Made) -> Indices:
+def _chosen(key: str, points: Points, one: Built, other: Built) -> Indices:
     try:
         return select(points, one.points, one.groups, other.points)
     except InputError as error:
         raise InputError(f"{key} {error}") from None
 
 
-def _linear(other: Made, targets: Array) -> Binding:
+def _linear(other: Built, targets: Array) -> Binding:
     """Weighted sums of the corners of the tetrahedra, or else triangles, whose middles are nearest."""
     cells = getattr(other, "tets", None)
     cells = np.asarray(getattr(other, "faces", None) if cells is None else cells)

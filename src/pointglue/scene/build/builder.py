@@ -27,17 +27,17 @@ from . import outside_forces as forces
 from .bonds import bonds_of, circle_of
 from .built import (
     SKIN,
+    Built,
+    BuiltAnimated,
+    BuiltCollider,
+    BuiltFollower,
+    BuiltHandles,
+    BuiltParticles,
+    BuiltRigid,
+    BuiltSolid,
     Hold,
-    Made,
-    MadeAnimated,
-    MadeCollider,
-    MadeFollower,
-    MadeHandles,
-    MadeParticles,
-    MadeRigid,
-    MadeSolid,
+    build_with_surface,
     drawn,
-    made_of,
     moving,
 )
 from .estimates import weigh
@@ -48,7 +48,7 @@ from .surfaces import Track, middle, select
 __all__ = ["build_scene", "check_scene"]
 
 Progress = Callable[[str], object]
-TIED = (MadeSolid, MadeRigid, MadeAnimated)  # what the implicit solver moves
+TIED = (BuiltSolid, BuiltRigid, BuiltAnimated)  # what the implicit solver moves
 
 
 def build_scene(scene: LoadedScene, progress: Progress | None = None) -> Simulation:
@@ -122,7 +122,7 @@ class _Builder:
         self.scene, self.tables, self.frames = scene, scene.tables, scene.tables.frames
         self.objects: dict[str, Any] = dict(scene.tables.objects)
         self.problems: list[Problem] = []
-        self.made: dict[str, Made] = {}
+        self.built: dict[str, Built] = {}
         self.tracks: dict[str, Track] = {}
         self.crossing: list[str] = []
         """Objects that cross themselves at the start."""
@@ -159,7 +159,7 @@ class _Builder:
         if self.problems:  # what hangs on objects that could not be made need not be told
             raise self.scene.source.error(self.problems)
         self.progress("looking for traps")
-        for where, text in traps(self.scene, self.made, self.tracks):
+        for where, text in traps(self.scene, self.built, self.tracks):
             self.warn(where, text)
         engines = [engine for engine in (self._handles(), self._particles(), self._solids()) if engine]
         followers = self._followers(engines)
@@ -169,10 +169,10 @@ class _Builder:
             self.problems.append((("objects",), "must be visible, at least one of them"))
         if self.problems:
             raise self.scene.source.error(self.problems)
-        colliders = self._all(MadeCollider)
+        colliders = self._all(BuiltCollider)
         tracks = {name: track for name, track in self.tracks.items() if name in colliders}
         shown = [look for look in looks if look]
-        objects = summarised(self.tables, self.made, self.crossing)
+        objects = summarised(self.tables, self.built, self.crossing)
         return Simulation(self.frames, engines, shown, tracks, followers, objects)
 
     def _object(self, name: str, table: Any) -> None:
@@ -180,7 +180,7 @@ class _Builder:
         surface = drawn(table, self.scene.source.folder)
         for text in weigh(table, surface):
             self.warn(("objects", name), text)
-        item = self.made[name] = made_of(table, surface, self.scene.source.folder, self.frames)
+        item = self.built[name] = build_with_surface(table, surface, self.scene.source.folder, self.frames)
         keys = getattr(table, "keys", ())
         if keys:
             with self.about("objects", name, "keys"):
@@ -189,7 +189,7 @@ class _Builder:
         if pin is not None:
             with self.about("objects", name, "pin"):
                 item.holds.append(Hold(select(pin, item.points, item.groups), self.tracks.get(name)))
-        elif keys and isinstance(item, (MadeSolid, MadeParticles)):
+        elif keys and isinstance(item, (BuiltSolid, BuiltParticles)):
             self.problems.append((("objects", name, "keys"), "move what is pinned: say what with pin"))
         for grip, held in getattr(table, "grips", {}).items():
             with self.about("objects", name, "grips", grip):
@@ -200,20 +200,20 @@ class _Builder:
                 track = Track(held.keys, self.frames, table.ease, pivot) if held.keys else None
                 item.holds.append(Hold(rows, track))
 
-    def _all(self, *kinds: type[Made]) -> dict[str, Any]:
-        return {name: item for name, item in self.made.items() if isinstance(item, kinds)}
+    def _all(self, *kinds: type[Built]) -> dict[str, Any]:
+        return {name: item for name, item in self.built.items() if isinstance(item, kinds)}
 
     def _look(self, name: str, color: Rgb) -> Look | None:
-        table, item = self.objects[name], self.made[name]
+        table, item = self.objects[name], self.built[name]
         if not table.visible or item.surface is None:
             return None
         motion: Motion = "points"
-        if isinstance(item, (MadeRigid, MadeCollider)):
-            moves = name in self.tracks or (isinstance(item, MadeRigid) and not table.fixed)
+        if isinstance(item, (BuiltRigid, BuiltCollider)):
+            moves = name in self.tracks or (isinstance(item, BuiltRigid) and not table.fixed)
             motion = "transform" if moves else "still"
         faces = item.surface.faces if len(item.surface.faces) else None
         radius = None
-        if faces is None and isinstance(item, MadeParticles):
+        if faces is None and isinstance(item, BuiltParticles):
             radius = float(item.body.radii.mean())
         return Look(
             name=name,
@@ -242,12 +242,12 @@ class _Builder:
 
     def _check_meetings(self) -> None:
         """What cannot be tied, touched or pushed."""
-        made, kinds = self.made, {name: table.kind for name, table in self.objects.items()}
-        tied, particles = self._all(*TIED), self._all(MadeParticles)
+        built, kinds = self.built, {name: table.kind for name, table in self.objects.items()}
+        tied, particles = self._all(*TIED), self._all(BuiltParticles)
         for k, attach in enumerate(self.tables.attach):
             for key, name in (("from", attach.source), ("to", attach.to)):
-                wrong = name not in tied or (key == "from" and isinstance(made[name], MadeAnimated))
-                if name in made and wrong:
+                wrong = name not in tied or (key == "from" and isinstance(built[name], BuiltAnimated))
+                if name in built and wrong:
                     text = (
                         f"must be flesh, cloth, jelly or rigid, got {name!r}, which is of kind {kinds[name]}"
                     )
@@ -255,18 +255,18 @@ class _Builder:
         for k, force in enumerate(self.tables.force):
             for j, name in enumerate(force.on):
                 movable = name in particles or (name in tied and kinds[name] != "animated")
-                if name in made and not movable:
+                if name in built and not movable:
                     text = f"cannot be pushed: {name!r} is of kind {kinds[name]}"
                     self.problems.append((("force", k, "on", j), text))
         contact = self.tables.contact
-        meeting = {*tied, *self._all(MadeCollider)}
+        meeting = {*tied, *self._all(BuiltCollider)}
         for k, pair in enumerate(contact.ignore if contact is not None else ()):
             for j, name in enumerate(pair):
                 if name not in meeting:
                     text = f"must name what contact is of, {', '.join(sorted(meeting))}, got {name!r}"
                     self.problems.append((("contact", "ignore", k, j), text))
-        for name, follower in self._all(MadeFollower).items():
-            if isinstance(made.get(follower.on), MadeCollider | MadeFollower):
+        for name, follower in self._all(BuiltFollower).items():
+            if isinstance(built.get(follower.on), BuiltCollider | BuiltFollower):
                 what = f"{follower.on!r}, which is of kind {kinds[follower.on]}"
                 text = f"must be an object that a solver moves, got {what}"
                 self.problems.append((("objects", name, "on"), text))
@@ -277,17 +277,17 @@ class _Builder:
         if contact is not None and not tied:
             text = "is for flesh, cloth, jelly and rigid objects: there are none"
             self.problems.append((("contact",), text))
-        if not self._all(MadeParticles) and (contact is None or not tied):
+        if not self._all(BuiltParticles) and (contact is None or not tied):
             text = "is a collider that nothing can touch: particles can, and others where there is [contact]"
-            self.problems += [(("objects", name), text) for name in self._all(MadeCollider)]
+            self.problems += [(("objects", name), text) for name in self._all(BuiltCollider)]
 
     def _followers(self, engines: list[Engine]) -> dict[str, Follower]:
         """What goes with other objects."""
-        homes: dict[str, Any] = {"particles": MadeParticles, "implicit": TIED, "handles": MadeHandles}
+        homes: dict[str, Any] = {"particles": BuiltParticles, "implicit": TIED, "handles": BuiltHandles}
         found = {}
-        for name, item in self._all(MadeFollower).items():
+        for name, item in self._all(BuiltFollower).items():
             with self.about("objects", name):
-                on = self.made[item.on]
+                on = self.built[item.on]
                 binding = bind_glue(on.points, item.points, parents=item.parents)
                 for k, engine in enumerate(engines):
                     if isinstance(on, homes[engine.name]):
@@ -295,11 +295,11 @@ class _Builder:
         return found
 
     def _handles(self) -> Engine | None:
-        meshes = {name: item.mesh for name, item in self._all(MadeHandles).items()}
+        meshes = {name: item.mesh for name, item in self._all(BuiltHandles).items()}
         return HandleEngine(meshes) if meshes else None
 
     def _particles(self) -> Engine | None:
-        items: dict[str, MadeParticles] = self._all(MadeParticles)
+        items: dict[str, BuiltParticles] = self._all(BuiltParticles)
         if not items:
             return None
         bodies, scripts, velocities, spins = [], [], [], []
@@ -324,7 +324,7 @@ class _Builder:
         own = self._forces(offsets, {name: item.body.mass for name, item in items.items()})
         acting += [forces.on_particles(own)] if own else []
         colliders = []
-        for name, collider in self._all(MadeCollider).items():
+        for name, collider in self._all(BuiltCollider).items():
             with self.about("objects", name):
                 colliders.append(collider.collider(self.tracks[name].at if name in self.tracks else None))
         self.progress("joining particles")
@@ -345,13 +345,13 @@ class _Builder:
         if not items:
             return None
         if self.tables.contact is not None:
-            items |= self._all(MadeCollider)
+            items |= self._all(BuiltCollider)
         bodies: dict[str, ElasticBody | RigidBody] = {}
         for name, item in items.items():
             with self.about("objects", name):
                 bodies[name] = item.solid(name, self.objects[name], self.tracks.get(name))
-        glue, joints = bonds_of(self.tables, self.made, self.about)
-        for name, item in self._all(MadeSolid).items():
+        glue, joints = bonds_of(self.tables, self.built, self.about)
+        for name, item in self._all(BuiltSolid).items():
             if item.hide is not None and self.tables.contact is not None:
                 with self.about("objects", name):
                     skin, bond = item.touched(name, self.objects[name])
@@ -382,9 +382,9 @@ class _Builder:
             try:
                 solver = make() if self.tables.contact is None else self._meeting(make, bodies)
             except BindingCycleError as error:
-                self.problems.append(circle_of(error.cycle, offsets, self.made, self.scene))
+                self.problems.append(circle_of(error.cycle, offsets, self.built, self.scene))
                 return None
-            caged = {name: item for name, item in self._all(MadeSolid).items() if item.tets is not None}
+            caged = {name: item for name, item in self._all(BuiltSolid).items() if item.tets is not None}
             skins = {name: partial(getattr, item, "skin") for name, item in caged.items()}
             return None if solver is None else ImplicitEngine(solver, skins)
         return None
@@ -404,7 +404,7 @@ class _Builder:
             pairs = [(one.removesuffix(SKIN), other.removesuffix(SKIN)) for one, other in error.pairs]
             found = zip(pairs, error.counts, error.places, strict=True)
             places = {pair: crossing_places(count, place, error.most) for pair, count, place in found}
-        caged = [name for name, item in self._all(MadeSolid).items() if item.tets is not None]
+        caged = [name for name, item in self._all(BuiltSolid).items() if item.tets is not None]
         own = [one for one, other in pairs if one == other and one in caged]
         for one, other in pairs:
             if one not in own or one != other:
@@ -431,8 +431,8 @@ class _Builder:
         """Wind on all that can be moved."""
         if self.tables.world.wind is None:
             return []
-        exposed = [name for name in bodies if name in self._all(MadeSolid, MadeRigid)]
-        faces = [self._all(MadeSolid, MadeRigid)[name].faces for name in exposed]
+        exposed = [name for name in bodies if name in self._all(BuiltSolid, BuiltRigid)]
+        faces = [self._all(BuiltSolid, BuiltRigid)[name].faces for name in exposed]
         # A vertex is a corner of about six triangles: half the mean of its corners is a triangle's share.
         shares = [masses[name][own].mean(1) / 2 for name, own in zip(exposed, faces, strict=True)]
         placed = [own + offsets[name] for name, own in zip(exposed, faces, strict=True)]
@@ -450,7 +450,7 @@ class _Builder:
             for name in dict.fromkeys(table.on):
                 if name not in offsets:
                     continue
-                item, rows = self.made[name], np.arange(len(masses[name]))
+                item, rows = self.built[name], np.arange(len(masses[name]))
                 if table.points is not None:
                     with self.about("force", k, "points"):
                         rows = select(table.points, item.points, item.groups)

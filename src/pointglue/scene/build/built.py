@@ -36,18 +36,18 @@ from .surfaces import (
 )
 
 __all__ = [
+    "Built",
+    "BuiltAnimated",
+    "BuiltCollider",
+    "BuiltFollower",
+    "BuiltHandles",
+    "BuiltParticles",
+    "BuiltRigid",
+    "BuiltSolid",
     "Hold",
-    "Made",
-    "MadeAnimated",
-    "MadeCollider",
-    "MadeFollower",
-    "MadeHandles",
-    "MadeParticles",
-    "MadeRigid",
-    "MadeSolid",
+    "build_object",
+    "build_with_surface",
     "drawn",
-    "made",
-    "made_of",
 ]
 
 # What a preset says of the fields of OrientedBody.
@@ -75,7 +75,7 @@ class Hold:
 
 
 @dataclass(eq=False, kw_only=True)
-class Made:
+class Built:
     """Points (n, 3) that can be chosen, where they start, and the surface that is seen."""
 
     points: Array
@@ -85,21 +85,21 @@ class Made:
 
 
 @dataclass(eq=False, kw_only=True)
-class MadeHandles(Made):
+class BuiltHandles(Built):
     """A mesh that follows handles."""
 
     mesh: HandledMesh
 
 
 @dataclass(eq=False, kw_only=True)
-class MadeParticles(Made):
+class BuiltParticles(Built):
     """A body of particles; what is chosen are they."""
 
     body: OrientedBody
 
 
 @dataclass(eq=False, kw_only=True)
-class MadeSolid(Made):
+class BuiltSolid(Built):
     """A soft body of the implicit solver. `faces` and `tets` are of its points."""
 
     mass: Array
@@ -160,7 +160,7 @@ class MadeSolid(Made):
 
 
 @dataclass(eq=False, kw_only=True)
-class MadeAnimated(Made):
+class BuiltAnimated(Built):
     """A mesh of which `motion` tells where each vertex is at a time (s)."""
 
     motion: Callable[[float], Array]
@@ -180,7 +180,7 @@ class MadeAnimated(Made):
 
 
 @dataclass(eq=False, kw_only=True)
-class MadeFollower(Made):
+class BuiltFollower(Built):
     """A mesh that goes with another object."""
 
     on: str
@@ -188,7 +188,7 @@ class MadeFollower(Made):
 
 
 @dataclass(eq=False, kw_only=True)
-class MadeRigid(Made):
+class BuiltRigid(Built):
     """A rigid body of the implicit solver."""
 
     body: RigidBody
@@ -208,7 +208,7 @@ class MadeRigid(Made):
 
 
 @dataclass(eq=False, kw_only=True)
-class MadeCollider(Made):
+class BuiltCollider(Built):
     """What others bump into: `collider` makes it for particles, with a motion or None."""
 
     collider: Callable[[Any], Collider]
@@ -254,12 +254,12 @@ def drawn(table: Any, folder: Path) -> Surface | None:
     return surface_of(mesh, transform, folder, weld=table.kind in WELDED)
 
 
-def made(table: Any, folder: Path, frames: schema.Frames) -> Made:
+def build_object(table: Any, folder: Path, frames: schema.Frames) -> Built:
     """Return what an object is made into."""
-    return made_of(table, drawn(table, folder), folder, frames)
+    return build_with_surface(table, drawn(table, folder), folder, frames)
 
 
-def made_of(table: Any, surface: Surface | None, folder: Path, frames: schema.Frames) -> Made:
+def build_with_surface(table: Any, surface: Surface | None, folder: Path, frames: schema.Frames) -> Built:
     """Return what an object is made into, of the surface that is `drawn` of it."""
     match table:
         case schema.ParticlesObject():
@@ -273,14 +273,14 @@ def made_of(table: Any, surface: Surface | None, folder: Path, frames: schema.Fr
         case schema.AnimatedObject():
             return _animated(table, surface, folder, frames)
         case schema.FollowerObject():
-            return MadeFollower(points=surface.vertices, surface=surface, on=table.on, parents=table.parents)
+            return BuiltFollower(points=surface.vertices, surface=surface, on=table.on, parents=table.parents)
         case schema.FleshObject():
             return _flesh(table, surface)
         case schema.ClothObject():
             return _cloth(table, surface)
         case schema.JellyObject():
             return _jelly(table, surface)
-    return MadeRigid(
+    return BuiltRigid(
         points=surface.vertices,
         surface=surface,
         groups=table.groups,
@@ -289,7 +289,7 @@ def made_of(table: Any, surface: Surface | None, folder: Path, frames: schema.Fr
     )
 
 
-def _handles(table: schema.HandlesObject, surface: Surface, frames: schema.Frames) -> Made:
+def _handles(table: schema.HandlesObject, surface: Surface, frames: schema.Frames) -> Built:
     places = np.array([handle.at for handle in table.handles.values()])
     tracks = {}
     for k, (name, handle) in enumerate(table.handles.items()):
@@ -309,10 +309,10 @@ def _handles(table: schema.HandlesObject, surface: Surface, frames: schema.Frame
         radii=radii if any(radii) else None,
     )
     mesh = HandledMesh(deformer, tracks, any(radii))
-    return MadeHandles(points=surface.vertices, surface=surface, mesh=mesh)
+    return BuiltHandles(points=surface.vertices, surface=surface, mesh=mesh)
 
 
-def _particles(table: schema.ParticlesObject, surface: Surface | None, folder: Path) -> Made:
+def _particles(table: schema.ParticlesObject, surface: Surface | None, folder: Path) -> Built:
     material = table.material
     own = {
         name: getattr(material, name)
@@ -345,7 +345,7 @@ def _particles(table: schema.ParticlesObject, surface: Surface | None, folder: P
     seen = Surface(body.positions, np.empty((0, 3), np.int64))
     if visual is not None:
         seen = Surface(np.asarray(visual.vertices), np.asarray(visual.faces))
-    return MadeParticles(points=body.positions, surface=seen, groups=table.groups, body=body)
+    return BuiltParticles(points=body.positions, surface=seen, groups=table.groups, body=body)
 
 
 def _piece(table: schema.ParticlesObject, number: int, places: Array) -> Any:
@@ -403,10 +403,10 @@ def _grown(vertices: bytes, faces: bytes, ways: tuple[Any, ...]) -> OrientedBody
     return kept("bodies", repr(ways).encode() + vertices + faces, grow, load_body, save_body)
 
 
-def _flesh(table: schema.FleshObject, surface: Surface) -> Made:
+def _flesh(table: schema.FleshObject, surface: Surface) -> Built:
     points, tets = cage_of(table.mesh, table.transform, surface, table.cell)
     energy = FleshEnergy(points, tets, young=table.material.young, poisson=table.material.poisson)
-    return MadeSolid(
+    return BuiltSolid(
         points=points,
         surface=surface,
         groups=table.groups,
@@ -418,7 +418,7 @@ def _flesh(table: schema.FleshObject, surface: Surface) -> Made:
     )
 
 
-def _cloth(table: schema.ClothObject, surface: Surface) -> Made:
+def _cloth(table: schema.ClothObject, surface: Surface) -> Built:
     material = table.material
     energy = ClothEnergy(
         surface.vertices,
@@ -432,7 +432,7 @@ def _cloth(table: schema.ClothObject, surface: Surface) -> Made:
     if len(used) < len(surface.vertices):
         loose = np.setdiff1d(np.arange(len(surface.vertices)), used)
         raise InputError(f"mesh must not have vertices without faces, got {len(loose)}, first {loose[0]}")
-    return MadeSolid(
+    return BuiltSolid(
         points=surface.vertices,
         surface=surface,
         groups=groups_of(table.mesh) | table.groups,
@@ -442,7 +442,7 @@ def _cloth(table: schema.ClothObject, surface: Surface) -> Made:
     )
 
 
-def _jelly(table: schema.JellyObject, surface: Surface) -> Made:
+def _jelly(table: schema.JellyObject, surface: Surface) -> Built:
     material = table.material
     points, tets = cage_of(table.mesh, table.transform, surface, table.cell)
     cubes = [np.unique(cube) for cube in tets.reshape(-1, 24)]
@@ -457,7 +457,7 @@ def _jelly(table: schema.JellyObject, surface: Surface) -> Made:
         blend=material.blend,
         damping=(material.damping, 0.0),
     )
-    return MadeSolid(
+    return BuiltSolid(
         points=points,
         surface=surface,
         groups=table.groups,
@@ -469,14 +469,14 @@ def _jelly(table: schema.JellyObject, surface: Surface) -> Made:
     )
 
 
-def _animated(table: schema.AnimatedObject, surface: Surface, folder: Path, frames: schema.Frames) -> Made:
+def _animated(table: schema.AnimatedObject, surface: Surface, folder: Path, frames: schema.Frames) -> Built:
     motion = motion_of(table, surface.vertices, folder, frames)
-    return MadeAnimated(
+    return BuiltAnimated(
         points=surface.vertices, surface=surface, groups=table.groups, motion=motion, faces=surface.faces
     )
 
 
-def _collider(table: schema.ColliderObject, surface: Surface | None) -> Made:
+def _collider(table: schema.ColliderObject, surface: Surface | None) -> Built:
     mesh, transform = table.mesh, table.transform
     turn, place = rotation(transform.rotate), np.asarray(transform.translate)
     even = len(set(transform.scale)) == 1
@@ -488,7 +488,7 @@ def _collider(table: schema.ColliderObject, surface: Surface | None) -> Made:
         point = placed([mesh.point], transform)[0]
         points, faces = _square(point, normal / np.linalg.norm(normal))
         # A plane has no end, and is not drawn: pictures have a ground of their own.
-        return MadeCollider(
+        return BuiltCollider(
             points=points,
             surface=None,
             faces=faces,
@@ -509,7 +509,7 @@ def _collider(table: schema.ColliderObject, surface: Surface | None) -> Made:
                 return Capsule(place - half, place + half, scale * mesh.radius, **shared)
         return MeshCollider(surface.vertices, surface.faces, **shared)
 
-    return MadeCollider(points=surface.vertices, surface=surface, faces=surface.faces, collider=collider)
+    return BuiltCollider(points=surface.vertices, surface=surface, faces=surface.faces, collider=collider)
 
 
 def _square(point: Array, normal: Array) -> tuple[Array, Indices]:

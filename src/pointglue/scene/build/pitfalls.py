@@ -13,7 +13,7 @@ from ...geometry.inside import Inside
 from ..schema import fields as tables
 from ..schema import scene as schema
 from ..schema.loading import LoadedScene, Problem, Where
-from .built import Made, MadeAnimated, MadeCollider, MadeParticles, MadeRigid, MadeSolid, moving
+from .built import Built, BuiltAnimated, BuiltCollider, BuiltParticles, BuiltRigid, BuiltSolid, moving
 from .estimates import extents
 from .surfaces import Track
 
@@ -27,6 +27,7 @@ NAMED = 3  # that a warning names
 PROBES = 300  # points of a body that must be inside another
 SAMPLED = 25  # moments at which keys are looked at
 LONGEST = 1e6  # s that motions are followed: beyond, squares of the time would overflow in the end
+MOVED_OR_MET = BuiltSolid | BuiltRigid | BuiltAnimated | BuiltParticles | BuiltCollider
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,7 +36,7 @@ class _Body:
 
     name: str
     table: Any
-    item: Made
+    item: Built
     low: Array
     high: Array
     """Corners (3,) of a box around all places where it gets without being stopped."""
@@ -45,16 +46,16 @@ class _Body:
         return bool((self.low <= other.high).all() and (other.low <= self.high).all())
 
 
-def traps(scene: LoadedScene, made: Mapping[str, Made], tracks: Mapping[str, Track]) -> list[Problem]:
+def traps(scene: LoadedScene, built: Mapping[str, Built], tracks: Mapping[str, Track]) -> list[Problem]:
     """Return what is probably not meant in a scene whose objects are made, and the keys it is about."""
     floors = _floors(scene.tables, tracks)
     bodies = [
-        _Body(name, table, made[name], *_swept(scene.tables, table, made[name], tracks.get(name), floors))
+        _Body(name, table, built[name], *_swept(scene.tables, table, built[name], tracks.get(name), floors))
         for name, table in scene.tables.objects.items()
-        if isinstance(made.get(name), MadeSolid | MadeRigid | MadeAnimated | MadeParticles | MadeCollider)
+        if isinstance(built.get(name), MOVED_OR_MET)
     ]
     found = list(_keys_out_of_range(scene))
-    for name, item in made.items():
+    for name, item in built.items():
         found += _odd_sizes(name, scene.tables.objects[name], item)
     found += _strangers(bodies)
     found += _dry(scene.tables.world.water, bodies)
@@ -62,7 +63,7 @@ def traps(scene: LoadedScene, made: Mapping[str, Made], tracks: Mapping[str, Tra
     return found
 
 
-def _floors(scene: schema.Scene, tracks: Mapping[str, Track]) -> list[float]:
+def _floors(scene: schema.SceneFile, tracks: Mapping[str, Track]) -> list[float]:
     """Return the heights (m) of horizontal planes that do not move."""
     return [
         table.mesh.point[1] * table.transform.scale[1] + table.transform.translate[1]
@@ -76,13 +77,13 @@ def _floors(scene: schema.Scene, tracks: Mapping[str, Track]) -> list[float]:
 
 
 def _swept(
-    scene: schema.Scene, table: Any, item: Made, track: Track | None, floors: list[float]
+    scene: schema.SceneFile, table: Any, item: Built, track: Track | None, floors: list[float]
 ) -> tuple[Array, Array]:
     """Return the corners (3,) of the box around where an object gets by its keys, or in free flight.
 
     It ends at the floors that it starts above, if it meets them.
     """
-    if isinstance(item, MadeCollider) and item.surface is None:  # a plane, which has no end
+    if isinstance(item, BuiltCollider) and item.surface is None:  # a plane, which has no end
         return np.full(3, -np.inf), np.full(3, np.inf)
     points = item.points if item.surface is None else np.concatenate([item.points, item.surface.vertices])
     frames = scene.frames
@@ -95,22 +96,22 @@ def _swept(
     slowest, fastest = velocities.min(0), velocities.max(0)
     for time in np.linspace(0, lasts, SAMPLED):
         places += [corners @ R.T + t for motion in motions if motion for R, t in [motion.at(time)]]
-        if isinstance(item, MadeAnimated):
+        if isinstance(item, BuiltAnimated):
             places.append(item.motion(time))
         elif free:
             fall = np.asarray(scene.world.gravity) * time**2 / 2
             places += [corners + velocity * time + fall for velocity in (slowest, fastest)]
     whole = np.concatenate(places)
     low, high = whole.min(0), whole.max(0)
-    if isinstance(item, MadeParticles) or scene.contact is not None:
+    if isinstance(item, BuiltParticles) or scene.contact is not None:
         low[1] = max([low[1], *(height for height in floors if height <= corners[:, 1].min())])
     return low, high
 
 
-def _is_free(table: Any, item: Made, track: Track | None) -> bool:
+def _is_free(table: Any, item: Built, track: Track | None) -> bool:
     """Whether an object moves by itself."""
-    fixed = getattr(table, "fixed", False) or (isinstance(item, MadeRigid) and track is not None)
-    return isinstance(item, MadeSolid | MadeRigid | MadeParticles) and not fixed
+    fixed = getattr(table, "fixed", False) or (isinstance(item, BuiltRigid) and track is not None)
+    return isinstance(item, BuiltSolid | BuiltRigid | BuiltParticles) and not fixed
 
 
 def _keys_out_of_range(scene: LoadedScene) -> Iterator[Problem]:
@@ -141,7 +142,7 @@ def _keys(numbers: list[float]) -> str:
     return "a key" if len(numbers) == 1 else f"{len(numbers)} keys"
 
 
-def _all_keys(scene: schema.Scene) -> Iterator[tuple[Where, tuple[tables.Key, ...]]]:
+def _all_keys(scene: schema.SceneFile) -> Iterator[tuple[Where, tuple[tables.Key, ...]]]:
     for name, table in scene.objects.items():
         yield ("objects", name, "keys"), getattr(table, "keys", ())
         for grip, held in getattr(table, "grips", {}).items():
@@ -150,7 +151,7 @@ def _all_keys(scene: schema.Scene) -> Iterator[tuple[Where, tuple[tables.Key, ..
             yield ("objects", name, "handles", handle, "keys"), place.keys
 
 
-def _odd_sizes(name: str, table: Any, item: Made) -> Iterator[Problem]:
+def _odd_sizes(name: str, table: Any, item: Built) -> Iterator[Problem]:
     """Meshes in other units, and flat ones that should have a volume."""
     if item.surface is None or getattr(table, "mesh", None) is None:
         return
@@ -190,9 +191,9 @@ def _scaled(table: Any, factor: float) -> str:
 
 def _strangers(bodies: list[_Body]) -> Iterator[Problem]:
     """Particles and implicit objects whose ways cross: they do not meet."""
-    implicit = [body for body in bodies if isinstance(body.item, MadeSolid | MadeRigid | MadeAnimated)]
+    implicit = [body for body in bodies if isinstance(body.item, BuiltSolid | BuiltRigid | BuiltAnimated)]
     for body in bodies:
-        if isinstance(body.item, MadeParticles):
+        if isinstance(body.item, BuiltParticles):
             others = [other.name for other in implicit if body.meets(other)]
             if others:
                 yield (
@@ -209,8 +210,8 @@ def _dry(water: schema.Water | None, bodies: list[_Body]) -> Iterator[Problem]:
     wet = [
         body.name
         for body in bodies
-        if isinstance(body.item, MadeSolid)
-        or (isinstance(body.item, MadeRigid) and not body.table.fixed and not body.table.keys)
+        if isinstance(body.item, BuiltSolid)
+        or (isinstance(body.item, BuiltRigid) and not body.table.fixed and not body.table.keys)
         if body.low[1] < water.level
     ]
     if wet:
@@ -220,12 +221,12 @@ def _dry(water: schema.Water | None, bodies: list[_Body]) -> Iterator[Problem]:
         )
 
 
-def _inside_each_other(scene: schema.Scene, bodies: list[_Body]) -> Iterator[Problem]:
+def _inside_each_other(scene: schema.SceneFile, bodies: list[_Body]) -> Iterator[Problem]:
     """Bodies that are wholly inside others at the start, and neither tied to them nor meant to overlap."""
     ignored = scene.contact.ignore if scene.contact is not None else ()
     tied = {frozenset((attach.source, attach.to)) for attach in scene.attach} | set(map(frozenset, ignored))
     for inner in bodies:
-        if isinstance(inner.item, MadeCollider):
+        if isinstance(inner.item, BuiltCollider):
             continue
         for outer in bodies:
             if inner is outer or frozenset((inner.name, outer.name)) in tied:

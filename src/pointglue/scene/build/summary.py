@@ -8,14 +8,14 @@ import numpy as np
 
 from ..schema import scene as schema
 from .built import (
-    Made,
-    MadeAnimated,
-    MadeCollider,
-    MadeFollower,
-    MadeHandles,
-    MadeParticles,
-    MadeRigid,
-    MadeSolid,
+    Built,
+    BuiltAnimated,
+    BuiltCollider,
+    BuiltFollower,
+    BuiltHandles,
+    BuiltParticles,
+    BuiltRigid,
+    BuiltSolid,
 )
 
 __all__ = ["ObjectSummary", "print_summary", "summarised"]
@@ -54,23 +54,23 @@ class ObjectSummary:
 
 
 def summarised(
-    scene: schema.Scene, made: Mapping[str, Made], crossing: Iterable[str] = ()
+    scene: schema.SceneFile, built: Mapping[str, Built], crossing: Iterable[str] = ()
 ) -> tuple[ObjectSummary, ...]:
     """Return what the objects of a scene are, in their order.
 
     Those that are `crossing` themselves at the start do not meet themselves.
     """
-    meets = _meetings(scene, made) - {frozenset((name,)) for name in crossing}
+    meets = _meetings(scene, built) - {frozenset((name,)) for name in crossing}
     return tuple(
         ObjectSummary(
             name=name,
             kind=table.kind,
-            size=_size(made[name]),
-            mass=_mass(scene, name, made[name]),
-            points=len(made[name].points),
-            engine=_engine(made[name]),
-            meets=tuple(other for other in made if frozenset((name, other)) in meets),
-            tied=tuple(_ties(scene, name, made[name])),
+            size=_size(built[name]),
+            mass=_mass(scene, name, built[name]),
+            points=len(built[name].points),
+            engine=_engine(built[name]),
+            meets=tuple(other for other in built if frozenset((name, other)) in meets),
+            tied=tuple(_ties(scene, name, built[name])),
         )
         for name, table in scene.objects.items()
     )
@@ -102,39 +102,39 @@ def _short(names: Sequence[str]) -> str:
     return ", ".join(names[:NAMED]) + (f" and {len(names) - NAMED} more" if len(names) > NAMED else "")
 
 
-def _size(item: Made) -> tuple[float, float, float] | None:
+def _size(item: Built) -> tuple[float, float, float] | None:
     if item.surface is None:
         return None
     x, y, z = np.ptp(item.surface.vertices, axis=0).tolist()
     return x, y, z
 
 
-def _mass(scene: schema.Scene, name: str, item: Made) -> float | None:
+def _mass(scene: schema.SceneFile, name: str, item: Built) -> float | None:
     match item:
-        case MadeSolid(hide=float()) if scene.contact is not None:
+        case BuiltSolid(hide=float()) if scene.contact is not None:
             return float(item.mass.sum() + np.sum(item.touched(name, scene.objects[name])[0].mass))
-        case MadeParticles() | MadeRigid():
+        case BuiltParticles() | BuiltRigid():
             return float(np.sum(item.body.mass))
-        case MadeSolid():
+        case BuiltSolid():
             return float(item.mass.sum())
     return None
 
 
-def _engine(item: Made) -> str:
+def _engine(item: Built) -> str:
     match item:
-        case MadeParticles():
+        case BuiltParticles():
             return "particles"
-        case MadeSolid() | MadeRigid() | MadeAnimated():
+        case BuiltSolid() | BuiltRigid() | BuiltAnimated():
             return "implicit"
-        case MadeHandles():
+        case BuiltHandles():
             return "handles"
     return "none"
 
 
-def _meetings(scene: schema.Scene, made: Mapping[str, Made]) -> set[frozenset[str]]:
+def _meetings(scene: schema.SceneFile, built: Mapping[str, Built]) -> set[frozenset[str]]:
     """Pairs of names of objects that bump into each other; one name alone meets itself."""
-    grains = {name: item for name, item in made.items() if isinstance(item, MadeParticles)}
-    walls = {name for name, item in made.items() if isinstance(item, MadeCollider)}
+    grains = {name: item for name, item in built.items() if isinstance(item, BuiltParticles)}
+    walls = {name for name, item in built.items() if isinstance(item, BuiltCollider)}
     contacts = scene.solver.particles.contacts
     pairs = {frozenset((one, wall)) for one in grains for wall in walls}
     if contacts != "none":
@@ -142,9 +142,9 @@ def _meetings(scene: schema.Scene, made: Mapping[str, Made]) -> set[frozenset[st
     if contacts == "all":
         pairs |= {frozenset((name,)) for name, item in grains.items() if not _is_rigid(item)}
     if scene.contact is not None:
-        solids = {name for name, item in made.items() if _engine(item) == "implicit"}
+        solids = {name for name, item in built.items() if _engine(item) == "implicit"}
         still = walls | {name for name in solids if _is_still(scene.objects[name])}
-        soft = {name for name in solids if isinstance(made[name], MadeSolid)}
+        soft = {name for name in solids if isinstance(built[name], BuiltSolid)}
         pairs |= {
             frozenset((one, other)) for one in solids - still for other in solids | walls if one != other
         }
@@ -153,7 +153,7 @@ def _meetings(scene: schema.Scene, made: Mapping[str, Made]) -> set[frozenset[st
     return pairs
 
 
-def _is_rigid(item: MadeParticles) -> bool:
+def _is_rigid(item: BuiltParticles) -> bool:
     """Whether a body of particles is one rigid piece."""
     groups = item.body.groups
     return len(groups) == 1 and len(groups[0]) == len(item.body)
@@ -166,14 +166,14 @@ def _is_still(table: schema.Object) -> bool:
     return isinstance(table, schema.AnimatedObject)
 
 
-def _ties(scene: schema.Scene, name: str, item: Made) -> list[str]:
+def _ties(scene: schema.SceneFile, name: str, item: Built) -> list[str]:
     """What holds an object, in words."""
     told = []
     held = sum(len(hold.rows) for hold in item.holds)
     if held:
         keyed = any(hold.track for hold in item.holds)
         told.append(f"{'keys' if keyed else 'its place'} ({held:,} points)")
-    if isinstance(item, MadeFollower):
+    if isinstance(item, BuiltFollower):
         told.append(f"{item.on} (follows)")
     table = scene.objects[name]
     if isinstance(table, schema.RigidObject | schema.ColliderObject) and table.keys:

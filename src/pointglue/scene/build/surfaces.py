@@ -183,8 +183,8 @@ def _read(file: Path) -> tuple[Array, Array]:
     return arrays["vertices"], arrays["faces"]
 
 
-def _write(file: Path, made: tuple[Array, Array]) -> None:
-    write_archive(file, {"vertices": np.asarray(made[0]), "faces": np.asarray(made[1])})
+def _write(file: Path, built: tuple[Array, Array]) -> None:
+    write_archive(file, {"vertices": np.asarray(built[0]), "faces": np.asarray(built[1])})
 
 
 def _welded(vertices: Array, faces: Array) -> tuple[Array, Array]:

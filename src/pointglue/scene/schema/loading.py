@@ -14,7 +14,7 @@ from pydantic.fields import FieldInfo
 
 from ...errors import SceneError
 from .fields import SHAPE_GROUPS, Table, nearest
-from .scene import Scene
+from .scene import SceneFile
 from .units import Quantity, Row, shown
 
 __all__ = ["LoadedScene", "load_scene", "parse_setting"]
@@ -85,7 +85,7 @@ class Source:
 class LoadedScene:
     """A scene whose tables are right; `pointglue.scene.build.builder` finds out whether it can be built."""
 
-    tables: Scene
+    tables: SceneFile
     source: Source
     raw: dict[str, Any]
     """The tables as they were given."""
@@ -117,11 +117,11 @@ def read_tables(
     return source, raw
 
 
-def validated(raw: dict[str, Any], source: Source) -> tuple[Scene | None, list[Problem]]:
+def validated(raw: dict[str, Any], source: Source) -> tuple[SceneFile | None, list[Problem]]:
     """The tables as a scene, if each has what it may have, and all that is wrong with them."""
     problems = _wrong_names(raw, source)
     try:
-        return Scene.model_validate(raw), problems
+        return SceneFile.model_validate(raw), problems
     except ValidationError as error:
         problems += _found(error)
     except RecursionError:
@@ -313,7 +313,7 @@ def _place(loc: tuple[str | int, ...]) -> tuple[Where, type[Table] | None]:
 
 def _kind_at(loc: tuple[str | int, ...]) -> Any:
     """Return the type of what is at a place in a scene."""
-    kind: Any = Scene
+    kind: Any = SceneFile
     for part in loc:
         kind = _inner(kind, part)
     return kind

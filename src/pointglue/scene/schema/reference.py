@@ -52,7 +52,7 @@ OPTIONS: Tables = {
 
 def reference() -> str:
     """The page, in Markdown."""
-    top = _table("The top of the file", schema.Scene, 2)
+    top = _table("The top of the file", schema.SceneFile, 2)
     kinds = {f'kind = "{kind}"': model for kind, model in _members(schema.Object).items()}
     shapes = {f'shape = "{shape}"': model for shape, model in _members(tables.Mesh).items()}
     shapes = {"a file": shapes.pop('shape = "file"'), **shapes}

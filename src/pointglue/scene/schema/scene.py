@@ -35,7 +35,7 @@ from .materials import (
 )
 from .units import Moment, Quantity, moment_in_seconds
 
-__all__ = ["Attach", "Force", "Object", "Scene", "json_schema"]
+__all__ = ["Attach", "Force", "Object", "SceneFile", "json_schema"]
 
 MOST_FRAMES = 1_000_000
 
@@ -464,7 +464,7 @@ class Output(Table):
     """One USD file with all frames; sequences of PLY or OBJ files."""
 
 
-class Scene(Table):
+class SceneFile(Table):
     """A scene: what there is, what it is made of, what ties it together, how long it runs."""
 
     title: str = ""
@@ -491,5 +491,5 @@ def json_schema() -> dict[str, Any]:
     """The JSON Schema of scene files, for editors."""
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
-        **Scene.model_json_schema(by_alias=True),
+        **SceneFile.model_json_schema(by_alias=True),
     }

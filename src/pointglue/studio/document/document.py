@@ -21,8 +21,8 @@ from ...files import drafted
 from ...io import load_body, save_body
 from ...io.archives import writing
 from ...particles import OrientedBody
-from ...scene import LoadedScene, Scene, load_scene
-from ...scene.build.built import WELDED, MadeParticles, made
+from ...scene import LoadedScene, SceneFile, load_scene
+from ...scene.build.built import WELDED, BuiltParticles, build_object
 from ...scene.build.surfaces import USUAL_CELLS, Surface, middle, rotation, surface_of
 from ...scene.schema.fields import Transform
 from ..protocol.commands import What
@@ -98,7 +98,7 @@ class Document:
         return load_scene(self.told({name: _stood_in(self.objects.get(name, {})) for name in self.bodies}))
 
     @property
-    def scene(self) -> Scene:
+    def scene(self) -> SceneFile:
         """Its tables as pointglue.scene reads them."""
         return self.loaded.tables
 
@@ -381,8 +381,8 @@ def _surface(mesh: str, transform: str, age: float, weld: bool, tables: Hidden) 
 
 @lru_cache(32)
 def _made(table: str, age: float, tables: Hidden) -> OrientedBody:
-    item = made(*tables.values)
-    assert isinstance(item, MadeParticles)
+    item = build_object(*tables.values)
+    assert isinstance(item, BuiltParticles)
     return item.body
 
 

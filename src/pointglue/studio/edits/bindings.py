@@ -13,7 +13,7 @@ from scipy.spatial import cKDTree
 from ...checks import Array
 from ...errors import InputError, PointglueError
 from ...glue import Glue, bind_glue, bind_joint
-from ...scene.build.built import Made, MadeRigid, MadeSolid, made
+from ...scene.build.built import Built, BuiltRigid, BuiltSolid, build_object
 from ...scene.build.surfaces import placed, rotation, select
 from ...scene.schema.scene import JointAttach
 from ..document.document import TIED, Document, Hidden, dumped, file_age
@@ -74,8 +74,8 @@ def health(gap: float | None) -> Literal["good", "fair", "poor", "broken"]:
 
 
 @lru_cache(32)
-def _made(table: str, age: float, hidden: Hidden) -> Made:
-    item = made(*hidden.values)
+def _made(table: str, age: float, hidden: Hidden) -> Built:
+    item = build_object(*hidden.values)
     item.points.flags.writeable = False
     return item
 
@@ -85,7 +85,7 @@ def points(document: Document, name: str) -> Array:
     return _thing(document, name).points
 
 
-def _thing(document: Document, name: str) -> Made:
+def _thing(document: Document, name: str) -> Built:
     table = document.item(name)
     if table.kind not in TIED:
         raise InputError(
@@ -98,10 +98,10 @@ def _thing(document: Document, name: str) -> Made:
 def _mass(document: Document, name: str) -> float:
     """In kg, of what has any and is not held."""
     item = _thing(document, name)
-    if isinstance(item, MadeSolid):
+    if isinstance(item, BuiltSolid):
         return float(item.mass.sum())
     table = document.item(name)
-    return item.body.mass if isinstance(item, MadeRigid) and not table.fixed and not table.keys else 0.0
+    return item.body.mass if isinstance(item, BuiltRigid) and not table.fixed and not table.keys else 0.0
 
 
 def attach(document: Document, command: messages.Attach) -> Document:

@@ -175,7 +175,7 @@ class Preview:
     def points(self, name: str) -> Array | None:
         """Where the points of an object that glue can hold on to are."""
         for engine, part in zip(self.simulation.engines, self.state.parts, strict=True):
-            if isinstance(engine, ImplicitEngine) and name in engine.solver.scene.rows:
+            if isinstance(engine, ImplicitEngine) and name in engine.solver.model.rows:
                 return np.asarray(engine.body(part, name))
         return None
 
@@ -190,9 +190,9 @@ class Preview:
             if isinstance(engine, ParticleEngine) and name in engine.names:
                 rows, rigid = engine.solver.parts[list(engine.names).index(name)], False
                 mass = engine.solver.body.mass[rows]
-            elif isinstance(engine, ImplicitEngine) and name in engine.solver.scene.rows:
-                rows = engine.solver.scene.rows[name]
-                body = next(body for body in engine.solver.scene.bodies if body.name == name)
+            elif isinstance(engine, ImplicitEngine) and name in engine.solver.model.rows:
+                rows = engine.solver.model.rows[name]
+                body = next(body for body in engine.solver.model.bodies if body.name == name)
                 count, rigid = len(body.positions), isinstance(body, RigidBody)
                 mass = np.broadcast_to(np.asarray(body.mass) / (count if rigid else 1), (count,))
             else:
