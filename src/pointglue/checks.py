@@ -1,5 +1,11 @@
-"""Checks of arguments: each names the argument and says what arrived."""
+"""Checks of arguments: each names the argument, says what was expected and what arrived.
 
+Functions that begin with ``as_`` convert, those that begin with ``check_`` return what they were given, as
+the type that the caller goes on with, and those that begin with ``is_`` answer a question.
+"""
+
+from collections.abc import Iterable
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -7,9 +13,29 @@ from numpy.typing import ArrayLike, NDArray
 
 from .errors import InputError
 
-__all__ = ["Array", "as_array", "as_integers", "as_reals", "generator", "require_finite"]
+__all__ = [
+    "ORTHONORMAL",
+    "Array",
+    "as_array",
+    "as_integers",
+    "as_reals",
+    "check_choice",
+    "check_distinct",
+    "check_integer",
+    "check_real",
+    "check_rotations",
+    "check_rows",
+    "generator",
+    "is_integer",
+    "is_real",
+    "require_finite",
+]
 
 Array = NDArray[Any]
+
+# How far R R^T may be from the identity, entry by entry: rotations that come from float32 files are off by
+# some 1e-7, what is off by more was scaled or sheared.
+ORTHONORMAL = 1e-6
 
 
 def as_reals(name: str, value: ArrayLike) -> Array:
@@ -57,10 +83,160 @@ def require_finite(name: str, array: Array) -> None:
         )
 
 
+def is_real(value: object) -> bool:
+    """Return whether `value` is one real number; True and False, nan and arrays are none."""
+    return isinstance(value, Real) and not isinstance(value, bool | np.bool_) and not np.isnan(float(value))
+
+
+def is_integer(value: object) -> bool:
+    """Return whether `value` is one whole number of Python or NumPy; True and False are none."""
+    return isinstance(value, Integral) and not isinstance(value, bool | np.bool_)
+
+
+def check_real(
+    name: str,
+    value: object,
+    *,
+    above: float = -np.inf,
+    at_least: float = -np.inf,
+    below: float = np.inf,
+    at_most: float = np.inf,
+    infinite: bool = False,
+) -> float:
+    """Return one real number as a float, or raise unless it lies within the bounds.
+
+    Parameters
+    ----------
+    name : str
+        What the argument is called, for the message.
+    value : object
+        What was given for it.
+    above, below : float
+        Bounds that the number may not reach.
+    at_least, at_most : float
+        Bounds that it may reach.
+    infinite : bool
+        Whether it may be infinite.
+
+    Returns
+    -------
+    float
+
+    Raises
+    ------
+    InputError
+        If it is no real number, or outside of the bounds.
+    """
+    if is_real(value):
+        number = float(value)  # type: ignore[arg-type]
+        beyond = (above > -np.inf and number <= above) or (below < np.inf and number >= below)
+        if (infinite or abs(number) < np.inf) and not beyond and at_least <= number <= at_most:
+            return number
+    bounds = [
+        f"{words} {bound:g}"
+        for words, bound in (
+            ("above", above),
+            ("of at least", at_least),
+            ("below", below),
+            ("of at most", at_most),
+        )
+        if abs(bound) < np.inf
+    ]
+    kind = "number" if infinite else "finite number"
+    raise InputError(f"{name} must be a {kind}{' ' if bounds else ''}{' and '.join(bounds)}, got {value!r}")
+
+
+def check_integer(name: str, value: object, at_least: int | None = None, at_most: int | None = None) -> int:
+    """Return one whole number as an int, or raise unless it lies within the bounds, which it may reach."""
+    if is_integer(value):
+        number = int(value)  # type: ignore[call-overload]
+        if (at_least is None or number >= at_least) and (at_most is None or number <= at_most):
+            return int(number)
+    bounds = [
+        f"of at {word} {bound}"
+        for word, bound in (("least", at_least), ("most", at_most))
+        if bound is not None
+    ]
+    raise InputError(
+        f"{name} must be a whole number{' ' if bounds else ''}{' and '.join(bounds)}, got {value!r}"
+    )
+
+
+def check_choice(name: str, value: object, choices: Iterable[str]) -> str:
+    """Return a string that is one of the choices, or raise."""
+    names = list(choices)
+    if isinstance(value, str) and value in names:
+        return value
+    *others, last = [f'"{choice}"' for choice in names]
+    listed = f"{', '.join(others)} or {last}" if others else last
+    raise InputError(f"{name} must be {listed}, got {value!r}")
+
+
+def check_rows(name: str, value: ArrayLike, width: int = 3, count: int | None = None) -> Array:
+    """Return finite rows (n, width) as float64, a copy, or raise; `count` rows if it is given."""
+    rows = as_reals(name, value)
+    if rows.ndim != 2 or rows.shape[1] != width or (count is not None and len(rows) != count):
+        raise InputError(
+            f"{name} must have shape ({'n' if count is None else count}, {width}), got {rows.shape}"
+        )
+    require_finite(name, rows)
+    return rows.astype(np.float64)
+
+
+def check_rotations(name: str, value: ArrayLike, shape: tuple[int, ...] | None = None) -> Array:
+    """Return proper rotations (..., d, d) as float64, a copy, or raise.
+
+    Parameters
+    ----------
+    name : str
+        What the argument is called, for the message.
+    value : array_like
+        Matrices of two or three rows, or any number of them.
+    shape : tuple of int, optional
+        The shape that they must have.
+
+    Returns
+    -------
+    (..., d, d)
+
+    Raises
+    ------
+    InputError
+        If the shape is another, a number is not finite, R R^T is farther from the identity than
+        `ORTHONORMAL`, or one of them reflects.
+    """
+    turns = as_reals(name, value)
+    expected = "(..., 3, 3)" if shape is None else str(shape)
+    fits = turns.ndim >= 2 and turns.shape[-2:] in ((2, 2), (3, 3)) if shape is None else turns.shape == shape
+    if not fits:
+        raise InputError(f"{name} must have shape {expected}, got {turns.shape}")
+    require_finite(name, turns)
+    turns = turns.astype(np.float64)
+    off = np.abs(turns @ np.swapaxes(turns, -1, -2) - np.eye(turns.shape[-1])).max((-1, -2), initial=0.0)
+    reflects = np.linalg.det(turns) < 0
+    bad = np.argwhere((off > ORTHONORMAL) | reflects)
+    if len(bad):
+        where = tuple(int(i) for i in bad[0])
+        place = f" at index {list(where)}" if where else ""
+        fault = f"R R^T is off by {off[where]:.1e}" if off[where] > ORTHONORMAL else "it reflects"
+        more = f", and {len(bad) - 1} more such" if len(bad) > 1 else ""
+        raise InputError(f"{name} must be rotations, but{place} {fault}{more}")
+    return turns
+
+
+def check_distinct(name: str, values: ArrayLike) -> NDArray[np.int64]:
+    """Return a flat list of whole numbers without repeats, or raise."""
+    numbers = as_integers(name, values)
+    found, counts = np.unique(numbers, return_counts=True)
+    if (counts > 1).any():
+        raise InputError(f"{name} must not name anything twice, got {found[counts > 1][0]} again")
+    return numbers
+
+
 def generator(seed: int | np.random.Generator) -> np.random.Generator:
     """The random generator itself, or one that begins with the whole number `seed`."""
     if isinstance(seed, np.random.Generator):
         return seed
-    if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0:
+    if not is_integer(seed) or seed < 0:
         raise InputError(f"seed must be a whole number of at least 0, or a numpy Generator, got {seed!r}")
     return np.random.default_rng(seed)
