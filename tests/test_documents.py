@@ -12,11 +12,15 @@ PAGES = sorted(
 PAGES = [page for page in PAGES if "_build" not in page.parts]
 
 
+def name(page):
+    return str(page.relative_to(ROOT).with_suffix(""))
+
+
 def blocks(page):
     return re.findall(r"^```python\n(.*?)^```", page.read_text(), flags=re.DOTALL | re.MULTILINE)
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page)], ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page)], ids=name)
 def test_code_blocks_run(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     namespace = {"__name__": page.stem}
@@ -28,7 +32,7 @@ def test_there_are_blocks_to_run():
     assert sum(len(blocks(page)) for page in PAGES) >= 10
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", PAGES, ids=name)
 def test_links_lead_somewhere(page):
     for target in re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text()):
         if "://" not in target:

@@ -102,7 +102,9 @@ def deform(
     ],
     handles: Annotated[
         Path,
-        typer.Argument(metavar="HANDLES.json", help="Where handles are and go: see docs/handles-file.md."),
+        typer.Argument(
+            metavar="HANDLES.json", help="Where handles are and go: see docs/reference/handles-file.md."
+        ),
     ],
     output: Annotated[
         Path,

@@ -242,7 +242,7 @@ class TestNames:
 
 
 def test_the_examples_of_the_documentation(read):
-    page = (Path(__file__).parents[2] / "docs" / "handles-file.md").read_text()
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "handles-file.md").read_text()
     one, several = (
         read(text) for text in re.findall(r"^```json\n(.*?)^```", page, flags=re.DOTALL | re.MULTILINE)
     )

@@ -20,7 +20,7 @@ HEAD = """\
 
 <!-- Made by python -m pointglue.scene.schema.reference: change the docstrings there, not this page. -->
 
-Every table and key of a [scene file](scenes.md). Numbers are in SI units; a text with a unit, `"2 mm"`, will
+Every table and key of a [scene file](../how-to/write-scenes.md). Numbers are in SI units; a text with a unit, `"2 mm"`, will
 do as well. What says *needed* has no default.
 """
 WORLD: Tables = {
