@@ -55,7 +55,7 @@ class NumpyGlue:
         return positions, J + np.eye(3) / self.n
 
     def by_our_formula(self, x):
-        """J_i = w (I - R [v_b]x (tr(S) I - S)^-1 [v_i]x R^T), of docs/derivations.md."""
+        """J_i = w (I - R [v_b]x (tr(S) I - S)^-1 [v_i]x R^T), of docs/explanation/derivations.md."""
         R, positions, A, *_ = self.fitted(x)
         S = np.swapaxes(R, 1, 2) @ A
         G = np.linalg.inv(np.trace(S, axis1=1, axis2=2)[:, None, None] * np.eye(3) - S)

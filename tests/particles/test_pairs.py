@@ -339,7 +339,7 @@ def test_rigid_bodies_of_small_particles_do_not_pass_through_each_other_either()
 
 
 def test_soft_bodies_of_small_particles_do_not_pass_through_each_other():
-    """Faster, they pry each other's particles apart: a limit that docs/particles.md names."""
+    """Faster, they pry each other's particles apart: a limit that docs/how-to/particles.md names."""
     assert shoot(*crossed_bars(1.0, stiffness=0.5), 3.0, friction=0.0, spin_friction=0.0) > 0.15
 
 

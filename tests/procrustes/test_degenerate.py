@@ -1,4 +1,4 @@
-"""The table of degenerate cases in docs/degenerate.md, row by row."""
+"""The table of degenerate cases in docs/explanation/degenerate.md, row by row."""
 
 import numpy as np
 import pytest

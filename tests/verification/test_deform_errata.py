@@ -1,4 +1,4 @@
-"""docs/errata.md, moving least squares: the printed form fails, the right form holds."""
+"""docs/explanation/errata.md, moving least squares: the printed form fails, the right form holds."""
 
 import numpy as np
 import pytest

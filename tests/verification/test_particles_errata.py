@@ -1,4 +1,4 @@
-"""docs/errata.md, oriented particles: the printed form fails, the right form holds.
+"""docs/explanation/errata.md, oriented particles: the printed form fails, the right form holds.
 
 The entry on A.2 is in tests/particles/test_ellipsoids.py, next to the formula.
 """

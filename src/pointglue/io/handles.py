@@ -1,4 +1,4 @@
-"""The handles file: where handles are at rest and where they go; docs/handles-file.md describes it."""
+"""The handles file: where handles are at rest and where they go; docs/reference/handles-file.md describes it."""
 
 import difflib
 import json
