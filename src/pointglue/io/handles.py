@@ -1,4 +1,4 @@
-"""The handles file: where handles are at rest and where they go; docs/reference/handles-file.md describes it."""
+"""The handles file (docs/reference/handles-file.md): where handles are at rest and where they go."""
 
 import difflib
 import json

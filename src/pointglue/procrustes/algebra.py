@@ -1,6 +1,6 @@
 """Algebra of 3x3 matrices held flat, row by row, and the derivatives of the rotation of one matrix.
 
-Symbols are those of docs/explanation/derivations: R rotation, S = R^T A stretch, G = (tr(S) I - S)^-1, omega the
+Symbols are those of explanation/derivations: R rotation, S = R^T A stretch, G = (tr(S) I - S)^-1, omega the
 spin in the rest frame (dR = R [omega]x).
 """
 

@@ -2,7 +2,7 @@
 
 The Hessian of x -> <gR, R(x)>. In the world frame, with u = R v weighted, G and S turned by R,
 K = gR R^T, y = G vee(K - K^T), Q = K - tr(K) I - S [y]x (symmetric) and N = G Q G, the block of
-entries i and j is (docs/explanation/derivations)
+entries i and j is (explanation/derivations)
 
     -[u_i]x N [u_j]x - u_i (G y x u_j)^T - (G y x u_i) u_j^T + y (G u_i x u_j)^T + (G u_j x u_i) y^T.
 

@@ -1,7 +1,7 @@
 """The rigid fit for JAX: jit, vmap, grad, jacfwd, jacrev and hessian, of any order.
 
 Written in jax.numpy alone, so it runs wherever JAX runs. The rotation has a derivative rule of its
-own, a formula in R and M (docs/explanation/derivations), and JAX differentiates that formula further: no
+own, a formula in R and M (explanation/derivations), and JAX differentiates that formula further: no
 derivative passes through a decomposition. With JAX's default of 32 bits the results have 32 bits;
 ``jax.config.update("jax_enable_x64", True)`` gives all 64.
 """

@@ -5,7 +5,7 @@ entries: entry e of group k, ``offsets[k] <= e < offsets[k + 1]``, is point ``in
 normalised weight w and rest offset v = rest - rest centroid, held as ``q[e] = w (v, 1)``. Fit number
 ``f K + k`` is group k in pose f. Matrices are flat, row by row; the plane is the case z = 0.
 
-Symbols are those of docs/explanation/derivations: A moment, R rotation, S = R^T A stretch, G = (tr(S) I - S)^-1.
+Symbols are those of explanation/derivations: A moment, R rotation, S = R^T A stretch, G = (tr(S) I - S)^-1.
 """
 
 import math

@@ -2,7 +2,7 @@
 
 Given A, find the rotation R that maximises tr(R^T A). With the stretch S = R^T A, symmetric with
 eigenvalues s1 >= s2 >= |s3|, and its invariants i1 = tr S, i2 = s1 s2 + s1 s3 + s2 s3, i3 = det A,
-the theorem of Cayley and Hamilton gives R as a polynomial in A (docs/explanation/derivations):
+the theorem of Cayley and Hamilton gives R as a polynomial in A (explanation/derivations):
 
     R = ((i1^2 - i2) A + i1 cof(A) - A A^T A) / D,    D = i1 i2 - i3 = (s1+s2)(s1+s3)(s2+s3).
 

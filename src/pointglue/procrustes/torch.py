@@ -2,7 +2,7 @@
 
 The derivative of the rotation R of a matrix M never passes through a decomposition. DR(M)[D] = R
 [omega]x is a symmetric linear map, so that one function, `_Turn`, is the backward and the forward
-derivative of R at once, and its own derivative is D2R(M)[D1, D2] (docs/explanation/derivations). Tensors on the
+derivative of R at once, and its own derivative is D2R(M)[D1, D2] (explanation/derivations). Tensors on the
 CPU go through the package's kernels, others through torch alone. ``torch.func`` transforms (vmap,
 grad, jvp, jacrev, jacfwd, hessian) work.
 """

@@ -20,8 +20,8 @@ HEAD = """\
 
 <!-- Made by python -m pointglue.scene.schema.reference: change the docstrings there, not this page. -->
 
-Every table and key of a [scene file](../how-to/write-scenes.md). Numbers are in SI units; a text with a unit, `"2 mm"`, will
-do as well. What says *needed* has no default.
+This page lists every table and key of a [scene file](../how-to/write-scenes.md). Numbers are in SI units; a
+text with a unit, such as `"2 mm"`, is accepted too. Keys marked *needed* have no default.
 """
 WORLD: Tables = {
     "[frames]": schema.Frames,

@@ -7,7 +7,7 @@ the centre t and the rotation R of the cluster, and orthonormal rest coordinates
 
 All but R is linear in x: d = L x - (1 - g) R v with the constant matrix L = 1 - Phi Psi^T over the entries,
 Phi = [1, q], Psi = w [1, g q]. Every second derivative below is a multiple of N = L^T K L, plus a part of
-low rank (docs/explanation/derivations): R depends on x through a_r = w_r v_r alone, and meets b = L^T K v. With a
+low rank (explanation/derivations): R depends on x through a_r = w_r v_r alone, and meets b = L^T K v. With a
 basis Z of the columns of (1 - g) a and b, at most six,
 
     block (i, l) = N_il I - sum_pq Z_ip D_pq Z_lq,    (1 - g) a = Z alpha,    b = Z beta,
