@@ -12,7 +12,7 @@ PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # Tests that are long are not left to one of the workers at the end.
 PYTEST := $(BIN)/python -m pytest -n auto --maxprocesses 4 --dist worksteal
 
-.PHONY: demo test test-quick test-second test-steady blender chromium check docs bench clean
+.PHONY: demo test test-quick test-second test-steady blender chromium check docs moving-picture timings bench clean
 
 demo: $(VENV)/demo
 	$(BIN)/pointglue demo tree --set frames.count=20
@@ -50,6 +50,17 @@ check: $(VENV)/test
 
 docs: $(VENV)/test
 	$(BIN)/sphinx-build -W --keep-going -q docs docs/_build
+
+# The picture at the top of the README.
+moving-picture: $(VENV)/test
+	$(BIN)/pointglue run src/pointglue/scene/demos/truck_through_tree.toml -o out/moving-picture --replace
+	$(BIN)/pointglue render out/moving-picture --size 960x600 --no-movie
+	$(BIN)/python tools/moving_picture.py out/moving-picture/pictures docs/images/truck_through_tree.gif
+
+# The page of timings, measured anew: an hour, on a machine that does nothing else.
+timings: $(VENV)/test
+	$(BIN)/pointglue bench all --json docs/reference/timings.json
+	$(BIN)/python tools/timings_page.py docs/reference/timings.json > docs/reference/timings.md
 
 bench: $(VENV)/test
 	$(BIN)/pointglue bench core
