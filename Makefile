@@ -47,6 +47,7 @@ check: $(VENV)/test
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy --strict src/pointglue
 	$(BIN)/lint-imports --no-logo
+	$(BIN)/python tools/check_docstrings.py
 
 docs: $(VENV)/test
 	$(BIN)/sphinx-build -W --keep-going -q docs docs/_build
