@@ -61,11 +61,18 @@ def _directive(module: ModuleType, name: str, one: Any) -> str:
         return "\n".join([*lines, ""])
     if inspect.isroutine(one):
         return f".. autofunction:: {path}\n"
-    if isinstance(one, dict | tuple | list):  # whose docstring is that of the type
-        keys = ", ".join(f"``{key!r}``" for key in one)
-        kind = "dictionary with the keys" if isinstance(one, dict) else f"{type(one).__name__} of"
-        return f".. py:data:: {path}\n\n   A {kind} {keys}.\n"
+    if type(one).__module__ in ("builtins", "numpy"):  # a constant, whose docstring is that of its type
+        return f".. py:data:: {path}\n\n   {_constant(one)}\n"
     return f".. autodata:: {path}\n"
+
+
+def _constant(one: Any) -> str:
+    """Return what a constant is, in a sentence."""
+    if isinstance(one, dict):
+        return f"A dictionary with the keys {', '.join(f'``{key!r}``' for key in one)}."
+    if isinstance(one, tuple | list):
+        return f"A {type(one).__name__} of {', '.join(f'``{each!r}``' for each in one)}."
+    return f"An array of shape {one.shape}." if hasattr(one, "shape") else f"The value ``{one!r}``."
 
 
 def _first(one: Any) -> str:
