@@ -112,7 +112,7 @@ def test_objects_have_their_colours_and_stay_in_the_picture(tmp_path):
 @pytest.mark.parametrize("floor", [0.0, 0.5, 1000.0])
 def test_the_camera_does_not_mind_a_large_floor(tmp_path, floor):
     store = flight(tmp_path, floor=floor)
-    camera, lowest = runs._held(store, store.numbers(), view.Camera(), SIZE)
+    camera, lowest = runs.run_camera(store, store.numbers(), view.Camera(), SIZE)
     assert 2 < camera.distance < 8
     assert lowest == 0
 
@@ -122,7 +122,7 @@ def test_the_camera_sees_every_point_of_every_frame(tmp_path, rng):
     with FrameStore.create(tmp_path, [Look(name="cloud", rest=rest, radius=0.1)], rate=24) as store:
         for k in range(4):
             store.add(Frame(number=k, time=0.0, points={"cloud": rest * [1, 1 + k, 1] + [2 * k, 0, 0]}))
-    camera, _ = runs._held(store, store.numbers(), view.Camera(), SIZE)
+    camera, _ = runs.run_camera(store, store.numbers(), view.Camera(), SIZE)
     points = np.concatenate([frame.points["cloud"] for frame in store])
     x, y, depth = ((points - camera.target) @ camera.axes.T).T
     edge = np.tan(np.radians(camera.fov / 2)) * (camera.distance - depth)
@@ -171,7 +171,7 @@ class TestContactSheet:
             view.contact_sheet([image], ["a", "b"])
         with pytest.raises(InputError, match="images and labels must be as many, got 0 and 0"):
             view.contact_sheet([], [])
-        with pytest.raises(InputError, match="columns must be at least 1, got 0"):
+        with pytest.raises(InputError, match="columns must be a whole number of at least 1, got 0"):
             view.contact_sheet([image], ["a"], columns=0)
 
 
@@ -220,7 +220,7 @@ def test_what_is_wrong(tmp_path, monkeypatch):
     write_run(tmp_path / "empty", [])
     with pytest.raises(InputError, match="empty: has no frames to draw"):
         view.render_run(tmp_path / "empty", movie=False)
-    with pytest.raises(InputError, match="every must be a whole number from 1 up, got 0"):
+    with pytest.raises(InputError, match="every must be a whole number of at least 1, got 0"):
         view.render_run(tmp_path / "empty", every=0)
     write_run(tmp_path / "run", [1])
     (tmp_path / "file").touch()

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from pointglue import view
 from pointglue.errors import InputError, MissingDependencyError
-from pointglue.view import light, render
+from pointglue.view import lighting, render
 from pointglue.view import tessellation as shapes
 
 SMALL = (320, 180)
@@ -133,7 +133,7 @@ def test_target_and_distance_are_kept() -> None:
 
 def test_what_is_below_the_ground_casts_no_shadow_on_it() -> None:
     above, below = (
-        light.shadow(np.array([[0.0, height, 0.0]]), np.ones(1), np.zeros(2)) for height in (0.2, -0.2)
+        lighting.shadow_map(np.array([[0.0, height, 0.0]]), np.ones(1), np.zeros(2)) for height in (0.2, -0.2)
     )
     assert above.min() < 1 - 1e-4
     assert (below == 1).all()
@@ -190,9 +190,9 @@ def test_colours_are_taken_in_turn_and_a_scalar_ramp_runs_from_blue_to_yellow() 
 def test_limits_of_values() -> None:
     scene = view.Picture()
     scene.mesh(*BALL, values=BALL[0][:, 0], limits=(0, 100))
-    assert np.ptp(scene._items[0].color[:, 1]) < 0.02
+    assert np.ptp(scene.items[0].color[:, 1]) < 0.02
     scene.mesh(*BALL, values=np.zeros(len(BALL[0])))  # all equal is no error
-    assert np.ptp(scene._items[1].color, axis=0).max() == 0
+    assert np.ptp(scene.items[1].color, axis=0).max() == 0
 
 
 ADDERS: list[Callable[[view.Picture], None]] = [
@@ -258,12 +258,12 @@ def test_folds_are_darker_than_open_surfaces() -> None:
 
 
 def test_boxes_keep_their_edges_and_balls_stay_smooth() -> None:
-    old, faces = light.split_creases(BOX, BOX_FACES)
+    old, faces = lighting.split_creases(BOX, BOX_FACES)
     assert len(old) == 24
     np.testing.assert_array_equal(BOX[old][faces], BOX[BOX_FACES])
-    assert len(light.split_creases(*BALL)[0]) == len(BALL[0])
+    assert len(lighting.split_creases(*BALL)[0]) == len(BALL[0])
     loose = BALL[0][BALL[1]].reshape(-1, 3)  # every triangle on its own, as a file with seams may have it
-    assert len(light.split_creases(loose, np.arange(len(loose)).reshape(-1, 3))[0]) == len(BALL[0])
+    assert len(lighting.split_creases(loose, np.arange(len(loose)).reshape(-1, 3))[0]) == len(BALL[0])
 
 
 def test_a_mesh_inside_out_looks_the_same() -> None:
@@ -281,7 +281,7 @@ def test_arrows_are_as_long_as_their_vectors() -> None:
         assert along.max() == pytest.approx(1, abs=1e-12)
         across = np.linalg.norm(arrow - 1 - along[:, None] * vector, axis=1)
         assert across.max() <= min(0.26, np.linalg.norm(vector)) + 1e-12
-    normals = light.face_normals(vertices, faces)
+    normals = lighting.face_normals(vertices, faces)
     assert (np.linalg.norm(normals, axis=1) > 0).all()
     volumes = np.einsum("ij,ij->i", normals, vertices[faces[:, 0]] - 1).reshape(3, -1).sum(axis=1)
     assert (volumes > 0).all()  # the faces look outwards
@@ -292,13 +292,13 @@ def test_ellipsoids_are_ellipsoids() -> None:
     radii = np.array([0.2, 1.0, 3.0])
     scene = view.Picture()
     scene.ellipsoids([[1, 2, 3]], [radii], [turn])
-    local = (scene._items[0].points - (1, 2, 3)) @ turn / radii
+    local = (scene.items[0].points - (1, 2, 3)) @ turn / radii
     np.testing.assert_allclose(np.linalg.norm(local, axis=1), 1, rtol=1e-12)
 
 
 def test_samples_leave_no_gap() -> None:
     corners = np.array([[0, 0, 0], [1, 0, 0], [0.1, 0.7, 0], [0, 0, 5], [4, 0, 5], [4, 0.01, 5]], dtype=float)
-    points = light.samples(corners, np.array([[0, 1, 2], [3, 4, 5]]), 0.05)
+    points = lighting.surface_samples(corners, np.array([[0, 1, 2], [3, 4, 5]]), 0.05)
     rng = np.random.default_rng(0)
     weights = rng.dirichlet([1, 1, 1], 300)
     for triangle in (corners[:3], corners[3:]):
@@ -472,39 +472,48 @@ BAD: list[tuple[Callable[[view.Picture], Any], str]] = [
         lambda s: s.mesh(BOX, BOX_FACES, values=np.zeros(8), limits=(1, 1)),
         "limits must be a lower and a higher",
     ),
-    (lambda s: s.mesh(BOX, BOX_FACES, opacity=0), "opacity must be positive, got 0"),
-    (lambda s: s.mesh(BOX, BOX_FACES, opacity=1.5), "opacity must be at most 1, got 1.5"),
+    (
+        lambda s: s.mesh(BOX, BOX_FACES, opacity=0),
+        "opacity must be a finite number above 0 and of at most 1, got 0",
+    ),
+    (
+        lambda s: s.mesh(BOX, BOX_FACES, opacity=1.5),
+        "opacity must be a finite number above 0 and of at most 1, got 1.5",
+    ),
     (lambda s: s.points(NAN), "points must be finite"),
-    (lambda s: s.points(BOX, radius=-1), "radius must be positive, got -1"),
-    (lambda s: s.points(BOX, radius="big"), "radius must be a finite number, got 'big'"),
-    (lambda s: s.points(BOX, radius=[1, 2]), r"radius must be a finite number, got \[1, 2\]"),
+    (lambda s: s.points(BOX, radius=-1), "radius must be a finite number above 0, got -1"),
+    (lambda s: s.points(BOX, radius="big"), "radius must be a finite number above 0, got 'big'"),
+    (lambda s: s.points(BOX, radius=[1, 2]), r"radius must be a finite number above 0, got \[1, 2\]"),
     (lambda s: s.ellipsoids(BOX, np.ones((7, 3))), r"radii must have shape \(8, 3\), got \(7, 3\)"),
     (lambda s: s.ellipsoids(BOX[:1], [[1, 0, 1]]), "radii must be positive, got 0"),
     (lambda s: s.ellipsoids(BOX[:1], [[1, 1, 1]], np.eye(3)), r"rotations must have shape \(1, 3, 3\)"),
     (
         lambda s: s.ellipsoids(BOX[:1], [[1, 1, 1]], [2 * np.eye(3)]),
-        "rotations must be orthogonal, got .* 3 away",
+        r"rotations must be rotations, but at index \[0\] R R\^T is off by 3",
     ),
     (lambda s: s.lines(BOX[:1]), "points: a line needs at least 2, got 1"),
     (lambda s: s.lines(BOX, segments=[[0, 9]]), "segments must be indices from 0 to 7, got 9"),
     (lambda s: s.arrows(BOX, BOX[:3]), r"vectors must have shape \(8, 3\), got \(3, 3\)"),
-    (lambda s: s.frame(np.ones((3, 3)), (0, 0, 0), size=1), "rotation must be orthogonal"),
+    (
+        lambda s: s.frame(np.ones((3, 3)), (0, 0, 0), size=1),
+        r"rotation must be rotations, but R R\^T is off by 3",
+    ),
     (lambda s: s.frame(np.eye(2), (0, 0, 0), size=1), r"rotation must have shape \(3, 3\), got \(2, 2\)"),
     (lambda s: s.frame(np.eye(3), (0, 0), size=1), r"origin must have shape \(3,\), got \(2,\)"),
-    (lambda s: s.frame(np.eye(3), (0, 0, 0), size=0), "size must be positive, got 0"),
-    (lambda s: s.image(), "the scene is empty"),
+    (lambda s: s.frame(np.eye(3), (0, 0, 0), size=0), "size must be a finite number above 0, got 0"),
+    (lambda s: s.image(), "the picture is empty"),
     (lambda s: view.Picture(size=(8, 8)), r"size must be .* 16 to 8192 pixels, got \(8, 8\)"),
     (lambda s: view.Picture(size=(64.5, 64)), r"size must be .* got \(64.5, 64\)"),
     (lambda s: view.Picture(ground=float("nan")), "ground must be a finite number, got nan"),
     (lambda s: view.Camera(direction=(0, 0, 0)), "direction must not be zero"),
     (lambda s: view.Camera(target=(0, float("inf"), 0)), "target must be finite"),
-    (lambda s: view.Camera(distance=-2), "distance must be positive, got -2"),
-    (lambda s: view.Camera(fov=180), "fov must be from 1 to 120 degrees, got 180"),
+    (lambda s: view.Camera(distance=-2), "distance must be a finite number above 0, got -2"),
+    (lambda s: view.Camera(fov=180), "fov must be a finite number of at least 1 and of at most 120, got 180"),
     (lambda s: view.save_movie([], "film.gif"), "path must end in .mp4, got 'film.gif'"),
     (lambda s: view.save_movie([], "nowhere/film.mp4"), "path: there is no directory 'nowhere'"),
     (lambda s: view.save_movie([], "film.mp4"), "frames is empty"),
-    (lambda s: view.save_movie([], "film.mp4", fps=0), "fps must be positive, got 0"),
-    (lambda s: view.save_movie([3], "film.mp4"), r"frames\[0\] must be a scene or an image, got int"),
+    (lambda s: view.save_movie([], "film.mp4", fps=0), "fps must be a finite number above 0, got 0"),
+    (lambda s: view.save_movie([3], "film.mp4"), r"frames\[0\] must be a picture or an image, got int"),
     (
         lambda s: view.save_movie([np.zeros((9, 9))], "film.mp4"),
         r"frames\[0\] .* got \(9, 9\) of float64",
@@ -544,11 +553,11 @@ def test_frames_of_different_sizes_are_refused(tmp_path: Path) -> None:
 
 @pytest.fixture
 def _fresh_start() -> Iterator[None]:
-    started = render._polyscope.__wrapped__
-    render._polyscope.cache_clear()
+    started = render.start_polyscope.__wrapped__
+    render.start_polyscope.cache_clear()
     yield
-    assert started is render._polyscope.__wrapped__
-    render._polyscope.cache_clear()
+    assert started is render.start_polyscope.__wrapped__
+    render.start_polyscope.cache_clear()
 
 
 @pytest.mark.usefixtures("_fresh_start")
@@ -597,5 +606,5 @@ def test_paths_and_frames_of_the_wrong_kind():
     scene.points([[0.0, 0, 0]])
     with pytest.raises(InputError, match="path must be a file name, got NoneType"):
         scene.save(None)
-    with pytest.raises(InputError, match="frames must be scenes or images one after the other, got NoneType"):
+    with pytest.raises(InputError, match="frames must be an iterable of pictures or images, got NoneType"):
         view.save_movie(None, "film.mp4")

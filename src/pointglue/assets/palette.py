@@ -1,4 +1,4 @@
-"""The colours that go by name, and those that objects have without being told."""
+"""The colours that have a name, and those of objects for which none is chosen."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -21,22 +21,23 @@ PALETTE = {
     "graphite": "#3a4048",
     "white": "#f2f0eb",
 }
-"""The colours that go by name; the first eight are taken in turn where no colour is given."""
+"""The colours that have a name, as #rrggbb."""
 
-IN_TURN = tuple(PALETTE.values())[:8]
+COLOR_CYCLE = tuple(PALETTE.values())[:8]
+"""The colours that are taken in turn where none is given."""
 
 
 def object_colors(chosen: Sequence[Rgb | None]) -> list[Rgb]:
-    """The colours of the objects of a scene: those chosen, and for None one that the fewest others have.
+    """Return the colours of the objects of a scene: those chosen, and for None the least used of the cycle.
 
-    Without any chosen, the colours come in turn; one that is taken makes place for the next.
+    If none is chosen, the colours come in turn; one that another object has is passed over for the next.
     """
     users = Counter(color_code(color) for color in chosen if color is not None)
     found = []
     for k, color in enumerate(chosen):
         if color is None:
-            turn = k % len(IN_TURN)
-            code = min(IN_TURN[turn:] + IN_TURN[:turn], key=users.__getitem__)
+            turn = k % len(COLOR_CYCLE)
+            code = min(COLOR_CYCLE[turn:] + COLOR_CYCLE[:turn], key=users.__getitem__)
             users[code] += 1
             found.append(_rgb(code))
         else:
@@ -45,7 +46,7 @@ def object_colors(chosen: Sequence[Rgb | None]) -> list[Rgb]:
 
 
 def color_code(color: Rgb) -> str:
-    """#rrggbb."""
+    """Return a colour in [0, 1] as #rrggbb."""
     return "#" + "".join(f"{round(255 * c):02x}" for c in color)
 
 

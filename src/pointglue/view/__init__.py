@@ -3,16 +3,16 @@
 A `Picture` is plain data: meshes, points, ellipsoids, lines and arrows, a ground and a camera. It is drawn
 when an image is asked for, so pictures can coexist, and equal pictures give equal images. Y is up.
 
-    scene = view.Picture()
-    scene.mesh(vertices, faces, color="coral")
-    scene.save("coral.png")
+    picture = view.Picture()
+    picture.mesh(vertices, faces, color="coral")
+    picture.save("coral.png")
 
-To film, hold the camera and the ground still, or both follow the subject from frame to frame:
+All pictures of a movie need one camera and one height of the ground; by default both follow the subject:
 
     camera = first.fitted_camera()
-    view.save_movie((picture(state, camera) for state in states), "film.mp4")
+    view.save_movie((draw(state, camera) for state in states), "movie.mp4")
 
-A run that is on disk is filmed in one call: `render_run`.
+`render_run` makes pictures and a movie of a run that is on disk.
 """
 
 from ..assets.palette import PALETTE

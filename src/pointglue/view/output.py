@@ -1,4 +1,4 @@
-"""Pictures and movies to disk: whole or not at all."""
+"""Pictures and movies as files that appear when they are complete."""
 
 import os
 import subprocess
@@ -7,24 +7,29 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..checks import check_real
 from ..errors import InputError, MissingDependencyError
 from ..files import drafted
-from .arguments import positive
-
-if TYPE_CHECKING:
-    from .picture import Picture
 
 Image = NDArray[np.uint8]
+"""Pixels (height, width, 3), red, green and blue."""
+
+
+class HasImage(Protocol):
+    """Something that can be drawn, such as a `Picture`."""
+
+    def image(self) -> Image:
+        """Return the pixels (height, width, 3)."""
 
 
 @contextmanager
-def whole_file(path: str | os.PathLike[str], suffix: str) -> Iterator[Path]:
-    """Yield a temporary name next to `path`; it takes the place of `path` only when all went well."""
+def _checked_file(path: str | os.PathLike[str], suffix: str) -> Iterator[Path]:
+    """Yield a temporary file that replaces `path` if all goes well; raise at once if it cannot."""
     if not isinstance(path, str | os.PathLike):
         raise InputError(f"path must be a file name, got {type(path).__name__}")
     target = Path(path)
@@ -36,15 +41,15 @@ def whole_file(path: str | os.PathLike[str], suffix: str) -> Iterator[Path]:
         raise InputError(f"path is a directory: {str(target)!r}")
     with drafted(target) as draft:
         try:
-            draft.touch()  # now, rather than after an hour of drawing
+            draft.touch()  # now, not after an hour of drawing
         except OSError as error:
             raise InputError(f"path: cannot write to {str(target.parent)!r}: {error.strerror}") from error
         yield draft
 
 
 def save_png(image: Image | Callable[[], Image], path: str | os.PathLike[str]) -> None:
-    """Write an image (h, w, 3), or the one that a function makes once the path is known good, as PNG."""
-    with whole_file(path, ".png") as draft:
+    """Write an image (h, w, 3) as PNG, or the one that a function returns once the path has been checked."""
+    with _checked_file(path, ".png") as draft:
         try:
             import imageio.v3 as imageio
         except ImportError as error:
@@ -53,18 +58,35 @@ def save_png(image: Image | Callable[[], Image], path: str | os.PathLike[str]) -
 
 
 def save_movie(
-    frames: Iterable["Picture | Image"], path: str | os.PathLike[str], *, fps: float = 24.0
+    frames: Iterable[HasImage | Image], path: str | os.PathLike[str], *, fps: float = 24.0
 ) -> None:
-    """Write frames to an .mp4 file (H.264, plays everywhere).
+    """Write frames to an .mp4 file (H.264, which plays everywhere).
 
-    `frames` are scenes or images (h, w, 3) of uint8, all of one size, and may be a generator: one frame is in
-    memory at a time. An odd width or height loses its last pixel, since the format has none.
     The file appears when it is complete: an interrupted run leaves an earlier file as it was.
+
+    Parameters
+    ----------
+    frames : iterable of Picture or (h, w, 3) of uint8
+        Frames of one size; of a generator, one is in memory at a time. An odd width or height loses its last
+        pixel, since the format requires even ones.
+    path : str or path
+        The file to write; its folder must exist.
+    fps : float
+        Frames per second.
+
+    Raises
+    ------
+    InputError
+        If an argument is not what it should be, or the file cannot be written.
+    MissingDependencyError
+        If ffmpeg is missing.
+    OSError
+        If ffmpeg fails; the message is its own.
     """
-    rate = positive("fps", fps)
+    rate = check_real("fps", fps, above=0)
     if not isinstance(frames, Iterable):
-        raise InputError(f"frames must be scenes or images one after the other, got {type(frames).__name__}")
-    with whole_file(path, ".mp4") as draft, tempfile.TemporaryFile() as log:
+        raise InputError(f"frames must be an iterable of pictures or images, got {type(frames).__name__}")
+    with _checked_file(path, ".mp4") as draft, tempfile.TemporaryFile() as log:
         try:
             from imageio_ffmpeg import get_ffmpeg_exe
 
@@ -105,11 +127,11 @@ def save_movie(
             raise OSError(f"ffmpeg could not write {path}: {log.read().decode(errors='replace').strip()}")
 
 
-def _pixels(frame: "Picture | Image", index: int) -> Image:
-    """The frame as an image with even sides."""
+def _pixels(frame: HasImage | Image, index: int) -> Image:
+    """Return a frame as an image with even sides."""
     image = frame if isinstance(frame, np.ndarray) or not hasattr(frame, "image") else frame.image()
     if not isinstance(image, np.ndarray):
-        raise InputError(f"frames[{index}] must be a scene or an image, got {type(frame).__name__}")
+        raise InputError(f"frames[{index}] must be a picture or an image, got {type(frame).__name__}")
     if image.ndim != 3 or image.shape[2] != 3 or image.dtype != np.uint8 or min(image.shape[:2]) < 2:
         raise InputError(f"frames[{index}] must be (h, w, 3) of uint8, got {image.shape} of {image.dtype}")
     return image[: image.shape[0] // 2 * 2, : image.shape[1] // 2 * 2]

@@ -1,4 +1,4 @@
-"""Triangles for the shapes a picture is made of, all vectorised: vertices are (k, 3), faces (m, 3)."""
+"""Triangles of the shapes that pictures are made of: vertices (k, 3) and faces (m, 3)."""
 
 from functools import cache
 from itertools import pairwise
@@ -13,7 +13,7 @@ Triangles = tuple[Floats, Ints]
 
 @cache
 def icosphere(subdivisions: int) -> Triangles:
-    """Unit sphere of 20 * 4**subdivisions triangles."""
+    """Return the unit sphere in 20 * 4**subdivisions triangles."""
     import trimesh  # here because it takes longer to import than the rest of the module
 
     sphere = trimesh.creation.icosphere(subdivisions=subdivisions)
@@ -22,7 +22,10 @@ def icosphere(subdivisions: int) -> Triangles:
 
 @cache
 def revolve(profile: tuple[tuple[float, float], ...], sides: int) -> Triangles:
-    """Turn a profile of (radius, height) corners about the z axis; every corner stays a sharp crease."""
+    """Return the surface of a profile of (radius, height) corners turned about the z axis.
+
+    Every corner of the profile is a sharp crease of the surface.
+    """
     angles = np.linspace(0, 2 * np.pi, sides, endpoint=False)
     circle = np.stack([np.cos(angles), np.sin(angles), np.zeros(sides)], axis=1)
     # Each piece of the profile has rings of its own: shared ones would average the normals at the crease.
@@ -40,7 +43,7 @@ def revolve(profile: tuple[tuple[float, float], ...], sides: int) -> Triangles:
 
 
 def instances(template: Triangles, origins: Floats, frames: Floats) -> Triangles:
-    """Copies of the template at `origins[i] + frames[i] @ v`, for origins (n, 3) and frames (n, 3, 3)."""
+    """Return copies of a template at `origins[i] + frames[i] @ v`: origins (n, 3), frames (n, 3, 3)."""
     vertices, faces = template
     copies = origins[:, None] + vertices @ frames.transpose(0, 2, 1)
     shifts = len(vertices) * np.arange(len(origins))
@@ -48,7 +51,7 @@ def instances(template: Triangles, origins: Floats, frames: Floats) -> Triangles
 
 
 def _frames(vectors: Floats, lengths: Floats, radii: Floats) -> Floats:
-    """Frames (n, 3, 3): the third column runs `lengths` along the vectors, the others `radii` across."""
+    """Return frames (n, 3, 3): third columns of `lengths` along the vectors, the others `radii` across."""
     z = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
     x = np.cross(z, np.eye(3)[np.abs(z).argmin(axis=1)])
     x /= np.linalg.norm(x, axis=1, keepdims=True)
@@ -56,7 +59,7 @@ def _frames(vectors: Floats, lengths: Floats, radii: Floats) -> Floats:
 
 
 def tubes(starts: Floats, ends: Floats, radius: float) -> Triangles:
-    """Rough open tubes between points (n, 3), for shadows; those of no length are left out."""
+    """Return hexagonal open tubes between points (n, 3), for shadows; those of no length are left out."""
     vectors = ends - starts
     lengths = np.linalg.norm(vectors, axis=1)
     real = lengths > 0
@@ -65,7 +68,7 @@ def tubes(starts: Floats, ends: Floats, radius: float) -> Triangles:
 
 
 def arrows(origins: Floats, vectors: Floats, radius: float) -> Triangles:
-    """Arrows exactly as long as their nonzero vectors (n, 3); a short one is slimmer, all in proportion."""
+    """Return arrows exactly as long as their nonzero vectors (n, 3); short ones are thinner in proportion."""
     lengths = np.linalg.norm(vectors, axis=1)
     radii = np.minimum(radius, lengths / 14)
     heads = 7 * radii

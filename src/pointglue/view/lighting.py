@@ -1,4 +1,4 @@
-"""The light of a picture: shading of surfaces, soft shadows on the ground and in the folds.
+"""The light of a picture: materials, soft shadows on the ground and ambient occlusion.
 
 Lengths are in camera distances, with the camera's target at the origin and Y up.
 """
@@ -12,19 +12,23 @@ from scipy.ndimage import gaussian_filter, map_coordinates
 from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import connected_components
 
+from .colors import BACKGROUND
 from .tessellation import Floats, Ints
 
-CREASE = np.cos(np.radians(70.0))  # sharper edges stay sharp, so that a box looks like a box
-TEXELS = 640  # along each side of the ground's shadow map, which covers [-1, 1]
-PENUMBRAS = np.array([0.004, 0.012, 0.036, 0.1])  # the blurs that the shadow map mixes
-BACKGROUND = 0.745 * np.array([0.97, 0.985, 1.0])
-LAMPLIGHT = 0.855 * np.array([0.97, 0.985, 1.0])  # on the ground; of the same hue, or films show rings
-VOXEL = 0.01  # of the grid that finds the folds
-KEY = np.array([-0.42, 0.7, 0.5776])  # unit vector to the main light, in the camera's axes
+CREASE_COSINE = np.cos(np.radians(70.0))  # edges that turn by more stay sharp, so that a box looks like one
+TEXELS = 640  # number along each side of the ground's shadow map, which covers [-1, 1] camera distances
+PENUMBRAS = np.array([0.004, 0.012, 0.036, 0.1])  # standard deviations of the blurs that the shadow map mixes
+LIT_GROUND = 0.855 * np.array([0.97, 0.985, 1.0])  # linear light; the background's hue, or movies show rings
+VOXEL = 0.01  # edge of the voxels for ambient occlusion, in camera distances
+KEY_LIGHT = np.array([-0.42, 0.7, 0.5776])  # unit vector to the main light, in the camera's axes
 
 
-def studio(size: int = 256) -> Floats:
-    """The sphere as the camera sees it in red, green, blue and black paint: (4, size, size, 3), linear."""
+def studio_matcap(size: int = 256) -> Floats:
+    """Return a sphere in the light of a photographer's studio, in red, green, blue and black paint.
+
+    Polyscope blends the four into any colour, and takes the light of a surface from the point of the sphere
+    that has the same normal (a "matcap"). The images (4, size, size, 3) are linear light.
+    """
     y, x = np.mgrid[1 : -1 : size * 1j, -1 : 1 : size * 1j]
     inside = np.minimum(1, 0.999 / np.maximum(np.hypot(x, y), 1e-9))
     x, y = x * inside, y * inside
@@ -35,33 +39,45 @@ def studio(size: int = 256) -> Floats:
         cosine = normal @ (towards / np.linalg.norm(towards))
         return np.asarray(np.maximum(cosine + wrap, 0)[..., None] / (1 + wrap))
 
-    key = 0.80 * lit(KEY, 0.25) ** 1.2 * (1, 0.97, 0.93)
+    key = 0.80 * lit(KEY_LIGHT, 0.25) ** 1.2 * (1, 0.97, 0.93)
     fill = 0.18 * lit(np.array([0.9, 0.1, 0.4]), 0.5) * (0.86, 0.93, 1)
     sky = (0.20 + 0.10 * y)[..., None] * (0.95, 0.98, 1)
     bounce = 0.13 * lit(np.array([0, -1, 0.4]), 0.4) * (1, 0.98, 0.95)
-    halfway = lit(KEY + np.array([0, 0, 1]), 0)
+    halfway = lit(KEY_LIGHT + np.array([0, 0, 1]), 0)
     rim = 0.07 * ((1 - z) ** 3 * np.maximum(0.4 + 0.6 * y, 0))[..., None]
     gloss = 0.07 * halfway**28 + 0.05 * halfway**140 + rim
-    # Light paint is glossier than black: a fold, whose paint is darkened, would look dusty otherwise.
+    # Light paint is glossier than black: an occluded surface, whose paint is darkened, would look dusty.
     paint = np.concatenate([np.eye(3), np.zeros((1, 3))])[:, None, None]
     shine = np.array([0.9, 0.9, 0.9, 0.35])[:, None, None, None]
     return np.asarray(paint * (key + fill + sky + bounce) + shine * gloss)
 
 
-def plain() -> Floats:
-    """The same sphere, small, in a light that shows the paint as it is."""
+def flat_matcap() -> Floats:
+    """Return a sphere (4, 4, 4, 3) whose paint shows as it is, whatever the normal."""
     return np.concatenate([np.eye(3), np.zeros((1, 3))])[:, None, None] * np.ones((4, 4, 3))
 
 
 def split_creases(vertices: Floats, faces: Ints) -> tuple[Ints, Ints]:
     """Join vertices that coincide and split those on a sharp edge, so that smooth shading is right.
 
-    Returns the old index of every new vertex (k,) and the faces in new indices (m, 3).
+    Parameters
+    ----------
+    vertices : (n, 3)
+        Where the vertices are.
+    faces : (m, 3)
+        The vertices of each triangle.
+
+    Returns
+    -------
+    old : (k,)
+        The old index of every new vertex.
+    faces : (m, 3)
+        The faces in new indices.
     """
     order = np.lexsort(vertices.T)
-    place = np.zeros(len(vertices), dtype=np.int64)
-    place[order[1:]] = np.cumsum((np.diff(vertices[order], axis=0) != 0).any(axis=1))
-    corner = place[faces].ravel()
+    joined = np.zeros(len(vertices), dtype=np.int64)
+    joined[order[1:]] = np.cumsum((np.diff(vertices[order], axis=0) != 0).any(axis=1))
+    corner = joined[faces].ravel()
     normals = face_normals(vertices, faces)
     normals /= np.maximum(np.linalg.norm(normals, axis=1, keepdims=True), np.finfo(float).tiny)
 
@@ -72,7 +88,7 @@ def split_creases(vertices: Floats, faces: Ints) -> tuple[Ints, Ints]:
     order = np.lexsort((corner[high], corner[low]))
     low, high, face = low[order], high[order], order // 3
     twins = (np.diff(corner[low]) == 0) & (np.diff(corner[high]) == 0)
-    smooth = twins & (np.einsum("ij,ij->i", normals[face[:-1]], normals[face[1:]]) > CREASE)
+    smooth = twins & (np.einsum("ij,ij->i", normals[face[:-1]], normals[face[1:]]) > CREASE_COSINE)
 
     # Corners that meet across a smooth edge are one vertex.
     a, b = np.concatenate([(c[:-1][smooth], c[1:][smooth]) for c in (low, high)], axis=1)
@@ -84,13 +100,13 @@ def split_creases(vertices: Floats, faces: Ints) -> tuple[Ints, Ints]:
 
 
 def face_normals(vertices: Floats, faces: Ints) -> Floats:
-    """Normals (m, 3) as long as twice the area of their face."""
+    """Return normals (m, 3) as long as twice the area of their face."""
     a, b, c = vertices[faces].transpose(1, 0, 2)
     return np.cross(b - a, c - a)
 
 
 def vertex_normals(vertices: Floats, faces: Ints) -> Floats:
-    """Unit normals (k, 3), the faces weighted by area."""
+    """Return unit normals (k, 3) of the vertices, means over faces weighted by area."""
     of_faces = np.repeat(face_normals(vertices, faces), 3, axis=0)
     sums = [np.bincount(faces.ravel(), weights=column, minlength=len(vertices)) for column in of_faces.T]
     normals = np.stack(sums, axis=1)
@@ -98,12 +114,12 @@ def vertex_normals(vertices: Floats, faces: Ints) -> Floats:
     return np.asarray(normals / np.maximum(lengths, np.finfo(float).tiny))
 
 
-def samples(vertices: Floats, faces: Ints, spacing: float) -> Floats:
-    """Points (n, 3) spread over the triangles, neighbours about `spacing` apart or closer."""
+def surface_samples(vertices: Floats, faces: Ints, spacing: float) -> Floats:
+    """Return points (n, 3) spread over the triangles, neighbours about `spacing` apart or closer."""
     corners = vertices[faces]
     # From the corner between the shortest and the longest side, so that a sliver takes few points.
-    middle = np.argsort(np.linalg.norm(corners - corners[:, [1, 2, 0]], axis=2), axis=1)[:, 1]
-    a, b, c = (corners[np.arange(len(faces)), (middle + k) % 3] for k in (2, 0, 1))
+    first = np.argsort(np.linalg.norm(corners - corners[:, [1, 2, 0]], axis=2), axis=1)[:, 1]
+    a, b, c = (corners[np.arange(len(faces)), (first + k) % 3] for k in (2, 0, 1))
     u, v = b - a, c - a
     steps = np.maximum(np.stack([np.linalg.norm(u, axis=1), np.linalg.norm(v, axis=1)]) / spacing, 1)
     levels = np.minimum(np.ceil(np.log2(steps)), 9).astype(int)
@@ -121,28 +137,41 @@ def samples(vertices: Floats, faces: Ints, spacing: float) -> Floats:
 
 @cache
 def _transfer(sigma: float) -> Floats:
-    """Fourier transform of a Gaussian blur over the shadow map."""
+    """Return the Fourier transform of a Gaussian blur over the shadow map."""
     f = np.fft.fftfreq(TEXELS, d=2 / TEXELS)
     along = np.exp(-2 * (np.pi * sigma * f) ** 2)
     return np.asarray(along[:, None] * along[: TEXELS // 2 + 1])
 
 
 @cache
-def floor() -> Floats:
-    """The ground without a shadow, (TEXELS, TEXELS, 3): a pool of light that fades into the background."""
+def ground_texture() -> Floats:
+    """Return the ground without shadows (TEXELS, TEXELS, 3): a spot of light on the background."""
     along = np.linspace(-1, 1, TEXELS)
     lamp = np.clip(1 - np.hypot(along[:, None], along), 0, 1)[..., None]
-    grain = np.random.default_rng(0).uniform(-0.003, 0.003, lamp.shape)  # or 8 bits show as rings
-    return np.asarray(BACKGROUND + (LAMPLIGHT - BACKGROUND) * lamp**2 * (3 - 2 * lamp) + grain * (lamp > 0))
+    grain = np.random.default_rng(0).uniform(
+        -0.003, 0.003, lamp.shape
+    )  # or the steps of 8 bits show as rings
+    return np.asarray(BACKGROUND + (LIT_GROUND - BACKGROUND) * lamp**2 * (3 - 2 * lamp) + grain * (lamp > 0))
 
 
-def shadow(points: Floats, weights: Floats, drift: Floats) -> Floats:
-    """Light that reaches the ground, 1 where all of it does: (TEXELS, TEXELS) over z and x in [-1, 1].
+def shadow_map(points: Floats, opacity: Floats, drift: Floats) -> Floats:
+    """Return the share of the light that reaches the ground, softer the higher the occluders are.
 
-    `points` (n, 3) are occluders, y their height above the ground, and `weights` (n,) their opacity. Their
-    shadow moves by `drift` (2,) in x and z per unit of height, and its edge softens with the height.
+    Parameters
+    ----------
+    points : (n, 3)
+        Occluders; y is their height above the ground.
+    opacity : (n,)
+        How much light each takes, from 0 to 1.
+    drift : (2,)
+        How far a shadow moves in x and z per unit of height.
+
+    Returns
+    -------
+    (TEXELS, TEXELS)
+        From 0 to 1, over z and x in [-1, 1].
     """
-    points, weights = points[points[:, 1] > 0], weights[points[:, 1] > 0]
+    points, opacity = points[points[:, 1] > 0], opacity[points[:, 1] > 0]
 
     def blurred(image: Floats, *sigmas: float) -> list[Floats]:
         waves = rfft2(image)
@@ -156,7 +185,7 @@ def shadow(points: Floats, weights: Floats, drift: Floats) -> Floats:
 
     cell, inside = cells(drift)
     cover, height = np.zeros((TEXELS, TEXELS)), np.full((TEXELS, TEXELS), np.inf)
-    np.maximum.at(cover.ravel(), cell, weights[inside])
+    np.maximum.at(cover.ravel(), cell, opacity[inside])
     np.minimum.at(height.ravel(), cell, points[inside, 1])
     hit = np.isfinite(height)
     (total,), (count,) = blurred(np.where(hit, height, 0), PENUMBRAS[2]), blurred(hit * 1.0, PENUMBRAS[2])
@@ -169,7 +198,7 @@ def shadow(points: Floats, weights: Floats, drift: Floats) -> Floats:
     # Little light gets in where something stands close above the ground.
     cell, inside = cells(np.zeros(2))
     contact = np.zeros((TEXELS, TEXELS))
-    np.maximum.at(contact.ravel(), cell, weights[inside] * np.exp(-points[inside, 1] / 0.02))
+    np.maximum.at(contact.ravel(), cell, opacity[inside] * np.exp(-points[inside, 1] / 0.02))
     (contact,) = blurred(contact, PENUMBRAS[1])
     light = (1 - 0.48 * cast) * (1 - 0.5 * contact)
 
@@ -177,11 +206,20 @@ def shadow(points: Floats, weights: Floats, drift: Floats) -> Floats:
     return np.asarray(1 - (1 - light) * edge[:, None] * edge)
 
 
-class Folds:
-    """How much light reaches a surface when others are near, from a blurred grid of occupied voxels."""
+class AmbientOcclusion:
+    """The share of the light that reaches a surface when others are near, from a grid of occupied voxels.
 
-    def __init__(self, points: Floats, weights: Floats, ground: float | None) -> None:
-        """Fill the grid with `points` (n, 3) of opacity `weights` (n,) and with the height of the ground."""
+    Parameters
+    ----------
+    points : (n, 3)
+        Samples of all surfaces.
+    opacity : (n,)
+        How much light each takes, from 0 to 1.
+    ground : float or None
+        The height of the ground, which takes light as well.
+    """
+
+    def __init__(self, points: Floats, opacity: Floats, ground: float | None) -> None:
         self.grids: list[tuple[float, NDArray[np.float32]]] = []
         seen = (np.abs(points) < 1).all(axis=1)  # a straggler far away would take a grid of gigabytes
         if not seen.any():
@@ -191,18 +229,18 @@ class Folds:
         cells -= self.low
         filled = np.zeros(cells.max(axis=0) + 13, dtype=np.float32)
         flat = np.ravel_multi_index(tuple(cells.T), filled.shape)
-        np.maximum.at(filled.ravel(), flat, weights[seen].astype(np.float32))
+        np.maximum.at(filled.ravel(), flat, opacity[seen].astype(np.float32))
         if ground is not None and 0 <= (row := int(ground // VOXEL) - self.low[1]) < filled.shape[1]:
             filled[:, row] = 1
         self.grids = [(sigma, gaussian_filter(filled, sigma, truncate=2.5)) for sigma in (2.0, 5.0)]
 
     def light(self, points: Floats, normals: Floats, strength: float) -> Floats:
-        """Light (n,) at points with unit normals (n, 3): 1 in the open, less in a fold, by `strength`."""
+        """Return the share of the light (n,) at points with unit normals (n, 3): 1 if nothing is near."""
         light = np.ones(len(points))
         for sigma, grid in self.grids:
             cells = points / VOXEL + 1.3 * sigma * normals - self.low - 0.5
             crowd = map_coordinates(grid, cells.T, order=1)
-            # Above a plane and nothing else, and a bit more: what is nearly flat has no folds.
+            # Above a plane and nothing else, and a bit more: what is nearly flat occludes nothing.
             alone = 1.15 * np.exp(-(1.3**2) / 2) / (sigma * np.sqrt(2 * np.pi))
             light /= 1 + strength * np.maximum(crowd / alone - 1, 0)
         return light
