@@ -3,25 +3,25 @@
 import numpy as np
 
 from pointglue.geometry.shapes import box
-from pointglue.io import Frame, FrameStore, Look
+from pointglue.io import Frame, FrameStore, StoredObject
 
 CLOTH = np.array([[0, 1, 0], [1, 1, 0], [1, 1, 1], [0, 1, 1.0]])
 BOX, BOX_FACES = box((0.2, 0.3, 0.4), (1, 1, 1))
 
 
-def looks():
+def stored_objects():
     return [
-        Look(name="cloth", rest=CLOTH, faces=[[0, 2, 1], [0, 3, 2]], color=(0.9, 0.1, 0.1)),
-        Look(name="box", rest=BOX, faces=BOX_FACES, color=(0.1, 0.1, 0.9), motion="transform"),
-        Look(
+        StoredObject(name="cloth", rest=CLOTH, faces=[[0, 2, 1], [0, 3, 2]], color=(0.9, 0.1, 0.1)),
+        StoredObject(name="box", rest=BOX, faces=BOX_FACES, color=(0.1, 0.1, 0.9), motion="transform"),
+        StoredObject(
             name="rope",
             rest=[[0, 0, 0], [0.5, 0, 0], [1, 0, 0], [0, 0, 1], [1, 0, 1.0]],
             segments=[[0, 1], [1, 2], [3, 4]],
             radius=0.02,
             color=(0.9, 0.7, 0.2),
         ),
-        Look(name="dust", rest=np.float32([[0, 0.5, 0], [1, 0.5, 1]]), radius=0.03),
-        Look(
+        StoredObject(name="dust", rest=np.float32([[0, 0.5, 0], [1, 0.5, 1]]), radius=0.03),
+        StoredObject(
             name="stone", rest=0.5 * BOX - [0.6, 0, 0], faces=BOX_FACES, color=(0.5, 0.5, 0.5), motion="still"
         ),
     ]
@@ -45,7 +45,7 @@ def frame(number, first=1, rate=24.0):
 
 
 def write_run(directory, numbers=range(1, 4), **options):
-    with FrameStore.create(directory, looks(), **{"rate": 24.0, **options}) as store:
+    with FrameStore.create(directory, stored_objects(), **{"rate": 24.0, **options}) as store:
         for number in numbers:
             store.add(frame(number))
     return store

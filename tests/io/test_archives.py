@@ -8,7 +8,7 @@ import pytest
 
 from pointglue.errors import InputError
 from pointglue.io import archives
-from pointglue.io.archives import ends_whole
+from pointglue.io.archives import is_complete
 
 ARRAYS = {
     "text": np.array("größer"),
@@ -26,7 +26,7 @@ ARRAYS = {
 
 
 def packed(arrays):
-    return b"".join(archives.packed(arrays))
+    return b"".join(archives.pack_archive(arrays))
 
 
 def test_numpy_and_zipfile_read_them():
@@ -44,13 +44,13 @@ def test_numpy_and_zipfile_read_them():
     assert packed(ARRAYS) == content
 
 
-def test_forms_are_filled_in_again_and_again():
+def test_templates_are_filled_in_again_and_again():
     arrays = {"points": np.zeros((4, 3), np.float32), "turn": np.zeros((2, 2))}
-    form = archives.Form(arrays)
+    template = archives.ArchiveTemplate(arrays)
     for k in range(3):
         arrays["points"][:], arrays["turn"][:] = k, -k
         about = np.array(f"frame {10**k}")  # of another length each time
-        content = b"".join(form.parts({"about": about}))
+        content = b"".join(template.chunks({"about": about}))
         assert content == packed(arrays | {"about": about})
         with np.load(io.BytesIO(content)) as found:
             assert (found["points"] == k).all()
@@ -62,30 +62,33 @@ def test_no_arrays():
         assert not list(found)
 
 
-def test_what_has_no_place(monkeypatch):
+def test_what_has_no_place(monkeypatch, tmp_path):
     with pytest.raises(InputError, match="a must hold numbers or texts, got dtype object"):
         packed({"a": np.array([None, {}])})
-    monkeypatch.setattr(archives, "LARGEST", 1000)
+    monkeypatch.setattr(archives, "MAX_BYTES", 1000)
     with pytest.raises(
         InputError, match=r"arrays must take less than 1e\+03 bytes in all, got more with 'b'"
     ):
         packed({"a": np.zeros(50), "b": np.zeros(50)})
+    with pytest.raises(InputError, match=r"large\.npz: arrays must take less than .*, got more with 'b'"):
+        archives.write_archive(tmp_path / "large.npz", {"a": np.zeros(50), "b": np.zeros(50)})
+    assert not list(tmp_path.iterdir())
 
 
-def test_what_is_cut_short_is_told_by_its_end(tmp_path):
+def test_files_cut_short_are_recognised_by_their_end(tmp_path):
     content, path = packed(ARRAYS), tmp_path / "cut.npz"
-    assert not ends_whole(path)
+    assert not is_complete(path)
     for length in range(len(content)):
         path.write_bytes(content[:length])
-        assert not ends_whole(path)
+        assert not is_complete(path)
     for other in (bytes(len(content)), content[:100] + content[101:], content[:100] + b"0" + content[100:]):
         path.write_bytes(other)
-        assert not ends_whole(path)
+        assert not is_complete(path)
     path.write_bytes(content)
-    assert ends_whole(path)
+    assert is_complete(path)
     with zipfile.ZipFile(path, "w") as archive:  # as earlier versions wrote them
         archive.writestr("a.npy", b"1")
-    assert ends_whole(path)
+    assert is_complete(path)
 
 
 def test_a_shape_that_has_become_smaller_is_damage(tmp_path):

@@ -8,7 +8,7 @@ from importlib.util import find_spec
 
 import numpy as np
 import pytest
-from small_runs import looks, write_run
+from small_runs import stored_objects, write_run
 
 from pointglue.io import write_usd
 
@@ -74,5 +74,5 @@ def test_blender_sees_what_the_frames_say(tmp_path):
             x, y, z = points[name].T
             # Blender's up is z: what is x, y, z here is x, -z, y there. It has single precision.
             assert np.array(seen) == pytest.approx(np.stack([x, -z, y], axis=1), abs=1e-6), (number, name)
-    red = looks()[0].color[0]
+    red = stored_objects()[0].color[0]
     assert found["colors"]["cloth"][0][0] == pytest.approx(((red + 0.055) / 1.055) ** 2.4, rel=1e-5)

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from small_runs import frame, looks, write_run
+from small_runs import frame, stored_objects, write_run
 
 from pointglue.errors import InputError, PointglueError
-from pointglue.io import Frame, FrameStore, Look, locks, save_checkpoint
+from pointglue.io import Frame, FrameStore, StoredObject, locks, save_checkpoint
 
 
 def same(one, other):
@@ -28,7 +28,7 @@ def test_all_comes_back_to_the_last_bit(tmp_path):
     write_run(tmp_path / "run", scene_hash="abc", rate=23.976)
     store = FrameStore.open(tmp_path / "run")
     assert (store.rate, store.scene_hash) == (23.976, "abc")
-    for before, after in zip(looks(), store.looks, strict=True):
+    for before, after in zip(stored_objects(), store.objects, strict=True):
         same({k: v for k, v in vars(before).items() if v is not None},
              {k: v for k, v in vars(after).items() if v is not None})  # fmt: skip
     assert store.numbers() == [1, 2, 3]
@@ -59,7 +59,7 @@ def test_points_beyond_32_bits_are_refused(tmp_path):
 
 def test_the_same_frames_give_the_same_bytes(tmp_path):
     for name, scrambled in (("a", False), ("b", True)):
-        with FrameStore.create(tmp_path / name, looks(), rate=24) as store:
+        with FrameStore.create(tmp_path / name, stored_objects(), rate=24) as store:
             one = frame(1)
             points = dict(reversed(one.points.items())) if scrambled else one.points
             store.add(replace(one, points=points))
@@ -73,10 +73,10 @@ def test_where_everything_is(tmp_path):
     one = frame(2)
     found = store.positions(one)
     assert list(found) == ["cloth", "box", "rope", "dust", "stone"]
-    box = looks()[1].rest
+    box = stored_objects()[1].rest
     expected = [(one.transforms["box"] @ [*corner, 1.0])[:3] for corner in box]
     assert found["box"] == pytest.approx(np.array(expected), abs=1e-15)
-    assert (found["stone"] == looks()[4].rest).all()
+    assert (found["stone"] == stored_objects()[4].rest).all()
 
 
 def test_frames_beyond_four_digits_stay_in_order(tmp_path):
@@ -109,7 +109,7 @@ def test_damaged_frames_are_found_and_named(tmp_path):
 
 def test_a_frame_of_another_scene_is_refused(tmp_path):
     store = write_run(tmp_path / "one")
-    with FrameStore.create(tmp_path / "two", looks()[:3], rate=24) as other:
+    with FrameStore.create(tmp_path / "two", stored_objects()[:3], rate=24) as other:
         other.path(1).write_bytes(store.path(1).read_bytes())
     with pytest.raises(InputError, match=r"frame_0001.npz: frame 1 has points of 'dust', unlike"):
         other.read(1)
@@ -118,9 +118,9 @@ def test_a_frame_of_another_scene_is_refused(tmp_path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"number": -1}, "number of a frame must be a whole number from 0 up, got -1"),
-        ({"number": 1.0}, "number of a frame must be a whole number from 0 up, got 1.0"),
-        ({"time": float("inf")}, "time of frame 1 must be finite, got inf"),
+        ({"number": -1}, "number of a frame must be a whole number of at least 0, got -1"),
+        ({"number": 1.0}, "number of a frame must be a whole number of at least 0, got 1.0"),
+        ({"time": float("inf")}, "time of frame 1 must be a finite number, got inf"),
         ({"points": {}}, "frame 1 has no points of 'cloth', unlike the description"),
         ({"transforms": {"cloth": np.eye(4)}}, "frame 1 has no transform of 'box'"),
         ({"transforms": {"box": np.eye(3)}}, r"transform of 'box' must have shape \(4, 4\), got \(3, 3\)"),
@@ -129,7 +129,7 @@ def test_a_frame_of_another_scene_is_refused(tmp_path):
 )
 def test_what_is_wrong_with_a_frame(tmp_path, change, message):
     with (
-        FrameStore.create(tmp_path, looks(), rate=24) as store,
+        FrameStore.create(tmp_path, stored_objects(), rate=24) as store,
         pytest.raises(InputError, match=message),
     ):
         store.add(replace(frame(1), **change))
@@ -140,7 +140,7 @@ def test_numbers_that_are_none_are_not_written(tmp_path):
     one = frame(1)
     one.points["cloth"][2, 1] = np.nan
     with (
-        FrameStore.create(tmp_path, looks(), rate=24) as store,
+        FrameStore.create(tmp_path, stored_objects(), rate=24) as store,
         pytest.raises(
             InputError, match=r"points of 'cloth' in frame 1 must be finite, got nan at index \[2, 1\]"
         ),
@@ -159,18 +159,18 @@ def test_numbers_that_are_none_are_not_written(tmp_path):
         ({"faces": [[0, 1]]}, r"must be whole numbers of shape \(m, 3\), got int64 of shape \(1, 2\)"),
         ({"segments": [[0, 1]]}, "'cloth': faces and segments exclude each other, got both"),
         ({"color": (1, 2, 0)}, r"color of 'cloth' must be three numbers in \[0, 1\], got \(1, 2, 0\)"),
-        ({"radius": 0.0}, "radius of 'cloth' must be positive, got 0.0"),
-        ({"motion": "wobbly"}, "motion of 'cloth' must be one of points, transform, still, got 'wobbly'"),
+        ({"radius": 0.0}, "radius of 'cloth' must be a finite number above 0, got 0.0"),
+        ({"motion": "wobbly"}, r"motion of 'cloth' must be .points., .transform. or .still., got 'wobbly'"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_with_a_look(change, message):
     with pytest.raises(InputError, match=message):
-        replace(looks()[0], **change)
+        replace(stored_objects()[0], **change)
 
 
-def test_looks_do_not_change():
+def test_stored_objects_do_not_change():
     rest = np.zeros((2, 3))
-    look = Look(name="a", rest=rest)
+    look = StoredObject(name="a", rest=rest)
     rest[:] = 1
     assert (look.rest == 0).all()
     with pytest.raises(ValueError, match="read-only"):
@@ -189,7 +189,7 @@ def test_a_run_is_not_overwritten_by_accident(tmp_path):
     FrameStore.create(tmp_path, [], rate=24, replace=True).close()
     left = sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file())
     assert left == [".lock", "scene.npz"]
-    assert FrameStore.open(tmp_path).looks == ()
+    assert FrameStore.open(tmp_path).objects == ()
 
 
 def test_what_is_wrong_with_a_folder(tmp_path):
@@ -203,10 +203,10 @@ def test_what_is_wrong_with_a_folder(tmp_path):
     with pytest.raises(PointglueError, match=r"file/below: cannot be written: Not a directory"):
         FrameStore.create(tmp_path / "file" / "below", [], rate=24)
     for rate in (0, "24", float("nan")):
-        with pytest.raises(InputError, match="rate must be a positive number of frames per second, got"):
+        with pytest.raises(InputError, match="rate must be a finite number above 0, got"):
             FrameStore.create(tmp_path / "a", [], rate=rate)
-    with pytest.raises(InputError, match="looks must have names of their own, got 'cloth' twice"):
-        FrameStore.create(tmp_path / "a", [looks()[0]] * 2, rate=24)
+    with pytest.raises(InputError, match="objects must have different names, got 'cloth' twice"):
+        FrameStore.create(tmp_path / "a", [stored_objects()[0]] * 2, rate=24)
 
 
 @pytest.mark.parametrize(
@@ -273,7 +273,7 @@ def test_a_full_disk_leaves_what_is_there(tmp_path, fill_disk):
 def test_a_small_disk_runs_full(small_disk):
     """A real one: frames until there is no room, and every one that is there is whole."""
     rest = np.random.default_rng(0).random((2000, 3))
-    with FrameStore.create(small_disk / "run", [Look(name="a", rest=rest)], rate=24) as store:
+    with FrameStore.create(small_disk / "run", [StoredObject(name="a", rest=rest)], rate=24) as store:
         frames = (Frame(number=k, time=0.0, points={"a": rest + k}) for k in range(100))
         with pytest.raises(PointglueError, match=r"cannot be written: No space left on device"):
             list(map(store.add, frames))
@@ -291,11 +291,11 @@ def test_a_small_disk_runs_full(small_disk):
 WRITER = """
 import os, random, signal, sys, time
 import numpy as np
-from pointglue.io import Frame, FrameStore, Look
+from pointglue.io import Frame, FrameStore, StoredObject
 
 folder, rounds = sys.argv[1], int(sys.argv[2])
 rest = np.zeros((200_000, 3))  # large, so that writing takes a while
-FrameStore.create(folder, [Look(name="a", rest=rest)], rate=24).close()
+FrameStore.create(folder, [StoredObject(name="a", rest=rest)], rate=24).close()
 random.seed(1)
 drafts = 0
 def writing():
@@ -347,7 +347,7 @@ def test_killed_at_any_moment_every_frame_is_whole(tmp_path):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="has no such locks")
-def test_who_looks_whether_a_run_grows_does_not_keep_it_from_that(tmp_path, monkeypatch):
+def test_asking_whether_a_run_grows_does_not_keep_it_from_growing(tmp_path, monkeypatch):
     import fcntl
 
     write_run(tmp_path)

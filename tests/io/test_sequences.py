@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 import trimesh
-from small_runs import looks, write_run
+from small_runs import stored_objects, write_run
 
 from pointglue.errors import InputError, PointglueError
-from pointglue.io import FrameStore, Look, write_sequence
-from pointglue.io.frames import Frame
+from pointglue.io import FrameStore, StoredObject, write_sequence
+from pointglue.io.frame_records import Frame
 
 FLOAT32 = 1e-7  # PLY files have single precision; coordinates are about 1
 
@@ -26,10 +26,14 @@ def test_ply_files_are_what_the_frames_are(tmp_path):
         assert mesh.vertices == pytest.approx(np.concatenate(list(points.values())), abs=FLOAT32)
         starts = np.cumsum([0, *(len(part) for part in points.values())])
         faces = [
-            look.faces + start for look, start in zip(looks(), starts, strict=False) if look.faces is not None
+            look.faces + start
+            for look, start in zip(stored_objects(), starts, strict=False)
+            if look.faces is not None
         ]
         assert (mesh.faces == np.concatenate(faces)).all()
-        colors = np.repeat([look.color for look in looks()], [len(look.rest) for look in looks()], axis=0)
+        colors = np.repeat(
+            [look.color for look in stored_objects()], [len(look.rest) for look in stored_objects()], axis=0
+        )
         assert mesh.visual.vertex_colors[:, :3] == pytest.approx(255 * colors, abs=0.5)
 
 
@@ -43,13 +47,13 @@ def test_obj_files_have_the_names(tmp_path):
     mesh = trimesh.load(file, process=False, maintain_order=True)
     points = np.concatenate(list(store.positions(store.read(2)).values()))
     assert mesh.vertices == pytest.approx(points, abs=1e-9)  # ten digits
-    assert len(mesh.faces) == sum(len(look.faces) for look in looks() if look.faces is not None)
+    assert len(mesh.faces) == sum(len(look.faces) for look in stored_objects() if look.faces is not None)
 
 
 @pytest.mark.parametrize("format", ["ply", "obj"])
 def test_points_alone(tmp_path, format):
     rest = np.random.default_rng(0).random((5, 3))
-    with FrameStore.create(tmp_path, [Look(name="a", rest=rest)], rate=24) as store:
+    with FrameStore.create(tmp_path, [StoredObject(name="a", rest=rest)], rate=24) as store:
         store.add(Frame(number=0, time=0.0, points={"a": rest}))
     cloud = trimesh.load(write_sequence(store, format=format)[0])
     assert cloud.vertices == pytest.approx(rest, abs=FLOAT32)
@@ -78,7 +82,7 @@ def test_files_of_others_are_left_alone(tmp_path):
 
 def test_a_small_disk_runs_full(small_disk, tmp_path):
     rest = np.random.default_rng(0).random((10_000, 3))
-    with FrameStore.create(tmp_path / "run", [Look(name="a", rest=rest)], rate=24) as store:
+    with FrameStore.create(tmp_path / "run", [StoredObject(name="a", rest=rest)], rate=24) as store:
         for number in range(12):
             store.add(Frame(number=number, time=0.0, points={"a": rest}))
     with pytest.raises(PointglueError, match=r"\.ply: cannot be written: No space left on device"):

@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from small_runs import frame, looks, write_run
+from small_runs import frame, stored_objects, write_run
 
 from pointglue.errors import PointglueError
 from pointglue.io import Frame, FrameStore, StatsLog
@@ -16,7 +16,7 @@ def lines(store):
 
 @pytest.fixture
 def store(tmp_path):
-    with FrameStore.create(tmp_path / "run", looks(), rate=24) as store:
+    with FrameStore.create(tmp_path / "run", stored_objects(), rate=24) as store:
         yield store
 
 

@@ -5,11 +5,11 @@ import sys
 import numpy as np
 import pytest
 from pxr import Usd, UsdGeom, UsdShade, UsdValidation
-from small_runs import frame, looks, write_run
+from small_runs import frame, stored_objects, write_run
 
 from pointglue.errors import InputError, MissingDependencyError, PointglueError
-from pointglue.io import FrameStore, Look, write_usd
-from pointglue.io.frames import Frame
+from pointglue.io import FrameStore, StoredObject, write_usd
+from pointglue.io.frame_records import Frame
 
 FLOAT32 = 1e-7  # USD points have single precision; coordinates are about 1
 
@@ -49,10 +49,10 @@ def test_everything_is_where_the_frames_say(stage, tmp_path):
         # Two lines: through the first three points, and from the fourth to the fifth.
         assert world_points(stage, "rope", number) == pytest.approx(points["rope"], abs=FLOAT32)
     samples = {look.name: UsdGeom.PointBased(stage.GetPrimAtPath(f"/World/{look.name}")).GetPointsAttr()
-               for look in looks()}  # fmt: skip
+               for look in stored_objects()}  # fmt: skip
     assert samples["cloth"].GetTimeSamples() == [5, 6, 7, 8]
     assert samples["box"].GetTimeSamples() == samples["stone"].GetTimeSamples() == []
-    assert np.array(samples["cloth"].Get()) == pytest.approx(looks()[0].rest)
+    assert np.array(samples["cloth"].Get()) == pytest.approx(stored_objects()[0].rest)
 
 
 def test_shapes(stage):
@@ -94,8 +94,8 @@ def test_the_checkers_of_usd_have_no_complaints(stage):
 
 def test_names_that_usd_does_not_know(tmp_path):
     names = ["left arm", "left_arm", "2nd", "Bär"]
-    looks = [Look(name=name, rest=np.eye(3), motion="still") for name in names]
-    with FrameStore.create(tmp_path, looks, rate=24) as store:
+    objects = [StoredObject(name=name, rest=np.eye(3), motion="still") for name in names]
+    with FrameStore.create(tmp_path, objects, rate=24) as store:
         store.add(Frame(number=0, time=0.0))
     stage = Usd.Stage.Open(str(write_usd(store)))
     prims = stage.GetDefaultPrim().GetChildren()
@@ -161,7 +161,7 @@ def test_what_is_wrong(tmp_path):
 
 def test_a_small_disk_runs_full(small_disk, tmp_path):
     rest = np.random.default_rng(0).random((5000, 3))
-    with FrameStore.create(tmp_path / "run", [Look(name="a", rest=rest)], rate=24) as store:
+    with FrameStore.create(tmp_path / "run", [StoredObject(name="a", rest=rest)], rate=24) as store:
         for number in range(30):
             store.add(Frame(number=number, time=0.0, points={"a": rest + number}))
     target = small_disk / "a.usdc"

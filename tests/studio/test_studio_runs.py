@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from small_runs import frame, looks, write_run
+from small_runs import frame, stored_objects, write_run
 from studio_server import write_box
 
 from pointglue.elastic import ImplicitSolver, StepError
@@ -82,7 +82,7 @@ def vanish(folder):
 
 
 def replaced(folder):
-    with FrameStore.create(folder, looks()[:1], rate=30, replace=True):
+    with FrameStore.create(folder, stored_objects()[:1], rate=30, replace=True):
         pass
 
 
@@ -118,7 +118,7 @@ def test_a_run_that_is_spoiled_while_it_plays_stops_where_it_is(session, tmp_pat
 
 
 def test_playback_follows_a_run_that_is_still_computed(session, tmp_path):
-    with FrameStore.create(tmp_path / "run", looks(), rate=24) as store:
+    with FrameStore.create(tmp_path / "run", stored_objects(), rate=24) as store:
         store.add(frame(1))
         session.apply(m.Open(path="run"))
         store.add(frame(2))
@@ -140,7 +140,7 @@ def test_playback_follows_a_run_that_is_still_computed(session, tmp_path):
 
 def test_one_run_after_another(session, tmp_path):
     write_run(tmp_path / "one")
-    with FrameStore.create(tmp_path / "two", [looks()[0]], rate=24) as store:
+    with FrameStore.create(tmp_path / "two", [stored_objects()[0]], rate=24) as store:
         store.add(type(frame(1))(number=1, time=0.0, points={"cloth": frame(1).points["cloth"]}))
     session.apply(m.Open(path="one"))
     session.apply(m.Open(path="two"))

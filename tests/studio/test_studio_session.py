@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from small_runs import looks
+from small_runs import stored_objects
 from studio_server import write_box, write_octopus
 
 from pointglue import HandleDeformer, OrientedBody, bind_glue
@@ -346,7 +346,7 @@ def test_glue_is_that_of_the_scene(session):
 
 def test_a_finished_run_is_played(session, tmp_path, monkeypatch):
     monkeypatch.setattr(playback, "PATIENCE", -1.0)  # nobody waits for more frames
-    with FrameStore.create(tmp_path / "run", looks(), rate=24) as store:
+    with FrameStore.create(tmp_path / "run", stored_objects(), rate=24) as store:
         from small_runs import frame
 
         for number in (1, 2, 3):

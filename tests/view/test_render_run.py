@@ -13,7 +13,7 @@ from small_runs import write_run
 from pointglue import view
 from pointglue.cli import main
 from pointglue.errors import InputError, MissingDependencyError, PointglueError
-from pointglue.io import Frame, FrameStore, Look
+from pointglue.io import Frame, FrameStore, StoredObject
 from pointglue.view import runs
 
 SIZE = (160, 96)
@@ -23,13 +23,13 @@ RED, BLUE = (0.85, 0.1, 0.1), (0.1, 0.2, 0.85)
 
 def flight(directory, *, floor=0.0, frames=5):
     """A red triangle goes a metre to the right and a blue one a metre up; there may be a floor."""
-    still = Look(name="floor", rest=floor * np.array([[-1, 0, -1], [-1, 0, 1], [1, 0, 1], [1, 0, -1.0]]),
-                 faces=[[0, 1, 2], [0, 2, 3]], motion="still")  # fmt: skip
-    looks = [
-        Look(name="red", rest=TRIANGLE, faces=[[0, 1, 2]], color=RED),
-        Look(name="blue", rest=TRIANGLE, faces=[[0, 1, 2]], color=BLUE, motion="transform"),
+    corners = floor * np.array([[-1, 0, -1], [-1, 0, 1], [1, 0, 1], [1, 0, -1.0]])
+    still = StoredObject(name="floor", rest=corners, faces=[[0, 1, 2], [0, 2, 3]], motion="still")
+    objects = [
+        StoredObject(name="red", rest=TRIANGLE, faces=[[0, 1, 2]], color=RED),
+        StoredObject(name="blue", rest=TRIANGLE, faces=[[0, 1, 2]], color=BLUE, motion="transform"),
     ] + [still] * (floor > 0)
-    with FrameStore.create(directory, looks, rate=10) as store:
+    with FrameStore.create(directory, objects, rate=10) as store:
         for k in range(frames):
             up = np.eye(4)
             up[:2, 3] = -0.4, k / (frames - 1)
@@ -119,7 +119,7 @@ def test_the_camera_does_not_mind_a_large_floor(tmp_path, floor):
 
 def test_the_camera_sees_every_point_of_every_frame(tmp_path, rng):
     rest = rng.standard_normal((500, 3))
-    with FrameStore.create(tmp_path, [Look(name="cloud", rest=rest, radius=0.1)], rate=24) as store:
+    with FrameStore.create(tmp_path, [StoredObject(name="cloud", rest=rest, radius=0.1)], rate=24) as store:
         for k in range(4):
             store.add(Frame(number=k, time=0.0, points={"cloud": rest * [1, 1 + k, 1] + [2 * k, 0, 0]}))
     camera, _ = runs.run_camera(store, store.numbers(), view.Camera(), SIZE)

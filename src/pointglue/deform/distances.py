@@ -15,7 +15,7 @@ from scipy.spatial import cKDTree
 
 from ..checks import Array, as_reals, require_finite
 from ..errors import InputError, PointglueWarning
-from ..files import drafted
+from ..files import atomic_write
 from ..geometry.bvh import TriangleTree
 from ..geometry.inside import edge_lengths, size_of, welded, winding
 from ..geometry.simplices import check_cells
@@ -195,7 +195,7 @@ class _Cache:
             return
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            with drafted(self._path(handle)) as draft:
+            with atomic_write(self._path(handle)) as draft:
                 np.save(draft, distance)
         except OSError as error:
             raise InputError(f"cache {self.folder} cannot be written: {error}") from error

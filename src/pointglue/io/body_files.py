@@ -7,9 +7,10 @@ import numpy as np
 
 from ..checks import Array
 from ..errors import InputError
+from ..files import explain_write_errors
 from ..particles import OrientedBody
 from ..particles.authoring.skinning import Skin
-from .archives import archive_path, read_archive, write_archive, writing
+from .archives import archive_path, read_archive, write_archive
 
 __all__ = ["load_body", "save_body"]
 
@@ -29,7 +30,7 @@ def save_body(path: str | os.PathLike[str], body: OrientedBody) -> None:
     arrays["group_sizes"] = np.array([len(group) for group in body.groups], np.int64)
     if body.visual is not None:
         arrays |= {f"visual_{name}": getattr(body.visual, name) for name in SKIN}
-    with writing(target):
+    with explain_write_errors(target):
         target.parent.mkdir(parents=True, exist_ok=True)
     write_archive(target, arrays)
 

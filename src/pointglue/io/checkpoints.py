@@ -11,7 +11,8 @@ from numpy.typing import ArrayLike
 
 from ..checks import Array, as_array
 from ..errors import InputError, PointglueWarning
-from .archives import archive_path, read_archive, write_archive, writing
+from ..files import explain_write_errors
+from .archives import archive_path, read_archive, write_archive
 
 __all__ = ["load_checkpoint", "previous", "save_checkpoint"]
 
@@ -38,7 +39,7 @@ def save_checkpoint(
         kept[name] = array
     kept |= {"version": np.array(VERSION), "scene_hash": np.array(scene_hash)}
     kept["checksum"] = np.array(_checksum(kept))
-    with writing(target):
+    with explain_write_errors(target):
         target.parent.mkdir(parents=True, exist_ok=True)
     write_archive(target, kept, durable=True, keep=previous(target))
 

@@ -1,130 +1,64 @@
-"""What a run leaves on disk: what the objects look like, once, and where they are, frame by frame."""
+"""The store of a run's frames: a folder with its objects, once, and where they are, frame by frame."""
 
 import json
-import math
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import IO, Any, Literal, Self, get_args
+from typing import IO, Any, Self
 
 import numpy as np
 
-from ..checks import Array, as_array, as_reals, require_finite
-from ..errors import InputError
-from .archives import Form, Part, ends_whole, read_archive, sync, write_archive, write_content, writing
+from ..checks import Array, as_reals, check_integer, check_real, require_finite
+from ..errors import InputError, PointglueError
+from ..files import explain_write_errors
+from .archives import ArchiveTemplate, Chunk, is_complete, read_archive, sync, write_archive, write_chunks
 from .checkpoints import previous
+from .frame_records import Frame, StoredObject
 from .locks import is_locked, lock
 
-__all__ = ["Frame", "FrameStore", "Look"]
+__all__ = ["FrameStore", "FrameTemplate", "PackedFrame"]
 
 VERSION = 1
-DIGITS = 4
-DRAFTS = ".*-[0-9a-f]" + "[0-9a-f]" * 7 + ".*"  # as `files.draft_name` makes them
-
-Motion = Literal["points", "transform", "still"]
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Look:
-    """One object: a mesh if it has faces, lines if it has segments, points otherwise."""
-
-    name: str
-    """Of its own in the scene, without slashes and control characters."""
-    rest: Array
-    """Where its points are before anything moves (n, 3), in metres."""
-    faces: Array | None = None
-    """(m, 3) rows of `rest`."""
-    segments: Array | None = None
-    """(m, 2) rows of `rest`."""
-    color: tuple[float, float, float] = (0.6, 0.6, 0.6)
-    """Red, green and blue in [0, 1], as on a screen (sRGB)."""
-    radius: float | None = None
-    """Of points and lines, in metres."""
-    motion: Motion = "points"
-    """What frames say of it: its points, a transform of the rest points, or nothing."""
-
-    def __post_init__(self) -> None:
-        """Check the values and keep copies that do not change."""
-        name = self.name
-        if not isinstance(name, str) or not name.strip() or re.search(r"[/\\\x00-\x1f\x7f]", name):
-            raise InputError(
-                f"name must be a text without slashes, backslashes and control characters, got {name!r}"
-            )
-        rest = _points(f"rest of {name!r}", self.rest)
-        object.__setattr__(self, "rest", _kept(rest))
-        if self.faces is not None and self.segments is not None:
-            raise InputError(f"{name!r}: faces and segments exclude each other, got both")
-        for key, columns in (("faces", 3), ("segments", 2)):
-            if getattr(self, key) is not None:
-                cells = as_array(f"{key} of {name!r}", getattr(self, key))
-                if cells.shape[1:] != (columns,) or cells.dtype.kind not in "iu":
-                    raise InputError(
-                        f"{key} of {name!r} must be whole numbers of shape (m, {columns}), "
-                        f"got {cells.dtype} of shape {cells.shape}"
-                    )
-                if cells.size and not 0 <= cells.min() <= cells.max() < len(rest):
-                    raise InputError(
-                        f"{key} of {name!r} must be rows of rest, 0 to {len(rest) - 1}, "
-                        f"got {cells.min()} to {cells.max()}"
-                    )
-                object.__setattr__(self, key, _kept(cells.astype(np.int64)))
-        color = as_reals(f"color of {name!r}", self.color)
-        if color.shape != (3,) or not ((color >= 0) & (color <= 1)).all():
-            raise InputError(f"color of {name!r} must be three numbers in [0, 1], got {self.color!r}")
-        object.__setattr__(self, "color", tuple(color.tolist()))
-        if self.radius is not None and not 0 < self.radius < math.inf:
-            raise InputError(f"radius of {name!r} must be positive, got {self.radius!r}")
-        if self.motion not in get_args(Motion):
-            raise InputError(
-                f"motion of {name!r} must be one of {', '.join(get_args(Motion))}, got {self.motion!r}"
-            )
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Frame:
-    """Where everything is at one time."""
-
-    number: int
-    """From 0 up; the time code in USD files."""
-    time: float
-    """In seconds."""
-    points: Mapping[str, Array] = field(default_factory=dict)
-    """(n, 3) by the names of objects whose motion is "points"."""
-    transforms: Mapping[str, Array] = field(default_factory=dict)
-    """(4, 4) by the names of objects whose motion is "transform": x = T @ (rest, 1)."""
-    stats: Mapping[str, float | int] = field(default_factory=dict)
-    """Numbers about the work, by name."""
+LOCK = ".lock"  # name of the file in the folder
+DIGITS = 4  # of the numbers in file names, at least
+TEMPORARY = ".*-[0-9a-f]" + "[0-9a-f]" * 7 + ".*"  # names as `files.temporary_path` makes them
 
 
 @dataclass(frozen=True, eq=False)
 class PackedFrame:
-    """The file of a frame, before it is one."""
+    """The file of a frame, to be written."""
 
     number: int
     about: dict[str, Any]
-    """As `FrameStore.about` gives it."""
-    form: "FrameForm"
-    content: list[Part]
+    """Number, time and statistics, as `FrameStore.about` returns them."""
+    template: "FrameTemplate"
+    """The template whose arrays hold the frame until it is written."""
+    chunks: list[Chunk]
+    """The bytes of the file."""
 
 
-class FrameForm(Form):
-    """The file of a frame, to be filled in.
+class FrameTemplate(ArchiveTemplate):
+    """The file of a frame whose numbers are filled in.
 
-    Points have 32 bits, as all who draw them have them: half the time and room of 64.
+    Points have 32 bits, as programs that draw them use: half the time and half the size of 64.
+
+    Parameters
+    ----------
+    shapes : mapping
+        The shapes of the arrays, by "points" or "transform" and then by the names of the objects.
     """
 
     def __init__(self, shapes: Mapping[str, Mapping[str, tuple[int, ...]]]) -> None:
-        """See `FrameStore._shapes`."""
         counts = [shape[0] for shape in shapes["points"].values()]
         self._points = np.zeros((sum(counts), 3), np.float32)
         self._transforms = np.zeros((len(shapes["transform"]), 4, 4))
         parts = iter(np.split(self._points, np.cumsum(counts)))
         self.arrays: dict[tuple[str, str], Array] = {}
-        """What is to be filled in, by its kind and the name of the object."""
+        """The arrays to fill in, by "points" or "transform" and the name of the object."""
         self.arrays |= {("points", name): next(parts) for name in shapes["points"]}
         self.arrays |= {
             ("transform", name): T for name, T in zip(shapes["transform"], self._transforms, strict=True)
@@ -133,7 +67,7 @@ class FrameForm(Form):
         super().__init__({f"{folders[kind]}/{name}": array for (kind, name), array in self.arrays.items()})
 
     def require_finite(self, number: int) -> None:
-        """Raise unless all that is filled in for a frame is finite."""
+        """Raise unless all numbers that were filled in for a frame are finite."""
         if np.isfinite(self._points).all() and np.isfinite(self._transforms).all():
             return
         for (kind, name), array in self.arrays.items():
@@ -143,58 +77,91 @@ class FrameForm(Form):
 class FrameStore:
     """A folder with the frames of a run: ``scene.npz``, ``frames/frame_0001.npz`` and on, ``stats.jsonl``.
 
-    A frame is there whole or not at all, whatever happens to the process, and the same frame gives the same
-    bytes; points are kept in 32 bits. One process at a time can write; it holds the folder until the store
-    is closed, or it ends:
+    A frame is there in full or not at all, whatever happens to the process, and the same frame gives the same
+    bytes; points are stored in 32 bits. One process at a time can write: it locks the folder until the store
+    is closed, or the process ends. Stores are made by `create` and `open`.
 
-        with FrameStore.create("out", looks, rate=24) as store:
-            store.add(frame)
+    Attributes
+    ----------
+    directory : Path
+        The folder.
+    objects : tuple of StoredObject
+        The objects of the run.
+    rate : float
+        Frames per second.
+    scene_hash : str
+        A text that differs from scene to scene.
+    inputs : mapping or None
+        What the hash was computed from, as JSON has it; None for runs of earlier versions.
+
+    Examples
+    --------
+    >>> with FrameStore.create("out", objects, rate=24) as store:  # doctest: +SKIP
+    ...     store.add(frame)
     """
 
     directory: Path
-    looks: tuple[Look, ...]
+    objects: tuple[StoredObject, ...]
     rate: float
-    """Frames per second."""
     scene_hash: str
-    """What tells this scene from others."""
     inputs: Mapping[str, Any] | None
-    """What the hash is of, if that is known: it is not of runs of earlier versions."""
 
-    def __init__(self, directory: Path, held: IO[bytes] | None = None) -> None:
-        """See `create` and `open`."""
-        self.directory, self._lock = directory, held
+    def __init__(self, directory: Path, locked: IO[bytes] | None = None) -> None:
+        self.directory, self._lock = directory, locked
         self._unsynced: list[Path] = []
 
     @classmethod
     def create(
         cls,
         directory: str | os.PathLike[str],
-        looks: Sequence[Look],
+        objects: Sequence[StoredObject],
         *,
         rate: float,
         scene_hash: str = "",
         inputs: Mapping[str, Any] | None = None,
         replace: bool = False,
     ) -> Self:
-        """Begin a run; a folder that holds one is refused, unless it is to be replaced.
+        """Begin a run.
 
-        The folder is made. Replacing removes the frames, the statistics and the checkpoints of the other run.
-        `inputs` are what the hash is of, as JSON has it.
+        Parameters
+        ----------
+        directory : str or path
+            The folder, which is made if there is none.
+        objects : sequence of StoredObject
+            The objects of the run.
+        rate : float
+            Frames per second.
+        scene_hash : str
+            A text that differs from scene to scene.
+        inputs : mapping, optional
+            What the hash was computed from, as JSON has it.
+        replace : bool
+            Whether to remove the frames, the statistics and the checkpoints of a run that the folder holds.
+
+        Returns
+        -------
+        FrameStore
+
+        Raises
+        ------
+        InputError
+            If the folder holds a run that is not to be replaced, or an argument is not what it should be.
+        PointglueError
+            If another process is writing there, or the folder cannot be written to.
         """
-        if isinstance(rate, bool) or not isinstance(rate, int | float) or not 0 < rate < math.inf:
-            raise InputError(f"rate must be a positive number of frames per second, got {rate!r}")
-        names = [look.name for look in looks]
+        rate = check_real("rate", rate, above=0)
+        names = [each.name for each in objects]
         twice = [name for name in names if names.count(name) > 1]
         if twice:
-            raise InputError(f"looks must have names of their own, got {twice[0]!r} twice")
+            raise InputError(f"objects must have different names, got {twice[0]!r} twice")
         folder = Path(directory)
         if folder.exists() and not folder.is_dir():
             raise InputError(f"{folder}: is a file, not a folder")
-        with writing(folder):
+        with explain_write_errors(folder):
             (folder / "frames").mkdir(parents=True, exist_ok=True)
-        store = cls(folder, lock(folder))
+        store = cls(folder, _lock(folder))
         try:
-            store._begin(tuple(looks), float(rate), scene_hash, inputs, replace)
+            store._begin(tuple(objects), rate, scene_hash, inputs, replace)
         except BaseException:
             store.close()
             raise
@@ -202,16 +169,24 @@ class FrameStore:
 
     @classmethod
     def open(cls, directory: str | os.PathLike[str], *, write: bool = False) -> Self:
-        """The run that is in a folder, to look at or, with `write`, to go on with."""
+        """Open the run of a folder, to read or, with `write`, to continue it.
+
+        Raises
+        ------
+        InputError
+            If the folder holds no run, or a damaged one.
+        PointglueError
+            If it is to be written, and another process is writing there.
+        """
         folder = Path(directory)
         if not (folder / "scene.npz").is_file():
             what = "holds no run: there is no scene.npz" if folder.is_dir() else "no such folder"
             raise InputError(f"{folder}: {what}")
-        store = cls(folder, lock(folder) if write else None)
+        store = cls(folder, _lock(folder) if write else None)
         try:
             store._read_scene()
             if write:
-                store._remove_drafts()
+                store._remove_temporary_files()
         except BaseException:
             store.close()
             raise
@@ -219,8 +194,8 @@ class FrameStore:
 
     @property
     def growing(self) -> bool | None:
-        """Whether a process is writing there; None if the system cannot tell."""
-        return is_locked(self.directory)
+        """Whether a process is writing frames; None if the system cannot tell."""
+        return is_locked(self.directory / LOCK)
 
     def close(self) -> None:
         """Let other processes write."""
@@ -236,64 +211,73 @@ class FrameStore:
 
     @property
     def checkpoint(self) -> Path:
-        """Where the checkpoint of the run belongs."""
+        """The file for the checkpoint of the run."""
         return self.directory / "checkpoint.npz"
 
     @property
     def stats(self) -> Path:
-        """Where the statistics of the run belong; see `StatsLog`."""
+        """The file for the statistics of the run; see `StatsLog`."""
         return self.directory / "stats.jsonl"
 
     def add(self, frame: Frame) -> Path:
-        """Write a frame, in place of an earlier one of its number. Where the folder is full, it says so."""
-        return self.write(self.pack(frame, self.form()))
+        """Write a frame, which replaces an earlier one of its number, and return its file."""
+        return self.write(self.pack(frame, self.template()))
 
-    def form(self) -> "FrameForm":
-        """A form for `pack` to fill in, as often as one likes."""
-        return FrameForm(self._shapes)
+    def template(self) -> FrameTemplate:
+        """Return a template for `pack`, which may be used for one frame after the other."""
+        return FrameTemplate(self._shapes)
 
-    def pack(self, frame: Frame, form: "FrameForm") -> "PackedFrame":
-        """What `write` writes. The frame may change after this, its form only when it is written."""
-        with np.errstate(over="ignore"):  # what is too large for 32 bits is told as what is not finite
+    def pack(self, frame: Frame, template: FrameTemplate) -> PackedFrame:
+        """Return the file of a frame for `write`.
+
+        The frame may change after this, the template only after `write`.
+        """
+        with np.errstate(over="ignore"):  # numbers too large for 32 bits are reported as not finite
             for kind, name, array in self._checked(frame):
-                form.arrays[kind, name][:] = array
-        form.require_finite(frame.number)
-        known = {"number": frame.number, "time": float(frame.time), "stats": _numbers(frame.stats)}
-        content = form.parts({"frame": np.array(json.dumps(known))})
-        return PackedFrame(frame.number, _about(known), form, content)
+                template.arrays[kind, name][:] = array
+        template.require_finite(frame.number)
+        known = {"number": int(frame.number), "time": float(frame.time), "stats": _numbers(frame.stats)}
+        chunks = template.chunks({"frame": np.array(json.dumps(known))})
+        return PackedFrame(frame.number, _about(known), template, chunks)
 
-    def write(self, frame: "PackedFrame") -> Path:
-        """Write what `pack` has made of a frame."""
+    def write(self, frame: PackedFrame) -> Path:
+        """Write a frame that `pack` has made, and return its file."""
         if self._lock is None:
             raise InputError(f"{self.directory}: the store is open to read, not to write")
         path = self.path(frame.number)
-        write_content(path, frame.content)
+        write_chunks(path, frame.chunks)
         self._unsynced.append(path)
         return path
 
     @property
     def unsynced(self) -> int:
-        """How many frames this store has written that a power cut may take."""
+        """The number of frames that this store has written and a power cut could destroy."""
         return len(self._unsynced)
 
     def sync(self) -> None:
-        """Return when all frames added are on the disk, whatever happens to the machine."""
-        with writing(self.directory):
+        """Return when all frames added are on the disk, safe from a power cut."""
+        with explain_write_errors(self.directory):
             sync(*self._unsynced, self.directory / "frames")
         self._unsynced.clear()
 
     def path(self, number: int) -> Path:
-        """Where the frame of a number is."""
+        """Return the file of the frame with a number."""
         return Path(f"{self.directory}/frames/frame_{number:0{DIGITS}}.npz")  # quicker than with slashes
 
     def numbers(self) -> list[int]:
-        """The numbers of the frames that are there, in order."""
+        """Return the numbers of the frames that are there, in order."""
         names = (re.fullmatch(r"frame_(\d{4,})\.npz", path.name) for path in self._frame_files())
         return sorted(int(name[1]) for name in names if name)
 
     def read(self, number: int) -> Frame:
-        """The frame of a number; the error for a missing or damaged one names its file."""
-        with _saying_how_to_mend_it():
+        """Return the frame with a number.
+
+        Raises
+        ------
+        InputError
+            If it is missing or damaged; the message names its file and says what to do.
+        """
+        with _explain_repair():
             return self._read(number)
 
     def _read(self, number: int) -> Frame:
@@ -317,21 +301,21 @@ class FrameStore:
         return frame
 
     def about(self, number: int) -> dict[str, Any]:
-        """The number of a frame, its time (s) and its statistics by name, without where anything is."""
-        with _saying_how_to_mend_it():
+        """Return the number of a frame, its time [s] and its statistics by name, without its points."""
+        with _explain_repair():
             entry = read_archive(self.path(number), "frame of a run", only="frame")
         return _about(json.loads(str(entry["frame"])))
 
     def __iter__(self) -> Iterator[Frame]:
-        """All frames in order, one in memory at a time."""
+        """Iterate over all frames in order, one in memory at a time."""
         return (self.read(number) for number in self.numbers())
 
     def lost(self, numbers: Iterable[int]) -> list[int]:
-        """Those of the numbers whose frame is not there, or cut short."""
-        return [number for number in numbers if not ends_whole(self.path(number))]
+        """Return those of the numbers whose frame is missing or cut short."""
+        return [number for number in numbers if not is_complete(self.path(number))]
 
     def damaged(self) -> list[int]:
-        """The numbers of frames that are there but cannot be read: a fault of the disk, or a strange file."""
+        """Return the numbers of the frames that are there but cannot be read."""
         bad = []
         for number in self.numbers():
             try:
@@ -341,21 +325,21 @@ class FrameStore:
         return bad
 
     def positions(self, frame: Frame) -> dict[str, Array]:
-        """The points (n, 3) of every object in a frame, by name, in the order of `looks`."""
+        """Return the points (n, 3) of every object in a frame [m], by name, in the order of `objects`."""
         found: dict[str, Array] = {}
-        for look in self.looks:
-            if look.motion == "points":
-                found[look.name] = frame.points[look.name]
-            elif look.motion == "transform":
-                T = frame.transforms[look.name]
-                found[look.name] = look.rest @ T[:3, :3].T + T[:3, 3]
+        for each in self.objects:
+            if each.motion == "points":
+                found[each.name] = frame.points[each.name]
+            elif each.motion == "transform":
+                T = frame.transforms[each.name]
+                found[each.name] = each.rest @ T[:3, :3].T + T[:3, 3]
             else:
-                found[look.name] = look.rest
+                found[each.name] = each.rest
         return found
 
     def _begin(
         self,
-        looks: tuple[Look, ...],
+        objects: tuple[StoredObject, ...],
         rate: float,
         scene_hash: str,
         inputs: Mapping[str, Any] | None,
@@ -365,23 +349,23 @@ class FrameStore:
         if target.exists() or self.numbers():
             if not replace:
                 raise InputError(f"{self.directory}: holds a run already")
-            # Checkpoints first: with one, but without its frames, a run could not go on.
+            # Checkpoints first: a run that has one, but not its frames, could not be resumed.
             for path in [self.checkpoint, previous(self.checkpoint), *self._frame_files(), self.stats]:
-                with writing(path):
+                with explain_write_errors(path):
                     path.unlink(missing_ok=True)
-        self._remove_drafts()
-        self.looks, self.rate, self.scene_hash, self.inputs = looks, rate, scene_hash, inputs
+        self._remove_temporary_files()
+        self.objects, self.rate, self.scene_hash, self.inputs = objects, rate, scene_hash, inputs
         about: dict[str, Any] = {"version": VERSION, "rate": rate, "scene_hash": scene_hash}
         about |= {} if inputs is None else {"inputs": inputs}
         about["objects"] = [
-            {"name": look.name, "color": look.color, "radius": look.radius, "motion": look.motion}
-            for look in looks
+            {"name": each.name, "color": each.color, "radius": each.radius, "motion": each.motion}
+            for each in objects
         ]
         arrays = {"scene": np.array(json.dumps(about))}
-        for look in looks:
+        for each in objects:
             for key in ("rest", "faces", "segments"):
-                if (array := getattr(look, key)) is not None:
-                    arrays[f"{key}/{look.name}"] = array
+                if (array := getattr(each, key)) is not None:
+                    arrays[f"{key}/{each.name}"] = array
         write_archive(target, arrays, durable=True)
 
     def _read_scene(self) -> None:
@@ -395,13 +379,13 @@ class FrameStore:
                 )
             self.rate, self.scene_hash = about["rate"], about["scene_hash"]
             self.inputs = about.get("inputs")
-            looks = []
+            objects = []
             for known in about["objects"]:
                 arrays_of = {
                     key: arrays.get(f"{key}/{known['name']}") for key in ("rest", "faces", "segments")
                 }
-                looks.append(Look(**known | arrays_of))
-            self.looks = tuple(looks)
+                objects.append(StoredObject(**known | arrays_of))
+            self.objects = tuple(objects)
         except InputError as error:
             raise InputError(f"{file}: {error}") from error
         except (KeyError, TypeError, ValueError) as error:
@@ -409,19 +393,17 @@ class FrameStore:
 
     @cached_property
     def _shapes(self) -> dict[str, dict[str, tuple[int, ...]]]:
-        """Of what a frame says of the objects, by its kind and their names."""
+        """The shapes of the arrays of a frame, by "points" or "transform" and the names of the objects."""
         return {
-            "points": {look.name: look.rest.shape for look in self.looks if look.motion == "points"},
-            "transform": {look.name: (4, 4) for look in self.looks if look.motion == "transform"},
+            "points": {each.name: each.rest.shape for each in self.objects if each.motion == "points"},
+            "transform": {each.name: (4, 4) for each in self.objects if each.motion == "transform"},
         }
 
     def _checked(self, frame: Frame) -> Iterator[tuple[str, str, Array]]:
-        """Kind, name and array of all that a frame says, if it is what the objects need."""
+        """Yield "points" or "transform", the name and the array of each object that moves, or raise."""
         number = frame.number
-        if isinstance(number, bool) or not isinstance(number, int) or number < 0:
-            raise InputError(f"number of a frame must be a whole number from 0 up, got {number!r}")
-        if not math.isfinite(frame.time):
-            raise InputError(f"time of frame {number} must be finite, got {frame.time!r}")
+        check_integer("number of a frame", number, at_least=0)
+        check_real(f"time of frame {number}", frame.time)
         for (kind, shapes), given in zip(self._shapes.items(), (frame.points, frame.transforms), strict=True):
             if shapes.keys() != given.keys():
                 name = next(name for name in [*shapes, *given] if name not in given or name not in shapes)
@@ -436,49 +418,39 @@ class FrameStore:
     def _frame_files(self) -> list[Path]:
         return list((self.directory / "frames").glob("frame_*.npz"))
 
-    def _remove_drafts(self) -> None:
-        """Remove what a process that was killed has left; nobody else is writing."""
+    def _remove_temporary_files(self) -> None:
+        """Remove the files that a killed process has left; no other process is writing."""
         for folder in (self.directory, self.directory / "frames"):
-            for draft in folder.glob(DRAFTS):
-                with writing(draft):
-                    draft.unlink(missing_ok=True)
+            for path in folder.glob(TEMPORARY):
+                with explain_write_errors(path):
+                    path.unlink(missing_ok=True)
 
 
 @contextmanager
-def _saying_how_to_mend_it() -> Iterator[None]:
-    """Say what to do about a frame that is there but cannot be used."""
+def _explain_repair() -> Iterator[None]:
+    """Add to the message about a damaged frame what to do about it."""
     try:
         yield
     except InputError as error:
-        if isinstance(error.__cause__, OSError):  # it is not there, or may well be whole
+        if isinstance(error.__cause__, OSError):  # it is not there, or may well be complete
             raise
         raise InputError(
             f"{error}. Delete it and run the scene with --resume, which then computes all frames again"
         ) from error
 
 
-def _points(name: str, value: Any) -> Array:
-    points = as_reals(name, value)
-    if points.ndim != 2 or points.shape[1] != 3 or not len(points):
-        raise InputError(f"{name} must have shape (n, 3), got {points.shape}")
-    require_finite(name, points)
-    return points
-
-
-def _kept(array: Array) -> Array:
-    """A copy that does not change."""
-    copy = np.array(array, order="C")
-    copy.flags.writeable = False
-    return copy
+def _lock(folder: Path) -> IO[bytes]:
+    """Lock a folder for this process."""
+    return lock(folder / LOCK, PointglueError(f"{folder}: another process is writing there"))
 
 
 def _about(known: Mapping[str, Any]) -> dict[str, Any]:
-    """What a frame's file says of it, as statistics have it."""
+    """Return what a frame's file says about it, as in the statistics."""
     return {"frame": known["number"], "time": known["time"], **known["stats"]}
 
 
 def _numbers(stats: Mapping[str, Any]) -> dict[str, float | int]:
-    """Statistics as Python's own numbers, which a text gives back to the last bit."""
+    """Return statistics as Python's own numbers, which survive JSON to the last bit."""
     plain = {}
     for name, value in stats.items():
         number = value.item() if isinstance(value, np.generic | np.ndarray) and np.ndim(value) == 0 else value

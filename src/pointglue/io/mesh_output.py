@@ -18,7 +18,7 @@ from trimesh.visual.texture import TextureVisuals
 
 from ..checks import Array
 from ..errors import InputError, PointglueError
-from ..files import draft_name
+from ..files import temporary_path
 from .meshes import Mesh, Part, UniqueNames
 
 __all__ = ["Output", "open_output"]
@@ -56,7 +56,7 @@ def open_output(path: str | os.PathLike[str], mesh: Mesh, frames: int | None = N
         raise InputError(f"{target}: must end in {', '.join(MESHES)}, .npy or .npz, {ending}")
     if target.is_dir():
         raise InputError(f"{target}: is a folder, not a file")
-    draft = draft_name(target)
+    draft = temporary_path(target)
     with _writing(target):
         target.parent.mkdir(parents=True, exist_ok=True)
         draft.touch()  # now, rather than after an hour of work
@@ -112,7 +112,7 @@ def _write(files: Mapping[Path, bytes]) -> None:
     try:
         for target, content in files.items():
             with _writing(target):
-                drafts[target] = draft_name(target)
+                drafts[target] = temporary_path(target)
                 drafts[target].write_bytes(content)
         for target, draft in drafts.items():
             with _writing(target):

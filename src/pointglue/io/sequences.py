@@ -8,7 +8,7 @@ import numpy as np
 
 from ..checks import Array
 from ..errors import InputError
-from .archives import writing
+from ..files import explain_write_errors
 from .frames import FrameStore
 
 __all__ = ["write_sequence"]
@@ -37,8 +37,10 @@ def write_sequence(
         raise InputError(f"{store.directory}: has no frames to write")
     mesh = Mesh(
         tuple(
-            Part(look.name, look.rest, _faces(look.faces), colors=_colors(look.color, len(look.rest)))
-            for look in store.looks
+            Part(
+                stored.name, stored.rest, _faces(stored.faces), colors=_colors(stored.color, len(stored.rest))
+            )
+            for stored in store.objects
         )
     )
     files = []
@@ -49,7 +51,7 @@ def write_sequence(
         files.append(path)
     stale = set(folder.glob(f"frame_*.{format}")) - set(files) if directory is None else ()
     for path in stale:
-        with writing(path):
+        with explain_write_errors(path):
             path.unlink()
     return files
 

@@ -7,8 +7,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Self
 
-from ..files import drafted
-from .archives import writing
+from ..files import atomic_write, explain_write_errors
 from .frames import FrameStore
 
 __all__ = ["StatsLog"]
@@ -27,22 +26,22 @@ class StatsLog:
         self.path = store.stats
         known = _whole_lines(self.path)
         kept = b"".join(known.get(number) or _line(store.about(number)) for number in numbers)
-        with writing(self.path):
+        with explain_write_errors(self.path):
             if not self.path.exists() or self.path.read_bytes() != kept:
-                with drafted(self.path) as draft:
+                with atomic_write(self.path) as draft:
                     draft.write_bytes(kept)
             self._file = os.open(self.path, os.O_WRONLY | os.O_APPEND | getattr(os, "O_BINARY", 0))
 
     def add(self, about: Mapping[str, Any]) -> None:
         """Add the line of a frame: what `FrameStore.about` gives, and more. What is not finite is null."""
         left = memoryview(_line(about))
-        with writing(self.path):
+        with explain_write_errors(self.path):
             while left:
                 left = left[os.write(self._file, left) :]
 
     def sync(self) -> None:
         """Return when all lines are on the disk, whatever happens to the machine."""
-        with writing(self.path):
+        with explain_write_errors(self.path):
             os.fsync(self._file)
 
     def close(self) -> None:

@@ -10,9 +10,10 @@ import numpy as np
 
 from ..checks import Array
 from ..errors import InputError, MissingDependencyError, PointglueError
-from ..files import drafted
-from .archives import sync, writing
-from .frames import Frame, FrameStore, Look
+from ..files import atomic_write, explain_write_errors
+from .archives import sync
+from .frame_records import Frame, StoredObject
+from .frames import FrameStore
 
 __all__ = ["write_usd"]
 
@@ -40,9 +41,9 @@ def write_usd(store: FrameStore, path: str | os.PathLike[str] | None = None) -> 
     numbers = store.numbers()
     if not numbers:
         raise InputError(f"{store.directory}: has no frames to write")
-    with writing(target):
+    with explain_write_errors(target):
         target.parent.mkdir(parents=True, exist_ok=True)
-        with drafted(target) as draft:
+        with atomic_write(target) as draft:
             draft.touch()  # USD would not say why it cannot
             try:
                 _write(Usd.Stage.CreateNew(str(draft)), store, numbers)
@@ -63,8 +64,8 @@ def _write(stage: Any, store: FrameStore, numbers: list[int]) -> None:
     stage.SetEndTimeCode(numbers[-1])
     stage.SetDefaultPrim(UsdGeom.Xform.Define(stage, "/World").GetPrim())
     objects: list[_Object] = []
-    for look in store.looks:
-        objects.append(_Object(stage, look, [one.name for one in objects]))
+    for stored in store.objects:
+        objects.append(_Object(stage, stored, [one.name for one in objects]))
     pending = 0
     for number in numbers:
         frame = store.read(number)
@@ -78,25 +79,27 @@ def _write(stage: Any, store: FrameStore, numbers: list[int]) -> None:
 class _Object:
     """A prim, and what of it changes."""
 
-    def __init__(self, stage: Any, look: Look, taken: list[str]) -> None:
+    def __init__(self, stage: Any, stored: StoredObject, taken: list[str]) -> None:
         from pxr import Gf, UsdGeom, Vt
 
-        self.look, self.name = look, re.sub(r"^(?=[0-9])|[^A-Za-z0-9_]", "_", look.name)
+        self.stored, self.name = stored, re.sub(r"^(?=[0-9])|[^A-Za-z0-9_]", "_", stored.name)
         while self.name in taken:
             self.name += "_"
         path = f"/World/{self.name}"
         self.rows: Array | slice = slice(None)
-        widths = [2 * (look.radius or DEFAULT_RADIUS)]
-        if look.faces is not None:
+        widths = [2 * (stored.radius or DEFAULT_RADIUS)]
+        if stored.faces is not None:
             self.shape = UsdGeom.Mesh.Define(stage, path)
             self.shape.CreateFaceVertexCountsAttr(
-                Vt.IntArray.FromNumpy(np.full(len(look.faces), 3, np.int32))
+                Vt.IntArray.FromNumpy(np.full(len(stored.faces), 3, np.int32))
             )
-            self.shape.CreateFaceVertexIndicesAttr(Vt.IntArray.FromNumpy(look.faces.ravel().astype(np.int32)))
+            self.shape.CreateFaceVertexIndicesAttr(
+                Vt.IntArray.FromNumpy(stored.faces.ravel().astype(np.int32))
+            )
             self.shape.CreateSubdivisionSchemeAttr(UsdGeom.Tokens.none)
             self.shape.CreateDoubleSidedAttr(True)
-        elif look.segments is not None:
-            counts, self.rows = _lines(look.segments)
+        elif stored.segments is not None:
+            counts, self.rows = _lines(stored.segments)
             self.shape = UsdGeom.BasisCurves.Define(stage, path)
             self.shape.CreateTypeAttr(UsdGeom.Tokens.linear)
             self.shape.CreateCurveVertexCountsAttr(counts)
@@ -107,23 +110,23 @@ class _Object:
             self.shape.CreateWidthsAttr(widths)
             self.shape.SetWidthsInterpolation(UsdGeom.Tokens.constant)
         prim = self.shape.GetPrim()
-        prim.SetDisplayName(look.name)
-        color = Gf.Vec3f(*_linear(look.color))
+        prim.SetDisplayName(stored.name)
+        color = Gf.Vec3f(*_linear(stored.color))
         self.shape.CreateDisplayColorAttr([color])
         _bind_material(stage, f"{path}/material", prim, color)
         self.points, self.extent = self.shape.CreatePointsAttr(), self.shape.CreateExtentAttr()
-        self._put(look.rest)
-        self.transform = self.shape.AddTransformOp() if look.motion == "transform" else None
+        self._put(stored.rest)
+        self.transform = self.shape.AddTransformOp() if stored.motion == "transform" else None
 
     def add(self, frame: Frame) -> int:
         """Add the sample of a frame; the bytes that it takes."""
-        if self.look.motion == "points":
-            return self._put(frame.points[self.look.name], frame.number)
+        if self.stored.motion == "points":
+            return self._put(frame.points[self.stored.name], frame.number)
         if self.transform is not None:
             from pxr import Gf
 
             # USD multiplies rows with matrices.
-            matrix = Gf.Matrix4d(frame.transforms[self.look.name].T.astype(float).tolist())
+            matrix = Gf.Matrix4d(frame.transforms[self.stored.name].T.astype(float).tolist())
             self.transform.Set(matrix, frame.number)
         return 0
 
@@ -132,7 +135,7 @@ class _Object:
 
         rows = np.ascontiguousarray(points[self.rows], dtype=np.float32)
         self.points.Set(Vt.Vec3fArray.FromNumpy(rows), *time)
-        reach = 0.0 if self.look.faces is not None else self.look.radius or DEFAULT_RADIUS
+        reach = 0.0 if self.stored.faces is not None else self.stored.radius or DEFAULT_RADIUS
         extent = np.array([rows.min(axis=0) - reach, rows.max(axis=0) + reach], dtype=np.float32)
         self.extent.Set(Vt.Vec3fArray.FromNumpy(extent), *time)
         return rows.nbytes

@@ -5,7 +5,8 @@ import threading
 from time import perf_counter
 
 from ..io.checkpoints import save_checkpoint
-from ..io.frames import Frame, FrameForm, FrameStore, PackedFrame
+from ..io.frame_records import Frame
+from ..io.frames import FrameStore, FrameTemplate, PackedFrame
 from ..io.stats import StatsLog
 from .simulation import Simulation, SimulationState
 
@@ -50,13 +51,13 @@ class FrameWriter:
     ) -> None:
         """Write to a store and its statistics, which are closed with it."""
         self._store, self._stats, self._simulation, self._hash = store, stats, simulation, scene_hash
-        # Two forms go round, one to be filled in while the other is written.
-        self._forms: queue.SimpleQueue[FrameForm] = queue.SimpleQueue()
+        # Two templates take turns: one is filled in while the other is written.
+        self._templates: queue.SimpleQueue[FrameTemplate] = queue.SimpleQueue()
         self._frames: queue.SimpleQueue[tuple[PackedFrame, SimulationState, float] | None] = (
             queue.SimpleQueue()
         )
         for _ in range(2):
-            self._forms.put(store.form())
+            self._templates.put(store.template())
         self._error: BaseException | None = None
         self._synced = perf_counter()
         self._spent: dict[str, float] = {}  # s on the checkpoint after the last frame
@@ -68,7 +69,7 @@ class FrameWriter:
         """Hand over a frame that took so long to compute (s); what went wrong before is raised here."""
         self._raise()
         # Packed here, where its arrays still are in the caches, and nobody has changed them yet.
-        self._frames.put((self._store.pack(frame, self._forms.get()), state, seconds))
+        self._frames.put((self._store.pack(frame, self._templates.get()), state, seconds))
 
     def close(self) -> None:
         """Return when all is on the disk."""
@@ -99,7 +100,7 @@ class FrameWriter:
                             waiting = None
                     except BaseException as error:
                         self._error = error
-                self._forms.put(frame.form)  # in any case, so that nobody waits for ever
+                self._templates.put(frame.template)  # in any case, so that nobody waits for ever
             if waiting is not None and self._error is None:
                 self._checkpoint(waiting)
         except BaseException as error:

@@ -20,7 +20,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from ..io.frames import Frame
+from ..io.frame_records import Frame
 from .run import Run
 
 __all__ = ["Saying", "tell"]

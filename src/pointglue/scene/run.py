@@ -12,7 +12,8 @@ from ..elastic import StepError
 from ..errors import InputError, PointglueError, PointglueWarning, SceneError
 from ..io.checkpoints import load_checkpoint
 from ..io.export import export_run
-from ..io.frames import Frame, FrameStore
+from ..io.frame_records import Frame
+from ..io.frames import FrameStore
 from ..io.signals import deferred
 from ..io.stats import StatsLog
 from .build.builder import build_scene

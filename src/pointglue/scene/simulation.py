@@ -11,7 +11,7 @@ import numpy as np
 from ..checks import Array
 from ..errors import InputError
 from ..glue import Binding
-from ..io.frames import Frame, Look
+from ..io.frame_records import Frame, StoredObject
 from .build.summary import ObjectSummary
 from .build.surfaces import Track
 from .schema.scene import Frames
@@ -92,7 +92,7 @@ class Simulation:
 
     frames: Frames
     engines: Sequence[Engine]
-    looks: Sequence[Look]
+    looks: Sequence[StoredObject]
     tracks: Mapping[str, Track]
     """Of objects that no engine moves, by name."""
     followers: Mapping[str, Follower] = field(default_factory=dict)

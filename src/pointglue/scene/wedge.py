@@ -22,8 +22,7 @@ import numpy as np
 
 from ..compute import threads
 from ..errors import InputError, MissingDependencyError, PointglueError, PointglueWarning, SceneError
-from ..files import drafted
-from ..io.archives import writing
+from ..files import atomic_write, explain_write_errors
 from ..io.frames import FrameStore
 from ..io.signals import ENDING
 from ..view import contact_sheet, last_pictures
@@ -123,7 +122,7 @@ def run_wedges(
     _need("distributed", "wedges need Dask: pip install 'pointglue[cluster]'")
     path, folder = Path(scene).absolute(), Path(out).absolute()
     wedges = _planned(sweeps, folder)
-    with writing(folder):
+    with explain_write_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
     found: dict[Path, Wedge] = {}
     left: list[Wedge] = []
@@ -254,7 +253,7 @@ def run_wedge(scene: str, settings: dict[str, Any], folder: str, metrics: list[s
             seconds, numbers = perf_counter() - begin, _measured(wedge.folder, metrics)
             target = wedge.folder / "wedge.json"
             told = {"hash": _hash(loaded), "seconds": seconds, "settings": settings}
-            with writing(target), drafted(target) as draft:
+            with explain_write_errors(target), atomic_write(target) as draft:
                 draft.write_text(json.dumps(told, indent=1, default=str) + "\n", encoding="utf-8")
         done = Wedge(settings, wedge.folder, "done", "", seconds, numbers)
     except Exception as error:  # of any kind: the other wedges go on
@@ -377,7 +376,11 @@ def write_table(path: Path, wedges: Sequence[Wedge], *, parquet: bool = False) -
         }
         for w in wedges
     ]
-    with writing(path), drafted(path) as draft, draft.open("w", newline="", encoding="utf-8") as file:
+    with (
+        explain_write_errors(path),
+        atomic_write(path) as draft,
+        draft.open("w", newline="", encoding="utf-8") as file,
+    ):
         table = csv.DictWriter(file, list(rows[0]))
         table.writeheader()
         table.writerows(rows)
@@ -393,7 +396,7 @@ def write_table(path: Path, wedges: Sequence[Wedge], *, parquet: bool = False) -
             isinstance(value, str) or value is None for value in values
         ):
             columns[key] = [None if value is None else str(value) for value in values]
-    with writing(target), drafted(target) as draft:
+    with explain_write_errors(target), atomic_write(target) as draft:
         pyarrow.parquet.write_table(pyarrow.table(columns), draft)
     return [path, target]
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from ..checks import check_real
 from ..errors import InputError, MissingDependencyError
-from ..files import drafted
+from ..files import atomic_write
 
 Image = NDArray[np.uint8]
 """Pixels (height, width, 3), red, green and blue."""
@@ -39,7 +39,7 @@ def _checked_file(path: str | os.PathLike[str], suffix: str) -> Iterator[Path]:
         raise InputError(f"path: there is no directory {str(target.parent)!r}")
     if target.is_dir():
         raise InputError(f"path is a directory: {str(target)!r}")
-    with drafted(target) as draft:
+    with atomic_write(target) as draft:
         try:
             draft.touch()  # now, not after an hour of drawing
         except OSError as error:

@@ -10,8 +10,9 @@ import numpy as np
 
 from ..checks import check_integer
 from ..errors import InputError, MissingDependencyError
-from ..io.archives import writing
-from ..io.frames import Frame, FrameStore
+from ..files import explain_write_errors
+from ..io.frame_records import Frame
+from ..io.frames import FrameStore
 from .arguments import Size, check_size
 from .camera import Camera
 from .output import Image, save_movie, save_png
@@ -93,7 +94,7 @@ def render_run(
     if not numbers:
         raise InputError(f"{store.directory}: has no frames to draw")
     folder = store.directory / "pictures" if out is None else Path(out)
-    with writing(folder):
+    with explain_write_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
     fitted, lowest = run_camera(store, numbers, camera or Camera(), size)
     height = lowest if ground is True else ground
@@ -117,7 +118,7 @@ def render_run(
 
     movie_file = folder / "movie.mp4" if movie else None
     sheet = folder / "contact_sheet.png"
-    with writing(folder):
+    with explain_write_errors(folder):
         if movie_file is not None:
             save_movie(images(), movie_file, fps=store.rate / every)
         else:
@@ -158,9 +159,9 @@ def last_pictures(directories: Sequence[str | os.PathLike[str]], *, size: Size =
     positions = [store.positions(frame) for store, frame in zip(stores, ends, strict=True)]
     seen = np.concatenate(
         [
-            _extremes(points[look.name], look.radius)
+            _extremes(points[stored.name], stored.radius)
             for store, points in zip(stores, positions, strict=True)
-            for look in store.looks
+            for stored in store.objects
         ]
     )
     camera = Camera().fit(seen, np.zeros(len(seen)), size[0] / size[1])
@@ -174,13 +175,15 @@ def last_pictures(directories: Sequence[str | os.PathLike[str]], *, size: Size =
 def _image(store: FrameStore, frame: Frame, picture: Picture) -> Image:
     """Return the image of an empty picture with the objects of a frame added to it."""
     points = store.positions(frame)
-    for look in store.looks:
-        if look.faces is not None and len(look.faces):
-            picture.mesh(points[look.name], look.faces, color=look.color)
-        elif look.segments is not None and len(look.segments):
-            picture.lines(points[look.name], segments=look.segments, radius=look.radius, color=look.color)
+    for stored in store.objects:
+        if stored.faces is not None and len(stored.faces):
+            picture.mesh(points[stored.name], stored.faces, color=stored.color)
+        elif stored.segments is not None and len(stored.segments):
+            picture.lines(
+                points[stored.name], segments=stored.segments, radius=stored.radius, color=stored.color
+            )
         else:
-            picture.points(points[look.name], radius=look.radius, color=look.color)
+            picture.points(points[stored.name], radius=stored.radius, color=stored.color)
     return picture.image()
 
 
@@ -190,9 +193,11 @@ def run_camera(store: FrameStore, numbers: list[int], camera: Camera, size: Size
     for number in numbers:
         points = store.positions(store.read(number))
         moving += [
-            _extremes(points[look.name], look.radius) for look in store.looks if look.motion != "still"
+            _extremes(points[stored.name], stored.radius)
+            for stored in store.objects
+            if stored.motion != "still"
         ]
-    still = [_extremes(look.rest, look.radius) for look in store.looks if look.motion == "still"]
+    still = [_extremes(stored.rest, stored.radius) for stored in store.objects if stored.motion == "still"]
     action = np.concatenate(moving or still)
     lowest = float(min(part[:, 1].min() for part in [action, *still]))
     low, high = action.min(axis=0), action.max(axis=0)

@@ -17,7 +17,7 @@ from ...elastic import ElasticBody, ImplicitSolver, RigidBody
 from ...elastic.contact.stage import Contact
 from ...errors import BindingCycleError, InputError, IntersectionError, PointglueError, PointglueWarning
 from ...glue import bind_glue
-from ...io.frames import Look, Motion
+from ...io.frame_records import Motion, StoredObject
 from ...particles import ParticleSolver, Script
 from ..engines import HandleEngine, ImplicitEngine, ParticleEngine
 from ..schema import scene as schema
@@ -203,7 +203,7 @@ class _Builder:
     def _all(self, *kinds: type[Built]) -> dict[str, Any]:
         return {name: item for name, item in self.built.items() if isinstance(item, kinds)}
 
-    def _look(self, name: str, color: Rgb) -> Look | None:
+    def _look(self, name: str, color: Rgb) -> StoredObject | None:
         table, item = self.objects[name], self.built[name]
         if not table.visible or item.surface is None:
             return None
@@ -215,7 +215,7 @@ class _Builder:
         radius = None
         if faces is None and isinstance(item, BuiltParticles):
             radius = float(item.body.radii.mean())
-        return Look(
+        return StoredObject(
             name=name,
             rest=item.surface.vertices,
             faces=faces,

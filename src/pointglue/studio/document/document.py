@@ -17,9 +17,8 @@ from numpy.typing import NDArray
 
 from ...checks import Array
 from ...errors import InputError, PointglueWarning
-from ...files import drafted
+from ...files import atomic_write, explain_write_errors
 from ...io import load_body, save_body
-from ...io.archives import writing
 from ...particles import OrientedBody
 from ...scene import LoadedScene, SceneFile, load_scene
 from ...scene.build.built import WELDED, BuiltParticles, build_object
@@ -428,7 +427,7 @@ def save_document(document: Document, path: Path, known: Mapping[str, OrientedBo
     Bodies that are `known` are there already.
     """
     folder = path.resolve().parent
-    with writing(folder):
+    with explain_write_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
     names = {}
     for name, body in document.bodies.items():
@@ -443,5 +442,5 @@ def save_document(document: Document, path: Path, known: Mapping[str, OrientedBo
         for key, rows in (("chains", rig.chains), ("together", rig.groups)):
             if rows:
                 tables["objects"][name][key] = [list(row) for row in rows]
-    with writing(path), drafted(path) as draft:
+    with explain_write_errors(path), atomic_write(path) as draft:
         draft.write_text(toml_text(tables), encoding="utf-8")

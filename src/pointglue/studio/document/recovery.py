@@ -1,14 +1,13 @@
 """What is left if the server is killed: the document of a moment ago, in a hidden folder."""
 
 import shutil
-import sys
 from pathlib import Path
 from typing import IO
 
 from ...errors import InputError
-from ...files import drafted
+from ...files import atomic_write, explain_write_errors
 from ...io import save_body
-from ...io.archives import writing
+from ...io.locks import lock
 from ...particles import OrientedBody
 from .document import Document, load_document, save_document
 
@@ -26,10 +25,10 @@ class Recovery:
 
     def __init__(self, root: Path) -> None:
         self.root, self.folder = root, root / FOLDER
-        with writing(self.folder):
+        with explain_write_errors(self.folder):
             self.folder.mkdir(exist_ok=True)
-            self._lock: IO[bytes] | None = (self.folder / "lock").open("ab")
-        _hold(self._lock, root)
+        busy = InputError(f"{root}: another studio is working in this folder")
+        self._lock: IO[bytes] | None = lock(self.folder / "lock", busy)
         self._now, self._bodies = self.folder / "now", self.folder / "bodies"
         self._known: dict[str, OrientedBody] = {}
         self._built: dict[str, OrientedBody] = {}
@@ -56,9 +55,9 @@ class Recovery:
 
     def save(self, document: Document, path: Path | None) -> None:
         """Write a document that is not saved, and the `path` of its scene, if it has one."""
-        with writing(self._now):
+        with explain_write_errors(self._now):
             self._now.mkdir(exist_ok=True)
-            with drafted(self._now / "path") as draft:
+            with atomic_write(self._now / "path") as draft:
                 inside = path is not None and path.is_relative_to(self.root)
                 told = "" if path is None else str(path.relative_to(self.root) if inside else path)
                 draft.write_text(told, encoding="utf-8")
@@ -67,7 +66,7 @@ class Recovery:
 
     def build(self, document: Document) -> dict[str, dict[str, str]]:
         """Write the bodies that a simulation reads; where they are, as scene files say it."""
-        with writing(self._bodies):
+        with explain_write_errors(self._bodies):
             self._bodies.mkdir(exist_ok=True)
         files = {name: self._bodies / f"{name}.npz" for name in document.bodies}
         for name, body in document.bodies.items():
@@ -102,18 +101,3 @@ class Recovery:
             shutil.rmtree(self._bodies, ignore_errors=True)
             self._lock.close()
             self._lock = None
-
-
-def _hold(lock: IO[bytes], root: Path) -> None:
-    """Hold a file as long as this process lives, where the system can."""
-    if sys.platform == "win32":
-        return
-    import fcntl
-
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as error:
-        lock.close()
-        raise InputError(f"{root}: another studio is working in this folder") from error
-    except OSError:
-        pass  # a file system without locks

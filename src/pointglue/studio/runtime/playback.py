@@ -7,7 +7,7 @@ import numpy as np
 
 from ...checks import Array
 from ...errors import InputError
-from ...io import FrameStore, Look
+from ...io import FrameStore, StoredObject
 from ..protocol.replies import HandleState, ObjectState, RunState
 
 __all__ = ["Playback"]
@@ -73,7 +73,7 @@ class Playback:
         places = self.store.positions(self.store.read(number))
         self._places = {
             (PREFIX + look.name, "particles_now" if look.faces is None else "vertices"): places[look.name]
-            for look in self.store.looks
+            for look in self.store.objects
         }
         self.frame, self.numbers = number, numbers
 
@@ -104,7 +104,7 @@ class Playback:
     def still(self) -> dict[tuple[str, str], Array]:
         """What does not change from frame to frame."""
         found: dict[tuple[str, str], Array] = {}
-        for look in self.store.looks:
+        for look in self.store.objects:
             name = PREFIX + look.name
             found[name, "rest"] = look.rest
             found[name, "faces"] = (
@@ -121,7 +121,7 @@ class Playback:
         """Where everything is in this frame."""
         return self._places
 
-    def _radius(self, look: Look) -> float:
+    def _radius(self, look: StoredObject) -> float:
         return look.radius or 0.01 * float(np.ptp(look.rest, axis=0).max())
 
     @property
@@ -149,5 +149,5 @@ class Playback:
                 links=[],
                 edited=True,
             )
-            for look in self.store.looks
+            for look in self.store.objects
         ]
