@@ -1,4 +1,8 @@
-"""Meshes to files: the same mesh with other vertices, once or frame after frame."""
+"""Meshes to files: the same mesh with other vertices, once or frame after frame.
+
+trimesh writes glTF, STL and the body of PLY files; OBJ and OFF are written here, for the reasons that their
+functions give (seen with trimesh 5.2).
+"""
 
 import io
 import os
@@ -17,71 +21,97 @@ from trimesh.visual.material import SimpleMaterial
 from trimesh.visual.texture import TextureVisuals
 
 from ..checks import Array
-from ..errors import InputError, PointglueError
-from ..files import temporary_path
+from ..errors import InputError
+from ..files import explain_write_errors, temporary_path
 from .meshes import Mesh, Part, UniqueNames
 
 __all__ = ["Output", "open_output"]
 
-MESHES = (".glb", ".gltf", ".obj", ".off", ".ply", ".stl")
-ARRAYS = (".npy", ".npz")
-FRAME_DIGITS = 4
-# What an MTL file may say that names no other file.
+MESH_ENDINGS = (".glb", ".gltf", ".obj", ".off", ".ply", ".stl")
+ARRAY_ENDINGS = (".npy", ".npz")
+FRAME_DIGITS = 4  # of the numbers in file names, at least
+# Keys of MTL files that are kept: those that name no other file.
 MTL_KEYS = ("d", "illum", "Ke", "Ni", "Tf", "Tr")
 WHITE = (255, 255, 255, 255)
 
 
 class Output(ABC):
-    """A file that takes a mesh, or files that take one frame after the other."""
+    """A file for one mesh, or files for a mesh in one frame after the other.
+
+    Attributes
+    ----------
+    names : str
+        The files that have been or will be written, for people to read.
+    """
 
     names: str
-    """What has been or will be written."""
 
     @abstractmethod
     def add(self, vertices: Array, normals: Array | None = None) -> None:
-        """The next frame: vertices (V, 3) and, if the mesh has normals, those (V, 3)."""
+        """Write the next frame.
+
+        Parameters
+        ----------
+        vertices : (V, 3)
+            Where the vertices are.
+        normals : (V, 3), optional
+            Their normals, if the mesh has any.
+        """
 
 
 @contextmanager
 def open_output(path: str | os.PathLike[str], mesh: Mesh, frames: int | None = None) -> Iterator[Output]:
-    """Where `mesh` is to be written with other vertices: once, or `frames` times with numbers in the name.
+    """Open the files for a mesh that is written with other vertices.
 
-    The ending of `path` is the format. ``.npy`` and ``.npz`` take all frames in one array (F, V, 3). A
-    missing folder is made. Each file appears when it is complete, and replaces an earlier one only then.
+    A missing folder is made. Each file appears when it is complete, and replaces an earlier one only then.
+
+    Parameters
+    ----------
+    path : str or path
+        The file; its ending is the format. ``.npy`` and ``.npz`` hold all frames in one array (F, V, 3).
+    mesh : Mesh
+        The mesh, which gives everything but the vertices and the normals.
+    frames : int, optional
+        The number of frames, each in a file with its number in the name; by default there is one, without.
+
+    Yields
+    ------
+    Output
+
+    Raises
+    ------
+    InputError
+        If the ending is unknown, or `path` is a folder.
+    PointglueError
+        If a file cannot be written.
     """
     target = Path(path)
     kind = target.suffix.lower()
-    if kind not in MESHES + ARRAYS:
+    if kind not in MESH_ENDINGS + ARRAY_ENDINGS:
         ending = f"not {kind!r}" if kind else "it has no ending"
-        raise InputError(f"{target}: must end in {', '.join(MESHES)}, .npy or .npz, {ending}")
+        raise InputError(f"{target}: must end in {', '.join(MESH_ENDINGS)}, .npy or .npz, {ending}")
     if target.is_dir():
         raise InputError(f"{target}: is a folder, not a file")
-    draft = temporary_path(target)
-    with _writing(target):
+    temporary = temporary_path(target)
+    with explain_write_errors(target):
         target.parent.mkdir(parents=True, exist_ok=True)
-        draft.touch()  # now, rather than after an hour of work
+        temporary.touch()  # now, not after an hour of work
     try:
-        if kind in ARRAYS:
-            with _writing(target), _array(draft, kind, mesh, 1 if frames is None else frames) as file:
-                yield _Array(target, file)
-            with _writing(target):
-                draft.replace(target)
+        if kind in ARRAY_ENDINGS:
+            with (
+                explain_write_errors(target),
+                _open_array(temporary, kind, mesh, 1 if frames is None else frames) as file,
+            ):
+                yield _ArrayFile(target, file)
+            with explain_write_errors(target):
+                temporary.replace(target)
     finally:
-        draft.unlink(missing_ok=True)
-    if kind in MESHES:
-        yield _Files(target, mesh, frames)
+        temporary.unlink(missing_ok=True)
+    if kind in MESH_ENDINGS:
+        yield _MeshFiles(target, mesh, frames)
 
 
-@contextmanager
-def _writing(target: Path) -> Iterator[None]:
-    """Say which file it is that cannot be written."""
-    try:
-        yield
-    except OSError as error:
-        raise PointglueError(f"{target}: cannot be written: {error.strerror or error}") from error
-
-
-class _Files(Output):
+class _MeshFiles(Output):
     """Mesh files, one for each frame; materials and textures are shared by the frames."""
 
     def __init__(self, target: Path, mesh: Mesh, frames: int | None) -> None:
@@ -90,7 +120,7 @@ class _Files(Output):
         self.done = 0
         first, last = self._path(1), self._path(frames or 1)
         self.names = str(first) if first == last else f"{first} to {last.name}"
-        self.beside: set[str] = set()
+        self.side_files: set[str] = set()
 
     def _path(self, number: int) -> Path:
         if self.frames is None:
@@ -100,30 +130,34 @@ class _Files(Output):
     def add(self, vertices: Array, normals: Array | None = None) -> None:
         self.done += 1
         path = self._path(self.done)
-        content, beside = _encode(self.mesh.moved(vertices, normals), path.suffix.lower(), self.target.stem)
-        files = {path.with_name(name): data for name, data in beside.items() if name not in self.beside}
-        self.beside.update(beside)
+        content, side_files = _encode(
+            self.mesh.moved(vertices, normals), path.suffix.lower(), self.target.stem
+        )
+        files = {
+            path.with_name(name): data for name, data in side_files.items() if name not in self.side_files
+        }
+        self.side_files.update(side_files)
         _write({**files, path: content})
 
 
 def _write(files: Mapping[Path, bytes]) -> None:
-    """Write all of them, then let all appear, the last one last."""
-    drafts: dict[Path, Path] = {}
+    """Write several files, which appear when all are complete, in their order."""
+    temporary: dict[Path, Path] = {}
     try:
         for target, content in files.items():
-            with _writing(target):
-                drafts[target] = temporary_path(target)
-                drafts[target].write_bytes(content)
-        for target, draft in drafts.items():
-            with _writing(target):
-                draft.replace(target)
+            with explain_write_errors(target):
+                temporary[target] = temporary_path(target)
+                temporary[target].write_bytes(content)
+        for target, path in temporary.items():
+            with explain_write_errors(target):
+                path.replace(target)
     finally:
-        for draft in drafts.values():
+        for path in temporary.values():
             with suppress(OSError):
-                draft.unlink(missing_ok=True)
+                path.unlink(missing_ok=True)
 
 
-class _Array(Output):
+class _ArrayFile(Output):
     """All frames in one array (F, V, 3)."""
 
     def __init__(self, target: Path, file: IO[bytes]) -> None:
@@ -134,11 +168,11 @@ class _Array(Output):
 
 
 @contextmanager
-def _array(draft: Path, kind: str, mesh: Mesh, frames: int) -> Iterator[IO[bytes]]:
-    """A file for an array, frame after frame; an .npz has the triangles, too."""
+def _open_array(path: Path, kind: str, mesh: Mesh, frames: int) -> Iterator[IO[bytes]]:
+    """Open a file for an array that is written frame by frame; an .npz holds the triangles as well."""
     shape = (frames, *mesh.vertices.shape)
     header = {"descr": "<f8", "fortran_order": False, "shape": shape}
-    with draft.open("wb") as file:
+    with path.open("wb") as file:
         if kind == ".npy":
             np.lib.format.write_array_header_1_0(file, header)
             yield file
@@ -152,7 +186,7 @@ def _array(draft: Path, kind: str, mesh: Mesh, frames: int) -> Iterator[IO[bytes
 
 
 def _encode(mesh: Mesh, kind: str, stem: str) -> tuple[bytes, dict[str, bytes]]:
-    """The mesh as a file, and what has to be beside it: materials and textures, named after `stem`."""
+    """Return a mesh as a file, and the side files with its materials and textures, named after `stem`."""
     if kind == ".obj":
         return _obj(mesh, stem)
     if kind == ".ply":
@@ -170,6 +204,7 @@ def _encode(mesh: Mesh, kind: str, stem: str) -> tuple[bytes, dict[str, bytes]]:
 
 
 def _trimesh(part: Part) -> Any:
+    """Return a part as a mesh of trimesh."""
     if part.uv is not None or part.material is not None:
         visual = TextureVisuals(uv=part.uv, material=part.material)
         if part.colors is not None:
@@ -182,7 +217,10 @@ def _trimesh(part: Part) -> Any:
 
 
 def _ply(mesh: Mesh, stem: str) -> tuple[bytes, dict[str, bytes]]:
-    """One mesh: a PLY file knows no parts, and one texture."""
+    """Return a PLY file of all parts as one mesh, and its texture, if it has exactly one.
+
+    trimesh writes texture coordinates, but not the comment that names their texture: it is added here.
+    """
     parts = mesh.parts
     by_faces = all(part.colors is None for part in parts) and any(p.face_colors is not None for p in parts)
     shape = trimesh.Trimesh(mesh.vertices, mesh.faces, process=False)
@@ -206,25 +244,26 @@ def _ply(mesh: Mesh, stem: str) -> tuple[bytes, dict[str, bytes]]:
 
 
 def _joined(fields: list[tuple[Array | None, int]], default: tuple[float, ...]) -> Array:
-    """The fields of all parts, with a default for the rows of a part that has none."""
+    """Return the fields of all parts, with a default for the rows of a part that has none."""
     kind = next(field.dtype for field, _ in fields if field is not None)
     rows = [np.tile(default, (size, 1)) if field is None else field for field, size in fields]
     return np.concatenate(rows).astype(kind)
 
 
 def _vertex_colors(part: Part) -> Array | None:
-    """Colours of the vertices, if need be those of the faces around them."""
+    """Return the colours of the vertices, or means over the faces around them if only faces have colours."""
     if part.colors is not None or part.face_colors is None:
         return part.colors
     return np.asarray(_trimesh(part).visual.vertex_colors)
 
 
 def _image(material: Any) -> Any:
-    """The image that is the colour of a material, or None."""
+    """Return the image that is the colour of a material, or None."""
     return getattr(material, "image", None) or getattr(material, "baseColorTexture", None)
 
 
 def _image_file(image: Any, name: str) -> tuple[str, bytes]:
+    """Return the name and the content of an image's file."""
     kind = "jpeg" if image.format == "JPEG" else "png"
     content = io.BytesIO()
     image.save(content, format=kind)
@@ -232,14 +271,23 @@ def _image_file(image: Any, name: str) -> tuple[str, bytes]:
 
 
 def _off(mesh: Mesh) -> bytes:
+    """Return an OFF file with ten significant digits.
+
+    trimesh writes ten decimals, which leaves one digit of a mesh of a nanometre.
+    """
     faces = np.column_stack([np.full(len(mesh.faces), 3), mesh.faces])
     head = f"OFF\n{len(mesh.vertices)} {len(mesh.faces)} 0\n"
     return (head + _text("%.10g %.10g %.10g", mesh.vertices) + _text("%d %d %d %d", faces)).encode()
 
 
 def _obj(mesh: Mesh, stem: str) -> tuple[bytes, dict[str, bytes]]:
-    """Vertices, texture coordinates and normals, each with indices of their own."""
-    names, beside = _materials(mesh, stem)
+    """Return an OBJ file with ten significant digits, and its materials.
+
+    trimesh writes eight decimals, which leaves two digits of a mesh of a micrometre; it drops the normals of
+    scenes of several parts and the transparency of materials; and it takes names of materials as they are, so
+    that many readers cut one with a space short, and "../x" is a texture outside of the folder.
+    """
+    names, side_files = _materials(mesh, stem)
     lines = [f"mtllib {stem}.mtl\n"] if names else []
     before = np.zeros(3, np.int64)
     for part in mesh.parts:
@@ -262,11 +310,11 @@ def _obj(mesh: Mesh, stem: str) -> tuple[bytes, dict[str, bytes]]:
         index = part.faces[:, :, None] + 1 + before[has]
         lines.append(_text(f"f {corner} {corner} {corner}", index.reshape(len(index), 3 * has.sum())))
         before += has * len(part.vertices)
-    return "".join(lines).encode(), beside
+    return "".join(lines).encode(), side_files
 
 
 def _materials(mesh: Mesh, stem: str) -> tuple[dict[int, str], dict[str, bytes]]:
-    """The names of materials by their ids, and the files that describe them."""
+    """Return the names of materials by their ids, and the files that describe them."""
     names: dict[int, str] = {}
     unique = UniqueNames()
     files: dict[str, bytes] = {}
@@ -276,7 +324,7 @@ def _materials(mesh: Mesh, stem: str) -> tuple[dict[int, str], dict[str, bytes]]
     for material in (part.material for part in mesh.parts):
         if id(material) in names:
             continue
-        # A material stays in use until the next is named, so that a part without needs one, too.
+        # A material stays in use until the next is named, so a part without one needs one as well.
         simple = SimpleMaterial(name="default") if material is None else material
         for change in ("to_pbr", "to_simple"):
             if not hasattr(simple, "diffuse") and hasattr(simple, change):
@@ -299,5 +347,5 @@ def _materials(mesh: Mesh, stem: str) -> tuple[dict[int, str], dict[str, bytes]]
 
 
 def _text(row: str, numbers: Array) -> str:
-    """One line for each row of `numbers`."""
+    """Return one line for each row of `numbers`."""
     return (row + "\n") * len(numbers) % tuple(numbers.ravel().tolist())

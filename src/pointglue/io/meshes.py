@@ -1,4 +1,8 @@
-"""Meshes from files: a deformation moves vertices, everything else about them stays as it was."""
+"""Meshes from files: a deformation moves vertices, everything else about them stays as it was.
+
+The files are read by trimesh. Some of its defects, seen with version 5.2, are corrected here; each function
+says which.
+"""
 
 import io
 import json
@@ -24,7 +28,7 @@ from ..errors import InputError, MissingDependencyError, PointglueError, Pointgl
 
 __all__ = ["Mesh", "Part", "UniqueNames", "read_mesh"]
 
-# Where a material of trimesh keeps its images.
+# The attributes of trimesh's materials that hold images.
 IMAGES = (
     "image",
     "baseColorTexture",
@@ -37,65 +41,84 @@ IMAGES = (
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """Triangles of one material."""
+    """Triangles of one material.
+
+    Attributes
+    ----------
+    name : str
+        The name of the object, which no other part of the mesh has.
+    vertices : (n, 3)
+        Where the vertices are.
+    faces : (m, 3)
+        The vertices of each triangle.
+    normals : (n, 3) or None
+        Unit normals of the vertices, if the file has them.
+    colors : (n, 4) of uint8 or None
+        Red, green, blue and alpha of the vertices.
+    face_colors : (m, 4) of uint8 or None
+        Red, green, blue and alpha of the triangles.
+    uv : (n, 2) or None
+        Texture coordinates.
+    material : object or None
+        The material, as trimesh has it.
+    """
 
     name: str
     vertices: Array
-    """(n, 3)."""
     faces: Array
-    """(m, 3)."""
     normals: Array | None = None
-    """(n, 3), if the file has them."""
     colors: Array | None = None
-    """(n, 4) of uint8: red, green, blue, alpha."""
     face_colors: Array | None = None
-    """(m, 4) of uint8."""
     uv: Array | None = None
-    """(n, 2) texture coordinates."""
     material: Any = None
-    """trimesh's."""
 
 
 @dataclass(frozen=True, eq=False)
 class Mesh:
-    """What a mesh file holds: one part, or one for every object and material, in their places."""
+    """The content of a mesh file.
+
+    Attributes
+    ----------
+    parts : tuple of Part
+        One part, or one for every object and material, in the coordinates of the file.
+    """
 
     parts: tuple[Part, ...]
 
     @cached_property
     def vertices(self) -> Array:
-        """(V, 3), part after part."""
+        """The vertices (V, 3) of all parts, one part after the other."""
         return np.concatenate([part.vertices for part in self.parts])
 
     @cached_property
     def faces(self) -> Array:
-        """(m, 3) by the rows of `vertices`."""
+        """The triangles (m, 3) of all parts, as rows of `vertices`."""
         starts = np.cumsum([0] + [len(part.vertices) for part in self.parts])
         return np.concatenate([part.faces + start for part, start in zip(self.parts, starts, strict=False)])
 
     @cached_property
     def normals(self) -> Array | None:
-        """(V, 3), 0 in parts without; None if no part has any."""
+        """The normals (V, 3) of all parts, zero in those that have none; None if no part has any."""
         if all(part.normals is None for part in self.parts):
             return None
         zero = [np.zeros_like(part.vertices) if part.normals is None else part.normals for part in self.parts]
         return np.concatenate(zero)
 
     def moved(self, vertices: Array, normals: Array | None = None) -> "Mesh":
-        """The same mesh with other `vertices` (V, 3) and `normals` (V, 3)."""
+        """Return the same mesh with other `vertices` (V, 3) and `normals` (V, 3)."""
         ends = np.cumsum([len(part.vertices) for part in self.parts])[:-1]
-        places = np.split(vertices, ends)
-        turned = [None] * len(places) if normals is None else np.split(normals, ends)
+        vertices_of = np.split(vertices, ends)
+        normals_of = [None] * len(vertices_of) if normals is None else np.split(normals, ends)
         return Mesh(
             tuple(
-                replace(part, vertices=place, normals=None if part.normals is None else normal)
-                for part, place, normal in zip(self.parts, places, turned, strict=True)
+                replace(part, vertices=own, normals=None if part.normals is None else normal)
+                for part, own, normal in zip(self.parts, vertices_of, normals_of, strict=True)
             )
         )
 
 
 class UniqueNames:
-    """Names that are given once: what is asked for again gets a number."""
+    """A giver of names: one that has been given already gets a number."""
 
     def __init__(self) -> None:
         self._given: set[str] = set()
@@ -107,13 +130,38 @@ class UniqueNames:
         while other in self._given:
             number += 1
             other = f"{name}_{number}"
-        self._numbers[name] = number  # where to look next time, so that a thousand like names take no square
+        self._numbers[name] = (
+            number  # where to search next time, or a thousand equal names would take a million tries
+        )
         self._given.add(other)
         return other
 
 
 def read_mesh(path: str | os.PathLike[str]) -> Mesh:
-    """Read a mesh of any format that trimesh reads: polygons as triangles, vertices in the file's order."""
+    """Read a mesh of any format that trimesh reads.
+
+    Parameters
+    ----------
+    path : str or path
+        The file; its ending is the format.
+
+    Returns
+    -------
+    Mesh
+        Polygons are split into triangles; vertices are in the order of the file.
+
+    Raises
+    ------
+    InputError
+        If the file is missing, damaged, of an unknown format or holds no triangles; the message names it.
+    MissingDependencyError
+        If the format needs a package that is missing.
+
+    Warns
+    -----
+    PointglueWarning
+        If a texture or a library of materials that the file names is missing.
+    """
     file = Path(path)
     if not file.is_file():
         raise InputError(f"{file}: {'is a folder, not a mesh' if file.is_dir() else 'no such file'}")
@@ -130,7 +178,7 @@ def read_mesh(path: str | os.PathLike[str]) -> Mesh:
             parts = _read_obj(file)
         else:
             if kind == ".gltf":
-                json.loads(file.read_bytes())  # trimesh would speak of other files
+                json.loads(file.read_bytes())  # of other content, trimesh says: FileNotFoundError: model.gltf
             parts = _parts(_scene(file))
     except PointglueError:
         raise
@@ -156,7 +204,10 @@ def read_mesh(path: str | os.PathLike[str]) -> Mesh:
 
 
 def _scene(file: Path, **options: Any) -> Any:
-    """The file as trimesh has it. trimesh is kept from talking, and from reading past broken numbers."""
+    """Return a file as a scene of trimesh.
+
+    trimesh logs and warns of what our messages say, and reads on after broken numbers; neither happens here.
+    """
     log, silence = logging.getLogger("trimesh"), logging.NullHandler()
     log.addHandler(silence)
     try:
@@ -169,43 +220,43 @@ def _scene(file: Path, **options: Any) -> Any:
 
 
 def _parts(scene: Any) -> list[Part]:
+    """Return the triangle meshes of a scene, in the coordinates of the scene."""
     parts: list[Part] = []
     order = {key: k for k, key in enumerate(scene.geometry)}
     names = UniqueNames()
-    for place, key in sorted(_places(scene.graph), key=lambda item: order[item[1]]):
+    for transform, key in sorted(_placements(scene.graph), key=lambda item: order[item[1]]):
         shape = scene.geometry[key]
         if not isinstance(shape, trimesh.Trimesh) or not len(shape.faces):
             continue  # points and lines
-        parts.append(_part(names.new(str(key)), shape, place))
+        parts.append(_part(names.new(str(key)), shape, transform))
     return parts
 
 
-def _places(graph: Any) -> list[tuple[Array, Any]]:
+def _placements(graph: Any) -> list[tuple[Array, Any]]:
     """Return the matrix (4, 4) to the scene of every node that has a geometry, and the geometry's name.
 
-    trimesh multiplies the matrices of each node's whole way by numpy.linalg.multi_dot, whose search for the
+    trimesh multiplies the matrices from the root to each node by numpy.linalg.multi_dot, whose search for the
     best order takes the cube of their number: a chain of 200 bones took half a minute. Here each node is
     placed once, from its parent.
     """
     forest = graph.transforms
     placed: dict[Any, Array] = {graph.base_frame: np.eye(4)}
     for node in graph.nodes_geometry:
-        way = [node]  # up to the first that has its place
-        while way[-1] not in placed:
-            way.append(forest.parents[way[-1]])
-            if len(way) > len(forest.node_data):
+        chain = [node]  # up to the first that is placed already
+        while chain[-1] not in placed:
+            chain.append(forest.parents[chain[-1]])
+            if len(chain) > len(forest.node_data):
                 raise InputError("its nodes are children of each other")
-        for parent, child in pairwise(reversed(way)):
+        for parent, child in pairwise(reversed(chain)):
             placed[child] = placed[parent] @ forest.edge_data[parent, child].get("matrix", np.eye(4))
     return [(placed[node], forest.node_data[node]["geometry"]) for node in graph.nodes_geometry]
 
 
-def _part(name: str, shape: Any, place: Array) -> Part:
-    """One mesh of a scene, moved to its place there."""
+def _part(name: str, shape: Any, transform: Array) -> Part:
+    """Return one mesh of a scene, in the coordinates of the scene."""
     size, visual = len(shape.vertices), shape.visual
-    # Only the cache tells normals from the file from those that trimesh would make up.
-    normals = np.array(shape.vertex_normals) if "vertex_normals" in shape._cache else None
-    part = _placed(Part(name, np.array(shape.vertices), np.array(shape.faces), normals), place)
+    normals = np.array(shape.vertex_normals) if _has_normals(shape) else None
+    part = _placed(Part(name, np.array(shape.vertices), np.array(shape.faces), normals), transform)
     if visual.kind == "vertex":
         return replace(part, colors=np.array(visual.vertex_colors))
     if visual.kind == "face":
@@ -225,11 +276,21 @@ def _part(name: str, shape: Any, place: Array) -> Part:
     )
 
 
-def _placed(part: Part, place: Array) -> Part:
-    """The part, moved by a matrix (4, 4) that may stretch and mirror it."""
-    if np.array_equal(place, np.eye(4)):
+def _has_normals(shape: Any) -> bool:
+    """Return whether a mesh of trimesh has normals of its own.
+
+    trimesh computes `vertex_normals` where the file has none, and does not say so. But its PLY writer leaves
+    computed ones out, unless they have been asked for before.
+    """
+    content = shape.export(file_type="ply", include_attributes=False)
+    return b"property float nx" in content.partition(b"end_header")[0]
+
+
+def _placed(part: Part, transform: Array) -> Part:
+    """Return a part moved by a matrix (4, 4), which may stretch and mirror it."""
+    if np.array_equal(transform, np.eye(4)):
         return part
-    linear = place[:3, :3]
+    linear = transform[:3, :3]
     volume, normals = np.linalg.det(linear), None
     if part.normals is not None and volume != 0:
         normals = part.normals @ np.linalg.inv(linear)
@@ -237,14 +298,14 @@ def _placed(part: Part, place: Array) -> Part:
         normals = np.divide(normals, length, out=np.zeros_like(normals), where=length > 0)
     return replace(
         part,
-        vertices=part.vertices @ linear.T + place[:3, 3],
+        vertices=part.vertices @ linear.T + transform[:3, 3],
         faces=part.faces[:, ::-1] if volume < 0 else part.faces,
         normals=normals,
     )
 
 
 def _material(material: Any) -> Any:
-    """The material, unless it is what trimesh puts where there is none."""
+    """Return a material, or None for the grey one that trimesh puts where a file has none."""
     if hash(material) == hash(empty_material()):
         return None
     for key in IMAGES:
@@ -255,21 +316,30 @@ def _material(material: Any) -> Any:
 
 
 def _encode_once(image: Any) -> None:
-    """Let an image remember itself as a file, for the next frame, and a JPEG keep its quality."""
+    """Let an image keep its file for the next frame, and a JPEG its quality.
+
+    trimesh's glTF writer encodes every image again for every frame, and JPEG at Pillow's quality of 75.
+    """
     encode, known = image.save, {}
 
     def save(fp: IO[bytes], format: str) -> None:
         if format not in known:
             same = format.upper() == "JPEG" and image.format == "JPEG"
-            draft = io.BytesIO()
-            encode(draft, format=format, **({"quality": "keep"} if same else {}))
-            known[format] = draft.getvalue()
+            encoded = io.BytesIO()
+            encode(encoded, format=format, **({"quality": "keep"} if same else {}))
+            known[format] = encoded.getvalue()
         fp.write(known[format])
 
     image.save = save
 
 
 def _read_ply(file: Path) -> list[Part]:
+    """Return the part of a PLY file.
+
+    Texture coordinates may belong to corners of triangles. trimesh then splits vertices (`fix_texture`), but
+    drops their normals and leaves their colours as many as they were; without splitting, the coordinates are
+    wrong. So the file is read both ways.
+    """
     with file.open("rb") as opened:
         header = opened.read(100_000).partition(b"end_header")[0]
     for name in re.findall(rb"(?i)TextureFile[ \t]+([^\r\n]+)", header):
@@ -277,7 +347,6 @@ def _read_ply(file: Path) -> list[Part]:
     parts = _parts(_scene(file, fix_texture=False))
     if not parts or not re.search(rb"property\s+list\s+\S+\s+\S+\s+texcoord", header):
         return parts
-    # Texture coordinates by corners: vertices on seams are split, and what they carry with them.
     (whole,), (split,) = parts, _parts(_scene(file, fix_texture=True))
     source = np.minimum(np.arange(len(split.vertices)), len(whole.vertices) - 1)
     source[split.faces] = whole.faces
@@ -286,6 +355,12 @@ def _read_ply(file: Path) -> list[Part]:
 
 
 def _read_obj(file: Path) -> list[Part]:
+    """Return the parts of an OBJ file.
+
+    trimesh drops vertices that no face uses, unless told to `maintain_order`, which keeps all vertices in
+    every part; it returns the parts of several materials in reverse; and it says nothing of libraries of
+    materials and of textures that are missing.
+    """
     text = file.read_bytes()
     for name in _values(rb"mtllib", text):
         library = file.parent / os.fsdecode(name)
@@ -294,26 +369,26 @@ def _read_obj(file: Path) -> list[Part]:
             continue
         for image in _values(rb"(?i:map_Kd)", library.read_bytes()):
             _check_image(file, os.fsdecode(image))
-    # Vertices that no face uses can stay, unless vertices are split: by texture coordinates and normals,
-    # which have indices of their own, or by materials.
-    plain = re.search(rb"(?m)^[ \t]*v[tn][ \t]", text) is None
-    parts = _parts(_scene(file, maintain_order=plain))
-    if plain and len(parts) > 1:
+    # Unused vertices can be kept unless vertices are split: by texture coordinates and normals, which have
+    # indices of their own, or by materials.
+    unsplit = re.search(rb"(?m)^[ \t]*v[tn][ \t]", text) is None
+    parts = _parts(_scene(file, maintain_order=unsplit))
+    if unsplit and len(parts) > 1:
         parts = _parts(_scene(file))
-    return parts[::-1]  # trimesh has the last first
+    return parts[::-1]
 
 
 def _values(key: bytes, text: bytes) -> list[bytes]:
-    """Return what the lines say that begin with a key, which is a regular expression.
+    """Return the values of the lines that begin with a key, which is a regular expression.
 
-    Spaces are looked for within a line only: over many empty ones, every line would look at all after it.
+    Spaces are matched within a line only: over many empty lines, the search would take the square of them.
     """
     found = re.findall(rb"(?m)^[ \t]*" + key + rb"[ \t]+([^\r\n]*)", text)
     return [value for each in found if (value := each.strip())]
 
 
 def _check_image(file: Path, name: str) -> None:
-    """Warn of a texture that will be missing."""
+    """Warn of a texture that is missing."""
     if not (file.parent / name).is_file():
         _warn(f"{file}: there is no {file.parent / name}: this texture is lost")
 
@@ -323,5 +398,5 @@ def _warn(message: str) -> None:
 
 
 def _line(error: Exception) -> str:
-    """The first line of what an error says."""
+    """Return the first line of an error's message."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0]
