@@ -25,7 +25,7 @@ def test_formats_and_where_they_go(tmp_path):
     [
         ("meshes", None, r"meshes: must end in \.usdc, .*; for a folder of mesh files, give the format"),
         ("a.ply", "ply", r"a\.ply: must be a folder: ply has a file for each frame"),
-        ("a.usd", "fbx", "format must be one of usd, ply, obj, got 'fbx'"),
+        ("a.usd", "fbx", r"format must be .usd., .ply. or .obj., got 'fbx'"),
         ("a.ply", "usd", r"a\.ply: must end in \.usdc"),
     ],
 )

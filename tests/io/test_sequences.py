@@ -96,5 +96,5 @@ def test_what_is_wrong(tmp_path):
     store = write_run(tmp_path, [])
     with pytest.raises(InputError, match="has no frames to write"):
         write_sequence(store)
-    with pytest.raises(InputError, match="format must be one of ply, obj, got 'stl'"):
+    with pytest.raises(InputError, match=r"format must be .ply. or .obj., got 'stl'"):
         write_sequence(store, format="stl")

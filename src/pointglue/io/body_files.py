@@ -1,4 +1,4 @@
-"""Body files: an OrientedBody with its visual mesh as one .npz file, the same bytes for the same body."""
+"""Body files: an OrientedBody with its visual mesh in one .npz file; the same body gives the same bytes."""
 
 import os
 from typing import Any
@@ -15,28 +15,58 @@ from .archives import archive_path, read_archive, write_archive
 __all__ = ["load_body", "save_body"]
 
 VERSION = 1
-# Groups are of different lengths: they stand one after the other, with their sizes.
-BODY = [name for name in OrientedBody.__dataclass_fields__ if name not in ("groups", "visual")]
-SKIN = list(Skin.__dataclass_fields__)
+# Fields stored as they are. Groups have different lengths: they are stored one after the other, with sizes.
+BODY_FIELDS = [name for name in OrientedBody.__dataclass_fields__ if name not in ("groups", "visual")]
+SKIN_FIELDS = list(Skin.__dataclass_fields__)
 
 
 def save_body(path: str | os.PathLike[str], body: OrientedBody) -> None:
-    """Write a body to an .npz file, which appears when it is complete. A missing folder is made."""
+    """Write a body to a file, which appears when it is complete. A missing folder is made.
+
+    Parameters
+    ----------
+    path : str or path
+        The file, whose name ends in ``.npz``.
+    body : OrientedBody
+        The body.
+
+    Raises
+    ------
+    InputError
+        If an argument is not what it should be.
+    PointglueError
+        If the file cannot be written.
+    """
     target = archive_path(path, "body files")
     if not isinstance(body, OrientedBody):
         raise InputError(f"body must be an OrientedBody, got {type(body).__name__}")
-    arrays = {"version": np.array(VERSION), **{name: np.asarray(getattr(body, name)) for name in BODY}}
+    arrays = {"version": np.array(VERSION), **{name: np.asarray(getattr(body, name)) for name in BODY_FIELDS}}
     arrays["groups"] = np.concatenate([np.empty(0, np.int64), *body.groups])
     arrays["group_sizes"] = np.array([len(group) for group in body.groups], np.int64)
     if body.visual is not None:
-        arrays |= {f"visual_{name}": getattr(body.visual, name) for name in SKIN}
+        arrays |= {f"visual_{name}": getattr(body.visual, name) for name in SKIN_FIELDS}
     with explain_write_errors(target):
         target.parent.mkdir(parents=True, exist_ok=True)
     write_archive(target, arrays)
 
 
 def load_body(path: str | os.PathLike[str]) -> OrientedBody:
-    """Read a body that :func:`save_body` has written; every error names the file."""
+    """Read a body that :func:`save_body` has written.
+
+    Parameters
+    ----------
+    path : str or path
+        The file.
+
+    Returns
+    -------
+    OrientedBody
+
+    Raises
+    ------
+    InputError
+        If the file is missing, damaged, or from a later version; the message names it.
+    """
     file = archive_path(path, "body files")
     arrays = read_archive(file, "body file")
     try:
@@ -46,6 +76,7 @@ def load_body(path: str | os.PathLike[str]) -> OrientedBody:
 
 
 def _body(arrays: dict[str, Array]) -> OrientedBody:
+    """Return the body that arrays by name describe, or raise."""
     version = arrays.pop("version", np.array(None))
     if version.shape != () or version.dtype.kind not in "iu":
         raise InputError("is no body file: it has no version")
@@ -53,13 +84,13 @@ def _body(arrays: dict[str, Array]) -> OrientedBody:
         raise InputError(f"has version {version}, but this pointglue reads up to {VERSION}: update it")
     if version < 1:
         raise InputError(f"has version {version}, but the first is 1")
-    skin = [f"visual_{name}" for name in SKIN]
-    shown = any(name in arrays for name in skin)
-    wanted = [*BODY, "groups", "group_sizes", *(skin if shown else [])]
+    skin = [f"visual_{name}" for name in SKIN_FIELDS]
+    has_skin = any(name in arrays for name in skin)
+    wanted = [*BODY_FIELDS, "groups", "group_sizes", *(skin if has_skin else [])]
     missing, unknown = set(wanted) - set(arrays), set(arrays) - set(wanted)
     if missing or unknown:
         raise InputError(f"has no entry {min(missing)!r}" if missing else f"has an entry {min(unknown)!r}")
-    fields: dict[str, Any] = {name: arrays[name] for name in BODY}
+    fields: dict[str, Any] = {name: arrays[name] for name in BODY_FIELDS}
     loose, members, sizes = arrays["loose"], arrays["groups"], arrays["group_sizes"]
     if loose.shape == () and loose.dtype == np.bool_:
         fields["loose"] = bool(loose)
@@ -67,6 +98,6 @@ def _body(arrays: dict[str, Array]) -> OrientedBody:
     if not whole or members.shape != (sizes.sum(),):
         raise InputError(f"group_sizes must add up to the length of groups, {len(np.ravel(members))}")
     fields["groups"] = np.split(members, np.cumsum(sizes))[:-1]
-    if shown:
+    if has_skin:
         fields["visual"] = Skin(*(arrays[name] for name in skin))
     return OrientedBody(**fields)

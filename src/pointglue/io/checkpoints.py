@@ -1,4 +1,4 @@
-"""Checkpoints: the whole state of a run in one file, from which it goes on as if nothing had happened."""
+"""Checkpoints: the complete state of a run in one file, from which it resumes bit-identically."""
 
 import hashlib
 import os
@@ -17,23 +17,40 @@ from .archives import archive_path, read_archive, write_archive
 __all__ = ["load_checkpoint", "previous", "save_checkpoint"]
 
 VERSION = 1
-OWN = ("version", "scene_hash", "checksum")
+RESERVED = ("version", "scene_hash", "checksum")
 
 
 def save_checkpoint(
     path: str | os.PathLike[str], arrays: Mapping[str, ArrayLike], *, scene_hash: str
 ) -> None:
-    """Write arrays, numbers and texts by name to an .npz file; the one before stays beside it.
+    """Write arrays by name to a file; the checkpoint before it is kept next to it.
 
-    The file appears when it is complete, and is on the disk when this returns. `scene_hash` is any text that
-    tells this scene from others.
+    The file appears when it is complete, and is on the disk when this returns.
+
+    Parameters
+    ----------
+    path : str or path
+        The file, whose name ends in ``.npz``.
+    arrays : mapping of str to array_like
+        Arrays, numbers and texts.
+    scene_hash : str
+        A text that differs from scene to scene.
+
+    Raises
+    ------
+    InputError
+        If an argument is not what it should be.
+    PointglueError
+        If the file cannot be written.
     """
     target = archive_path(path, "checkpoints")
     kept = {}
     for name, value in arrays.items():
         array = as_array(name, value)
-        if not isinstance(name, str) or not name or name in OWN:
-            raise InputError(f"arrays must have texts for names, other than {', '.join(OWN)}, got {name!r}")
+        if not isinstance(name, str) or not name or name in RESERVED:
+            raise InputError(
+                f"arrays must have texts for names, other than {', '.join(RESERVED)}, got {name!r}"
+            )
         if array.dtype.kind not in "biufcUS":
             raise InputError(f"{name} must hold numbers or text, got dtype {array.dtype}")
         kept[name] = array
@@ -45,10 +62,30 @@ def save_checkpoint(
 
 
 def load_checkpoint(path: str | os.PathLike[str], *, scene_hash: str) -> dict[str, Array] | None:
-    """The arrays of the last whole checkpoint, to the last bit; numbers and texts are arrays of no dimension.
+    """Read the last complete checkpoint.
 
-    None if there is no checkpoint. Where the last one is damaged there is a warning, and the one before is
-    taken. Both damaged, or of another scene: the error names the file.
+    Parameters
+    ----------
+    path : str or path
+        The file that :func:`save_checkpoint` has written.
+    scene_hash : str
+        The text that it was saved with.
+
+    Returns
+    -------
+    dict of str to array, or None
+        The arrays, bit-identical; numbers and texts are arrays of no dimension. None if there is no
+        checkpoint.
+
+    Raises
+    ------
+    InputError
+        If the last two are damaged, or it is of another scene; the message names the file.
+
+    Warns
+    -----
+    PointglueWarning
+        If the last one is damaged, and the one before it is read.
     """
     target = archive_path(path, "checkpoints")
     damage: list[InputError] = []
@@ -56,7 +93,7 @@ def load_checkpoint(path: str | os.PathLike[str], *, scene_hash: str) -> dict[st
         if not file.exists():
             continue
         try:
-            arrays = _whole(file)
+            arrays = _verified(file)
         except InputError as error:
             damage.append(error)
             continue
@@ -74,12 +111,12 @@ def load_checkpoint(path: str | os.PathLike[str], *, scene_hash: str) -> dict[st
 
 
 def previous(path: Path) -> Path:
-    """Where the checkpoint before the one at `path` is."""
+    """Return the file of the checkpoint before the one at `path`."""
     return path.with_name(f"{path.stem}.previous{path.suffix}")
 
 
-def _whole(file: Path) -> dict[str, Array]:
-    """What is in a file, without version and checksum, if it is what was written."""
+def _verified(file: Path) -> dict[str, Array]:
+    """Return the arrays of a file, without version and checksum, or raise unless the checksum is right."""
     arrays = read_archive(file, "checkpoint")
     checksum, version = (arrays.get(name, np.array(None)).item() for name in ("checksum", "version"))
     arrays.pop("checksum", None)
@@ -92,7 +129,7 @@ def _whole(file: Path) -> dict[str, Array]:
 
 
 def _checksum(arrays: Mapping[str, Array]) -> str:
-    """Of names, kinds, shapes and every byte."""
+    """Return the SHA-256 of all names, dtypes, shapes and bytes."""
     total = hashlib.sha256()
     for name, array in arrays.items():
         total.update(f"{name} {array.dtype.str} {array.shape}\n".encode())

@@ -1,9 +1,10 @@
-"""Runs in the formats of other programs, whether they have come to their end or not."""
+"""Runs in the formats of other programs, whether they are complete or not."""
 
 import os
 from pathlib import Path
 from typing import Literal, get_args
 
+from ..checks import check_choice
 from ..errors import InputError
 from .frames import FrameStore
 from .sequences import write_sequence
@@ -20,24 +21,34 @@ def export_run(
     *,
     format: ExportFormat | None = None,
 ) -> Path:
-    """Write the frames of a run that are there, to a USD file or to a folder of numbered PLY or OBJ files.
+    """Write the frames of a run to a USD file, or to a folder of numbered PLY or OBJ files.
 
     Parameters
     ----------
-    run
+    run : FrameStore, str or path
         A run, or its folder. It may have been interrupted, or still be under way.
-    output
-        The USD file or the folder to write; by default ``animation.usdc``, ``ply`` or ``obj`` in the run's.
-    format
-        "usd", "ply" or "obj"; by default "usd", which `output` must then be the name of.
+    output : str or path, optional
+        The USD file or the folder to write; by default ``animation.usdc``, ``ply`` or ``obj`` in the folder
+        of the run.
+    format : {"usd", "ply", "obj"}, optional
+        The format; by default "usd", and then `output` must be the name of a USD file.
 
     Returns
     -------
     Path
         The file or the folder.
+
+    Raises
+    ------
+    InputError
+        If there are no frames, or `output` does not fit the format.
+    MissingDependencyError
+        If the package for USD is missing.
+    PointglueError
+        If a file cannot be written.
     """
-    if format is not None and format not in get_args(ExportFormat):
-        raise InputError(f"format must be one of {', '.join(get_args(ExportFormat))}, got {format!r}")
+    if format is not None:
+        check_choice("format", format, get_args(ExportFormat))
     if format is None and output is not None and Path(output).suffix.lower() not in ENDINGS:
         raise InputError(
             f"{Path(output)}: must end in {', '.join(ENDINGS)}; "

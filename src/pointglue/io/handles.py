@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..checks import Array
+from ..checks import Array, is_integer
 from ..errors import InputError
 
 __all__ = ["Handles", "read_handles"]
@@ -25,23 +25,36 @@ KEYS = ("rest", "now", "frames", "names", *NUMBERS, *PER_HANDLE, "rotations", "d
 
 @dataclass(frozen=True, eq=False)
 class Handles:
-    """What a handles file says."""
+    """The content of a handles file.
+
+    Attributes
+    ----------
+    path : Path
+        The file.
+    rest : (H, 3)
+        Where the handles are at rest.
+    frames : (F, H, 3)
+        Where they are in each frame; a file with "now" has one.
+    rotations : (F, H, 3, 3) or None
+        How they are turned in each frame; None if they have no orientations.
+    animated : bool
+        Whether the file has "frames", even if only one.
+    names : tuple of str or None
+        The names of the handles.
+    options : dict
+        Those of falloff, stretch, damping, weights, radii and distance that the file sets.
+    """
 
     path: Path
     rest: Array
-    """(H, 3)."""
     frames: Array
-    """(F, H, 3); a file with "now" has one."""
     rotations: Array | None
-    """(F, H, 3, 3), or None if the handles carry no orientation."""
     animated: bool
-    """The file has "frames", be it one."""
     names: tuple[str, ...] | None
     options: dict[str, Any]
-    """Those of falloff, stretch, damping, weights, radii and distance that the file sets."""
 
     def named(self, message: str) -> str:
-        """`message` with the names of the handles that it mentions by number."""
+        """Return `message` with names added to the handles that it mentions by number."""
 
         def add(found: re.Match[str]) -> str:
             return re.sub(r"\d+", lambda number: _labelled(number[0], self.names), found[0])
@@ -50,7 +63,22 @@ class Handles:
 
 
 def read_handles(path: str | os.PathLike[str]) -> Handles:
-    """Read a handles file; every error names the file, and where in it the problem is."""
+    """Read a handles file.
+
+    Parameters
+    ----------
+    path : str or path
+        The file.
+
+    Returns
+    -------
+    Handles
+
+    Raises
+    ------
+    InputError
+        If the file is missing or wrong; the message names it and says where in it the problem is.
+    """
     file = Path(path)
     try:
         return _parse(file, _load(file))
@@ -59,7 +87,7 @@ def read_handles(path: str | os.PathLike[str]) -> Handles:
 
 
 class _FileError(Exception):
-    """What is wrong with the file; `read_handles` adds which file."""
+    """A problem of the file; `read_handles` adds its name."""
 
 
 def _load(file: Path) -> dict[str, Any]:
@@ -75,7 +103,10 @@ def _load(file: Path) -> dict[str, Any]:
         content = json.loads(text, object_pairs_hook=_object)
     except json.JSONDecodeError as error:
         raise _FileError(f"line {error.lineno}, column {error.colno}: {error.msg}") from error
-    except (ValueError, RecursionError) as error:  # a number of thousands of digits, or brackets as deep
+    except (
+        ValueError,
+        RecursionError,
+    ) as error:  # a number of thousands of digits, or thousands of nested brackets
         raise _FileError(f"cannot be read: {error}") from error
     if not isinstance(content, dict):
         raise _FileError(f'must hold an object {{"rest": ..., "now": ...}}, got {_shown(content)}')
@@ -93,9 +124,9 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def _parse(file: Path, content: dict[str, Any]) -> Handles:
     for key in content:
         if key not in KEYS:
-            raise _FileError(f'unknown key "{key}"{_nearest(key, KEYS)}')
+            raise _FileError(f'unknown key "{key}"{_suggestion(key, KEYS)}')
     if "rest" not in content:
-        raise _FileError('the key "rest" is missing: the places of the handles at rest, [[x, y, z], ...]')
+        raise _FileError('the key "rest" is missing: where the handles are at rest, [[x, y, z], ...]')
     if "now" in content and "frames" in content:
         raise _FileError('has both "now" and "frames": one pose or several, not both')
     if "now" not in content and "frames" not in content:
@@ -131,7 +162,7 @@ def _options(content: dict[str, Any], count: int, names: tuple[str, ...] | None)
     if "distance" in content:
         value = content["distance"]
         if value not in DISTANCES:
-            hint = _nearest(value, DISTANCES) if isinstance(value, str) else ""
+            hint = _suggestion(value, DISTANCES) if isinstance(value, str) else ""
             raise _FileError(f'distance must be "inside" or "euclidean", got {_shown(value)}{hint}')
         options["distance"] = value
     return options
@@ -154,7 +185,7 @@ def _poses(
     width: int,
     names: tuple[str, ...] | None,
 ) -> Array:
-    """One pose (1, H, width), or a list of them (F, H, width)."""
+    """Return one pose (1, H, width), or a list of them (F, H, width), or raise."""
     value = content[key]
     if not animated:
         return _rows(key, value, handles, width, names)[None]
@@ -166,7 +197,7 @@ def _poses(
 
 
 def _rows(key: str, value: Any, count: int | None, width: int, names: tuple[str, ...] | None) -> Array:
-    """`value` as an array (count, width)."""
+    """Return `value` as an array (count, width), or raise."""
     form = "[x, y, z]" if width == 3 else "[w, x, y, z]"
     if not isinstance(value, list) or not value:
         raise _FileError(f"{key} must be a list of rows {form}, at least one, got {_shown(value)}")
@@ -183,7 +214,7 @@ def _rows(key: str, value: Any, count: int | None, width: int, names: tuple[str,
 
 
 def _matrices(quaternions: Array, animated: bool, names: tuple[str, ...] | None) -> Array:
-    """Rotations (..., 3, 3) of quaternions (..., 4), wxyz, of any length but 0."""
+    """Return the rotations (..., 3, 3) of quaternions (..., 4), wxyz, of any length but 0."""
     largest = np.abs(quaternions).max(-1, keepdims=True)
     if (largest == 0).any():
         f, k = (int(i) for i in np.argwhere(largest[..., 0] == 0)[0])
@@ -200,9 +231,8 @@ def _matrices(quaternions: Array, animated: bool, names: tuple[str, ...] | None)
 
 
 def _is_number(value: Any) -> bool:
-    if isinstance(value, int):
-        return not isinstance(value, bool) and abs(value) < 2**1000  # larger ones are no floats
-    return isinstance(value, float)
+    """Return whether a value of JSON is a number that a float can hold."""
+    return isinstance(value, float) or (is_integer(value) and abs(value) < 2**1000)
 
 
 def _number(key: str, value: Any) -> float:
@@ -214,7 +244,7 @@ def _number(key: str, value: Any) -> float:
 
 
 def _item(key: str, number: int, names: tuple[str, ...] | None) -> str:
-    """``rest[2]``, with the name of handle 2 if it has one."""
+    """Return ``rest[2]``, with the name of handle 2 if it has one."""
     return f"{key}[{number}]" + _name(number, names)
 
 
@@ -227,12 +257,12 @@ def _name(number: int, names: tuple[str, ...] | None) -> str:
 
 
 def _shown(value: Any) -> str:
-    """JSON, short enough for a line."""
+    """Return a value as JSON, short enough for a line."""
     text = json.dumps(value)
     return text if len(text) <= 60 else text[:57] + "..."
 
 
-def _nearest(word: str, valid: Sequence[str]) -> str:
-    """What may have been meant."""
+def _suggestion(word: str, valid: Sequence[str]) -> str:
+    """Return the end of a message that says what may have been meant."""
     close = difflib.get_close_matches(word.lower(), valid, n=1)
     return f': did you mean "{close[0]}"?' if close else f", not one of {', '.join(valid)}"

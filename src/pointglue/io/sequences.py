@@ -1,4 +1,4 @@
-"""Runs as numbered mesh files, one for each frame, for programs that read no USD."""
+"""Runs as numbered mesh files, one for each frame, for programs that do not read USD."""
 
 import os
 from pathlib import Path
@@ -6,32 +6,52 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from ..checks import Array
+from ..checks import Array, check_choice
 from ..errors import InputError
 from ..files import explain_write_errors
 from .frames import FrameStore
 
 __all__ = ["write_sequence"]
 
-Format = Literal["ply", "obj"]
+SequenceFormat = Literal["ply", "obj"]
 
 
 def write_sequence(
-    store: FrameStore, directory: str | os.PathLike[str] | None = None, *, format: Format = "ply"
+    store: FrameStore, directory: str | os.PathLike[str] | None = None, *, format: SequenceFormat = "ply"
 ) -> list[Path]:
-    """Write the frames of a run as ``frame_0001.ply`` and on, to its folder ``ply`` or to a `directory`.
+    """Write the frames of a run as mesh files, ``frame_0001.ply`` and on.
 
-    A file holds every object in the colour of its vertices; an OBJ file, their names as well. Points and
-    lines are vertices without faces. Each file appears when it is complete. Numbered files in the run's own
-    folder that belong to none of its frames are removed at the end: they are of an earlier run. In another
-    `directory` they are left alone.
+    A file holds all objects, with colours of vertices; an OBJ file also their names. Points and lines are
+    vertices without faces. Each file appears when it is complete. Numbered files in the run's own folder that
+    belong to none of its frames are removed at the end: they are of an earlier run.
+
+    Parameters
+    ----------
+    store : FrameStore
+        The run.
+    directory : str or path, optional
+        The folder to write to, where other files are left alone; by default ``ply`` or ``obj`` in the folder
+        of the run.
+    format : {"ply", "obj"}
+        The format.
+
+    Returns
+    -------
+    list of Path
+        The files.
+
+    Raises
+    ------
+    InputError
+        If there are no frames, or the format is unknown.
+    PointglueError
+        If a file cannot be written.
     """
-    # Not before they are needed: trimesh takes a while to load.
+    # Imported here for the time of start-up: trimesh takes 0.2 s.
     from .mesh_output import open_output
     from .meshes import Mesh, Part
 
-    if format not in get_args(Format):
-        raise InputError(f"format must be one of {', '.join(get_args(Format))}, got {format!r}")
+    check_choice("format", format, get_args(SequenceFormat))
     folder = store.directory / format if directory is None else Path(directory)
     if not store.numbers():
         raise InputError(f"{store.directory}: has no frames to write")
@@ -57,9 +77,10 @@ def write_sequence(
 
 
 def _faces(faces: Array | None) -> Array:
+    """Return triangles (m, 3), none where there are none."""
     return np.empty((0, 3), np.int64) if faces is None else faces
 
 
 def _colors(color: tuple[float, float, float], count: int) -> Array:
-    """Of `count` vertices: (count, 4) of uint8."""
+    """Return one colour for `count` vertices: (count, 4) of uint8."""
     return np.tile(np.round(255 * np.array([*color, 1.0])).astype(np.uint8), (count, 1))

@@ -1,4 +1,4 @@
-"""Signals that end what is under way as Ctrl-C does, so that what has been done is kept."""
+"""Signals that end a command as Ctrl-C does, so that the work done so far is kept."""
 
 import os
 import shlex
@@ -17,21 +17,26 @@ ENDING = tuple(
     getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
 )  # Windows has no SIGHUP
 """The signals of Ctrl-C, of a scheduler or a shutdown, and of a terminal that is closed."""
-SAME = 2.0  # s after the first signal, within which others are of the same wish to end
+REPEAT_WINDOW = 2.0  # s after the first signal, within which others are taken for repeats of it
 
 
 class Ending:
     """A context in which the signals that end a process raise KeyboardInterrupt.
 
     Schedulers and terminals often send several at once. Those that come soon after the first raise nothing,
-    so that they do not keep the last frame from being written; a later one interrupts that as well, which
-    leaves every file whole. Signals that are ignored stay ignored: that is how nohup works.
+    so that they do not prevent the last frame from being written; a later one interrupts that as well, which
+    leaves every file complete. Signals that are ignored stay ignored, as nohup needs it.
+
+    Parameters
+    ----------
+    clock : callable
+        The time [s], from any origin.
     """
 
     def __init__(self, clock: Callable[[], float] = monotonic) -> None:
         self.first: signal.Signals | None = None
-        """The first signal that has come, if any has."""
-        self._clock, self._came = clock, 0.0
+        """The first signal that has arrived, if any has."""
+        self._clock, self._arrived = clock, 0.0
         self._before: dict[signal.Signals, Any] = {}
         self._deferred, self._raised = False, False
 
@@ -50,7 +55,7 @@ class Ending:
 
     @contextmanager
     def defer(self) -> Iterator[Callable[[], None]]:
-        """See :func:`deferred`."""
+        """Let signals wait, see :func:`deferred`."""
         self._deferred = True
         try:
             yield self._check
@@ -65,26 +70,25 @@ class Ending:
 
     def _end(self, number: int, frame: FrameType | None) -> None:
         if self.first is None:
-            self.first, self._came = signal.Signals(number), self._clock()
+            self.first, self._arrived = signal.Signals(number), self._clock()
             if self._deferred:
                 return
-        elif self._clock() - self._came < SAME:
+        elif self._clock() - self._arrived < REPEAT_WINDOW:
             return
         self._raised = True
         raise KeyboardInterrupt
 
 
-_active: list[Ending] = []  # signals are of the whole process, and so is what is done about them
+_active: list[Ending] = []  # signals belong to the whole process, and so does this
 
 
 @contextmanager
 def deferred() -> Iterator[Callable[[], None]]:
-    """A context for computations, in which the first signal waits until the function that it gives is called.
+    """Let the first signal wait until the function that is yielded is called, or the context ends.
 
     Interrupted at any moment, a command was seen to go on for ever, and another to abort, probably because
-    the exception came in a callback of LLVM, which cannot hand it on, while a kernel was loaded. Only signals
-    that an :class:`Ending` deals with wait, and only in the main thread, which they come to. At the end of
-    the context they are over.
+    the exception was raised in a callback of LLVM, which cannot pass it on, while a kernel was loaded. Only
+    signals that an :class:`Ending` handles wait, and only in the main thread, which receives them.
     """
     if not _active or threading.current_thread() is not threading.main_thread():
         yield lambda: None
@@ -97,29 +101,34 @@ def deferred() -> Iterator[Callable[[], None]]:
 def stoppable(
     done: Callable[[], str], again: Callable[[], Iterable[str]] = lambda: sys.argv[1:]
 ) -> Iterator[None]:
-    """Let signals end a command of pointglue as Ctrl-C does, with the exit code that shells have for them.
+    """Let signals end a command of pointglue as Ctrl-C does, with the exit code that shells use for them.
 
-    It says then what is `done`, "after frame 12", and by which words to go on, `again`: by default the same.
+    Parameters
+    ----------
+    done : callable
+        Returns how far the command has come, for the message: "after frame 12".
+    again : callable
+        Returns the arguments that resume it; by default those of this command.
     """
     ending = Ending()
     try:
         with ending:
             yield
-    except BaseException:  # a signal may come out as another error: of a terminal that is gone, say
+    except BaseException:  # a signal may surface as another error, such as that of a closed terminal
         if ending.first is None:
             raise
         command = " ".join(map(shlex.quote, ["pointglue", *again()]))
-        _say(f"pointglue: stopped {done()}. Go on with: {command}")
+        _print_warning(f"pointglue: stopped {done()}. Go on with: {command}")
         raise SystemExit(128 + ending.first) from None
 
 
-def _say(text: str) -> None:
-    """Print to a terminal that may be gone: SIGHUP says so."""
-    import typer
+def _print_warning(text: str) -> None:
+    """Print to a terminal that may be gone, as SIGHUP says."""
+    import typer  # here for the time of start-up
 
     try:
         typer.secho(text, fg="yellow", err=True)
     except OSError:
         nowhere = os.open(os.devnull, os.O_WRONLY)
         for stream in (1, 2):
-            os.dup2(nowhere, stream)  # or Python would fail at its end, with an exit code of its own
+            os.dup2(nowhere, stream)  # or Python would fail at its exit, with another exit code

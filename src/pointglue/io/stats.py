@@ -1,4 +1,4 @@
-"""``stats.jsonl`` of a run: a line of JSON for each frame, added when the frame has been written."""
+"""The statistics of a run, ``stats.jsonl``: a line of JSON for each frame, added when it has been written."""
 
 import json
 import math
@@ -14,38 +14,54 @@ __all__ = ["StatsLog"]
 
 
 class StatsLog:
-    """The statistics of a run's frames, on their way to the disk.
+    """The file with the statistics of a run's frames.
 
     Each line is handed to the system at once: a process that is killed leaves at most one that is cut short.
-    A log that is opened again keeps the lines of the frames `numbers`, in that order, and no others. Those
-    that are missing or cut short are made again from the frames themselves, without what only the process
-    knew that computed them.
+    Lines that are missing or cut short when the file is opened again are made from the frames themselves,
+    without what only the process that computed them knew.
+
+    Parameters
+    ----------
+    store : FrameStore
+        The run.
+    numbers : iterable of int
+        The frames whose lines are kept, in this order; others are removed.
+
+    Raises
+    ------
+    PointglueError
+        If the file cannot be written.
+
+    Attributes
+    ----------
+    path : Path
+        The file.
     """
 
     def __init__(self, store: FrameStore, numbers: Iterable[int]) -> None:
         self.path = store.stats
-        known = _whole_lines(self.path)
+        known = _complete_lines(self.path)
         kept = b"".join(known.get(number) or _line(store.about(number)) for number in numbers)
         with explain_write_errors(self.path):
             if not self.path.exists() or self.path.read_bytes() != kept:
-                with atomic_write(self.path) as draft:
-                    draft.write_bytes(kept)
+                with atomic_write(self.path) as temporary:
+                    temporary.write_bytes(kept)
             self._file = os.open(self.path, os.O_WRONLY | os.O_APPEND | getattr(os, "O_BINARY", 0))
 
     def add(self, about: Mapping[str, Any]) -> None:
-        """Add the line of a frame: what `FrameStore.about` gives, and more. What is not finite is null."""
+        """Add the line of a frame: what `FrameStore.about` returns, and more; nan and inf become null."""
         left = memoryview(_line(about))
         with explain_write_errors(self.path):
             while left:
                 left = left[os.write(self._file, left) :]
 
     def sync(self) -> None:
-        """Return when all lines are on the disk, whatever happens to the machine."""
+        """Return when all lines are on the disk, safe from a power cut."""
         with explain_write_errors(self.path):
             os.fsync(self._file)
 
     def close(self) -> None:
-        """Add no more lines."""
+        """Close the file."""
         if self._file >= 0:
             os.close(self._file)
             self._file = -1
@@ -58,11 +74,12 @@ class StatsLog:
 
 
 def _line(about: Mapping[str, Any]) -> bytes:
+    """Return the line of a frame."""
     return json.dumps(_strict(about)).encode() + b"\n"
 
 
 def _strict(value: Any) -> Any:
-    """The same without numbers that JSON does not have."""
+    """Return the same value with None for numbers that JSON does not have."""
     if isinstance(value, Mapping):
         return {key: _strict(each) for key, each in value.items()}
     if isinstance(value, list | tuple):
@@ -70,8 +87,8 @@ def _strict(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def _whole_lines(path: Path) -> dict[int, bytes]:
-    """The lines that are whole, by the numbers of their frames."""
+def _complete_lines(path: Path) -> dict[int, bytes]:
+    """Return the complete lines of a file by the numbers of their frames."""
     try:
         lines = path.read_bytes().splitlines(keepends=True)
     except OSError:

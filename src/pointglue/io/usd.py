@@ -18,16 +18,38 @@ from .frames import FrameStore
 __all__ = ["write_usd"]
 
 ENDINGS = (".usdc", ".usda", ".usd")
-PENDING = 2**27  # bytes of samples that wait in memory to be saved
-DEFAULT_RADIUS = 0.005  # of points and lines, in metres
+MAX_UNSAVED = 2**27  # bytes of samples in memory, after which the file is saved
+DEFAULT_RADIUS = 0.005  # m, of points and lines that have none
 
 
 def write_usd(store: FrameStore, path: str | os.PathLike[str] | None = None) -> Path:
-    """Write the frames of a run to a USD file, ``animation.usdc`` in its folder unless there is a `path`.
+    """Write the frames of a run to a USD file.
 
     Y is up, a unit is a metre, a time code is the number of a frame. Every object is a prim below ``/World``
     with `displayColor` and a material: a Mesh, BasisCurves or Points with samples of points, or of the
     transform if it is rigid. The file appears when it is complete, and replaces an earlier one only then.
+
+    Parameters
+    ----------
+    store : FrameStore
+        The run.
+    path : str or path, optional
+        The file, ending in ``.usdc``, ``.usda`` or ``.usd``; by default ``animation.usdc`` in the folder of
+        the run.
+
+    Returns
+    -------
+    Path
+        The file.
+
+    Raises
+    ------
+    InputError
+        If there are no frames, or the ending is another.
+    MissingDependencyError
+        If usd-core is missing.
+    PointglueError
+        If the file cannot be written.
     """
     target = store.directory / "animation.usdc" if path is None else Path(path)
     if target.suffix.lower() not in ENDINGS:
@@ -43,17 +65,18 @@ def write_usd(store: FrameStore, path: str | os.PathLike[str] | None = None) -> 
         raise InputError(f"{store.directory}: has no frames to write")
     with explain_write_errors(target):
         target.parent.mkdir(parents=True, exist_ok=True)
-        with atomic_write(target) as draft:
-            draft.touch()  # USD would not say why it cannot
+        with atomic_write(target) as temporary:
+            temporary.touch()  # USD would not say why it cannot be written
             try:
-                _write(Usd.Stage.CreateNew(str(draft)), store, numbers)
+                _write(Usd.Stage.CreateNew(str(temporary)), store, numbers)
             except Tf.ErrorException as error:
                 raise PointglueError(f"{target}: cannot be written: {_reason(error)}") from error
-            sync(draft)
+            sync(temporary)
     return target
 
 
 def _write(stage: Any, store: FrameStore, numbers: list[int]) -> None:
+    """Write all objects and the samples of all frames to a stage, and save it."""
     from pxr import UsdGeom
 
     UsdGeom.SetStageUpAxis(stage, UsdGeom.Tokens.y)
@@ -63,21 +86,21 @@ def _write(stage: Any, store: FrameStore, numbers: list[int]) -> None:
     stage.SetStartTimeCode(numbers[0])
     stage.SetEndTimeCode(numbers[-1])
     stage.SetDefaultPrim(UsdGeom.Xform.Define(stage, "/World").GetPrim())
-    objects: list[_Object] = []
+    prims: list[_Prim] = []
     for stored in store.objects:
-        objects.append(_Object(stage, stored, [one.name for one in objects]))
-    pending = 0
+        prims.append(_Prim(stage, stored, [prim.name for prim in prims]))
+    unsaved = 0
     for number in numbers:
         frame = store.read(number)
-        pending += sum(one.add(frame) for one in objects)
-        if pending > PENDING:
+        unsaved += sum(prim.add(frame) for prim in prims)
+        if unsaved > MAX_UNSAVED:
             stage.GetRootLayer().Save()
-            pending = 0
+            unsaved = 0
     stage.GetRootLayer().Save()
 
 
-class _Object:
-    """A prim, and what of it changes."""
+class _Prim:
+    """The prim of an object, and its attributes that change."""
 
     def __init__(self, stage: Any, stored: StoredObject, taken: list[str]) -> None:
         from pxr import Gf, UsdGeom, Vt
@@ -115,13 +138,13 @@ class _Object:
         self.shape.CreateDisplayColorAttr([color])
         _bind_material(stage, f"{path}/material", prim, color)
         self.points, self.extent = self.shape.CreatePointsAttr(), self.shape.CreateExtentAttr()
-        self._put(stored.rest)
+        self._set_points(stored.rest)
         self.transform = self.shape.AddTransformOp() if stored.motion == "transform" else None
 
     def add(self, frame: Frame) -> int:
-        """Add the sample of a frame; the bytes that it takes."""
+        """Add the sample of a frame, and return the bytes that it takes."""
         if self.stored.motion == "points":
-            return self._put(frame.points[self.stored.name], frame.number)
+            return self._set_points(frame.points[self.stored.name], frame.number)
         if self.transform is not None:
             from pxr import Gf
 
@@ -130,7 +153,8 @@ class _Object:
             self.transform.Set(matrix, frame.number)
         return 0
 
-    def _put(self, points: Array, *time: int) -> int:
+    def _set_points(self, points: Array, *time: int) -> int:
+        """Set the points and their extent, at a time or for all times, and return their bytes."""
         from pxr import Vt
 
         rows = np.ascontiguousarray(points[self.rows], dtype=np.float32)
@@ -142,7 +166,7 @@ class _Object:
 
 
 def _lines(segments: Array) -> tuple[list[int], Array]:
-    """Segments (m, 2) as lines through many points: the length of each, and all their rows."""
+    """Return segments (m, 2) as polylines: the number of points of each, and the rows of all points."""
     breaks = np.flatnonzero(segments[1:, 0] != segments[:-1, 1]) + 1
     ends = [0, *breaks.tolist(), len(segments)]
     runs = [np.append(segments[start, :1], segments[start:stop, 1]) for start, stop in pairwise(ends)]
@@ -150,7 +174,7 @@ def _lines(segments: Array) -> tuple[list[int], Array]:
 
 
 def _bind_material(stage: Any, path: str, prim: Any, color: Any) -> None:
-    """Give a prim a matt surface: not every program shows `displayColor`."""
+    """Give a prim a matt material, since not every program shows `displayColor`."""
     from pxr import Sdf, UsdShade
 
     material = UsdShade.Material.Define(stage, path)
@@ -163,11 +187,11 @@ def _bind_material(stage: Any, path: str, prim: Any, color: Any) -> None:
 
 
 def _linear(color: tuple[float, float, float]) -> list[float]:
-    """Linear light, as USD has colours, from sRGB."""
+    """Return an sRGB colour as linear light, which USD uses."""
     return [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in color]
 
 
 def _reason(error: Any) -> str:
-    """The first of USD's complaints, which the others follow from."""
+    """Return the first of USD's messages, which the others follow from."""
     first = error.args[0].commentary if error.args else str(error)
     return str(first).rpartition(": ")[2].strip()
