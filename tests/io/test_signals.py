@@ -5,7 +5,7 @@ import signal
 
 import pytest
 
-from pointglue.io.signals import ENDING, SAME, Ending, deferred, stoppable
+from pointglue.io.signals import ENDING, REPEAT_WINDOW, Ending, deferred, stoppable
 
 
 @pytest.fixture(autouse=True)
@@ -34,7 +34,7 @@ def test_several_at_once_are_one_wish_and_a_later_one_is_another():
             signal.raise_signal(signal.SIGTERM)
         for number in ENDING:
             signal.raise_signal(number)  # the last frame is being written
-        now += SAME
+        now += REPEAT_WINDOW
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(signal.SIGINT)
         assert ending.first == signal.SIGTERM
@@ -57,7 +57,7 @@ def test_computations_are_interrupted_where_they_ask_for_it():
             compute("went on")
         assert done == ["went on"]
         compute()  # it was told once: what is left to do is not interrupted again
-        now += SAME
+        now += REPEAT_WINDOW
         with pytest.raises(KeyboardInterrupt):
             compute("somebody is in a hurry")
     assert done == ["went on", "did not stop"]
