@@ -113,7 +113,7 @@ def test_the_same_run_gives_the_same_bytes(tmp_path):
 def test_long_runs_are_saved_piece_by_piece(tmp_path, monkeypatch):
     store = write_run(tmp_path, range(1, 9))
     whole = write_usd(store, tmp_path / "whole.usdc")
-    monkeypatch.setattr("pointglue.io.usd.PENDING", 200)
+    monkeypatch.setattr("pointglue.io.usd.MAX_UNSAVED", 200)
     pieces = write_usd(store, tmp_path / "pieces.usdc")
     assert pieces.read_bytes() != whole.read_bytes()  # else it was not
     texts = [Usd.Stage.Open(str(path)).ExportToString(addSourceFileComment=False) for path in (whole, pieces)]
