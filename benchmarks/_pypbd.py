@@ -3,10 +3,9 @@
 python benchmarks/_pypbd.py prints its times on lattices, on one thread and on two.
 """
 
-import time
-
 import numpy as np
 import pypbd
+from _racing import iteration_time, timed
 from threadpoolctl import threadpool_limits
 
 import pointglue as pg
@@ -48,17 +47,14 @@ def seconds(
     """
     model, controller = build(rest, masses, groups, stiffness), _controller()
     _check(rest, masses, groups, points, model.getConstraintGroups()[0])
-    best = dict.fromkeys(iterations, np.inf)
+
+    def step(count: int) -> float:
+        _place(model, points)
+        controller.setValueUInt(controller.MAX_ITERATIONS, count)
+        return timed(lambda: controller.step(model))
+
     with threadpool_limits(threads, user_api="openmp"):
-        for _ in range(repeats):
-            for count in iterations:
-                _place(model, points)
-                controller.setValueUInt(controller.MAX_ITERATIONS, count)
-                start = time.perf_counter()
-                controller.step(model)
-                best[count] = min(best[count], time.perf_counter() - start)
-    few, many = iterations
-    return (best[many] - best[few]) / (many - few) / len(groups)
+        return iteration_time(step, iterations, repeats) / len(groups)
 
 
 def _controller() -> pypbd.TimeStepController:

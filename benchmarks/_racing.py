@@ -1,46 +1,108 @@
-"""Side by side in one run: how the benchmarks measure and report."""
+"""How the benchmarks measure and report: pointglue and its peers side by side, in one run."""
 
+import importlib
+import json
 import platform
+import sys
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+SUITES = ("core", "glue", "deform", "particles", "creatures", "elastic", "contact", "scenes", "studio")
+"""The benchmarks that ``pointglue bench all`` runs, in this order."""
+HEADINGS = ("work", "pointglue", "peer", "peer's time", "ratio")
+
 
 @dataclass(frozen=True)
 class Row:
-    """One comparison; times in seconds per item."""
+    """One measurement, beside that of a peer if there is one; times are in seconds per item."""
 
     work: str
     ours: float
-    peer: str
-    theirs: float
+    peer: str | None = None
+    theirs: float | None = None
 
     @property
-    def ratio(self) -> float:
-        return self.theirs / self.ours
+    def ratio(self) -> float | None:
+        """How many times as long the peer takes."""
+        return None if self.theirs is None else self.theirs / self.ours
+
+
+@dataclass(frozen=True)
+class Results:
+    """What a benchmark has measured."""
+
+    suite: str
+    rows: list[Row]
+    notes: list[str] = field(default_factory=list)
+    peers: str = ""
+    """Names and versions of the peers."""
+    headings: Sequence[str] = HEADINGS
+    cells: list[list[str]] | None = None
+    """The table to print, if it has other columns than those of the rows."""
 
 
 def race(
-    work: str, peer: str, count: int, ours: Callable, theirs: Callable, their_count: int | None = None
+    work: str,
+    peer: str,
+    count: int,
+    ours: Callable[..., Any],
+    theirs: Callable[[], Any],
+    their_count: int | None = None,
+    *,
+    prepare: Callable[[], Any] | None = None,
 ) -> Row:
-    """Best times per item of both, alternating; the slower one may be given fewer items."""
+    """Return the best times per item of both, alternating, after a warm-up that compiles what compiles.
+
+    The slower one may be given fewer items. What `prepare` returns is passed to ours, untimed.
+    """
     times: tuple[list[float], list[float]] = ([], [])
-    for function in (ours, theirs):
-        function()
-    for _ in range(5):
-        for function, record in zip((ours, theirs), times, strict=True):
-            start = time.perf_counter()
-            function()
-            record.append(time.perf_counter() - start)
+    for repeat in range(6):
+        for function, record, setup in zip((ours, theirs), times, (prepare, None), strict=True):
+            seconds = timed(function, setup)
+            if repeat:
+                record.append(seconds)
     return Row(work, min(times[0]) / count, peer, min(times[1]) / (their_count or count))
 
 
+def timed(function: Callable[..., Any], prepare: Callable[[], Any] | None = None) -> float:
+    """Return the time of a call [s], of the wall's clock; what `prepare` returns is passed to it."""
+    given = () if prepare is None else (prepare(),)
+    start = time.perf_counter()
+    function(*given)
+    return time.perf_counter() - start
+
+
+def best_time(
+    function: Callable[..., Any], repeats: int = 30, prepare: Callable[[], Any] | None = None
+) -> float:
+    """Return the best time of several calls [s]."""
+    return min(timed(function, prepare) for _ in range(repeats))
+
+
+def iteration_time(
+    step: Callable[[int], float], counts: tuple[int, int] = (1, 21), repeats: int = 40
+) -> float:
+    """Return the time of one more iteration [s], from the best steps of few and of many.
+
+    `step` takes a number of iterations and returns its time [s]. What all steps do alike cancels.
+    """
+    best = dict.fromkeys(counts, np.inf)
+    for _ in range(repeats):
+        for count in counts:
+            best[count] = min(best[count], step(count))
+    few, many = counts
+    return float((best[many] - best[few]) / (many - few))
+
+
 def machine(peers: str) -> str:
+    """Return the processor, Python, NumPy and peers of this run."""
     model = platform.processor() or platform.machine()
     info = Path("/proc/cpuinfo")
     if info.is_file():
@@ -48,25 +110,74 @@ def machine(peers: str) -> str:
             line.split(":", 1)[1].strip() for line in info.read_text().splitlines() if "model name" in line
         ]
         model = names[0] if names else model
-    return f"{model}, one core; Python {platform.python_version()}, NumPy {np.__version__}, {peers}"
+    versions = f"Python {platform.python_version()}, NumPy {np.__version__}"
+    return ", ".join(filter(None, [f"{model}, one core; {versions}", peers]))
 
 
-def report(name: str, rows: list[Row], notes: list[str], peers: str, markdown: bool) -> None:
-    """Print the table, as in the README or for the terminal."""
-    headings = ["work", "pointglue", "peer", "peer's time", "ratio"]
-    cells = [[row.work, _time(row.ours), row.peer, _time(row.theirs), f"{row.ratio:.3g}x"] for row in rows]
+def report(results: Results, markdown: bool) -> None:
+    """Print the table of a benchmark, in Markdown or for the terminal."""
+    cells = results.cells
+    if cells is None:
+        cells = [[each.work, _time(each.ours), *_peer_cells(each)] for each in results.rows]
     if markdown:
-        for line in [headings, ["---", "---:", "---", "---:", "---:"], *cells]:
+        rule = ["---", *("---" if heading == "peer" else "---:" for heading in results.headings[1:])]
+        for line in [results.headings, rule, *cells]:
             print("| " + " | ".join(line) + " |")
-        print("\n" + ". ".join([machine(peers), *notes]) + ".")
+        print("\n" + ". ".join([machine(results.peers), *results.notes]) + ".")
         return
-    table = Table(*headings, title=f"pointglue {name}, time per item", caption=machine(peers))
+    title = f"pointglue {results.suite}" + (", time per item" if results.cells is None else "")
+    table = Table(*results.headings, title=title, caption=machine(results.peers))
     for line in cells:
         table.add_row(*line)
     console = Console()
     console.print(table)
-    for note in notes:
+    for note in results.notes:
         console.print(note)
+
+
+def json_rows(results: Results) -> list[dict[str, Any]]:
+    """Return the rows of a benchmark as the page of timings reads them."""
+    return [
+        {
+            "suite": results.suite,
+            "work": row.work,
+            "pointglue_seconds": row.ours,
+            "peer": row.peer,
+            "peer_seconds": row.theirs,
+            "ratio": row.ratio,
+        }
+        for row in results.rows
+    ]
+
+
+def run_suites(
+    names: Sequence[str], *, markdown: bool = False, quick: bool = False, output: Path | None = None
+) -> None:
+    """Run benchmarks by name, print their tables, and write the rows of all to a JSON file, if one is named.
+
+    The file is written after every benchmark, so that one that fails costs no other's rows.
+    """
+    rows: list[dict[str, Any]] = []
+    for name in names:
+        results = importlib.import_module(name).measure(quick=quick)
+        report(results, markdown)
+        rows += json_rows(results)
+        if output is not None:
+            output.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+
+
+def main(name: str) -> None:
+    """Run one benchmark as a script: [--markdown] [--quick] [--json FILE]."""
+    words = sys.argv[1:]
+    output = Path(words[words.index("--json") + 1]) if "--json" in words else None
+    run_suites([name], markdown="--markdown" in words, quick="--quick" in words, output=output)
+
+
+def _peer_cells(row: Row) -> list[str]:
+    """Return the peer, its time and the ratio, empty if there is none."""
+    if row.peer is None or row.theirs is None:
+        return ["", "", ""]
+    return [row.peer, _time(row.theirs), f"{row.ratio:.3g}x"]
 
 
 def _time(seconds: float) -> str:

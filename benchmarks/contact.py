@@ -4,19 +4,16 @@ Then a blanket that lies on another, where all is in contact: how its cost grows
 
 Times are of the processor: what the clock on the wall says of a machine that is not shared.
 
-pointglue bench contact [--markdown] [--quick]
+pointglue bench contact [--markdown] [--quick] [--json FILE]
 """
 
 import runpy
-import sys
 from pathlib import Path
 from time import perf_counter, process_time
 from typing import Any
 
 import numpy as np
-from _racing import machine
-from rich.console import Console
-from rich.table import Table
+from _racing import Results, Row, main
 from threadpoolctl import threadpool_limits
 
 import pointglue as pg
@@ -37,7 +34,8 @@ KERNELS = {
     "fits": ("glue.kernels.carry", "procrustes.kernels.jacobian"),
     "second derivatives": ("glue.kernels.bends", "glue.kernels.sum_bends"),
 }
-HEADINGS = ["vertices", "contacts", "iterations a step", "seconds a frame", *PARTS, *KERNELS]
+SECONDS = "seconds a frame"
+HEADINGS = ["vertices", "contacts", "iterations a step", SECONDS, *PARTS, *KERNELS]
 BLANKETS = (16, 32, 64)  # cells along a metre
 
 
@@ -60,7 +58,7 @@ def mean_step(solver: ImplicitSolver, settling: int, steps: int) -> dict[str, fl
     return {
         "contacts": float(np.mean([each.contacts for each in reports])),
         "iterations a step": float(np.mean([each.iterations for each in reports])),
-        "seconds a frame": FRAME * seconds / steps,
+        SECONDS: FRAME * seconds / steps,
         **shares,
         **{part: sum(kernels.get(name, 0.0) for name in names) / wall for part, names in KERNELS.items()},
     }
@@ -86,8 +84,8 @@ def blankets(cells: int) -> ImplicitSolver:
 
 
 def told(row: dict[str, float]) -> str:
-    """Of blankets, in words."""
-    iteration = 1e3 * row["seconds a frame"] / FRAME / row["iterations a step"]
+    """Return the cost of blankets in words."""
+    iteration = 1e3 * row[SECONDS] / FRAME / row["iterations a step"]
     return (
         f"{row['contacts']:,.0f} contacts {iteration:.0f} ms an iteration, {row['contact']:.0%} of it contact"
     )
@@ -95,11 +93,11 @@ def told(row: dict[str, float]) -> str:
 
 def exponent(rows: list[dict[str, float]], by: str, part: str | None = None) -> float:
     """Of a number, by which the time of an iteration grows, fitted to all rows; or of its `part`."""
-    cost = [row["seconds a frame"] * (row[part] if part else 1.0) / row["iterations a step"] for row in rows]
+    cost = [row[SECONDS] * (row[part] if part else 1.0) / row["iterations a step"] for row in rows]
     return float(np.polyfit(np.log([row[by] for row in rows]), np.log(cost), 1)[0])
 
 
-def main(markdown: bool = False, quick: bool = False) -> None:
+def measure(quick: bool = False) -> Results:
     example = runpy.run_path(str(SHIRT))
     settling, steps = (3, 2) if quick else (SETTLING, MEASURED)
     with pg.threads(1), threadpool_limits(1):
@@ -110,7 +108,7 @@ def main(markdown: bool = False, quick: bool = False) -> None:
             f"{row['vertices']:,}",
             f"{row['contacts']:,.0f}",
             f"{row['iterations a step']:.1f}",
-            f"{row['seconds a frame']:.2f}",
+            f"{row[SECONDS]:.2f}",
             *(f"{row[part]:.2%}" for part in PARTS),
             *(f"{row[part]:.3%}" for part in KERNELS),
         ]
@@ -125,19 +123,21 @@ def main(markdown: bool = False, quick: bool = False) -> None:
         f"{exponent(covers, 'contacts'):.2f}, contact itself to the "
         f"{exponent(covers, 'contacts', 'contact'):.2f}",
     ]
-    if markdown:
-        for line in [HEADINGS, ["---:"] * len(HEADINGS), *cells]:
-            print("| " + " | ".join(line) + " |")
-        print("\n" + ". ".join([machine("ipctk"), *notes]) + ".")
-        return
-    table = Table(*HEADINGS, title="pointglue contact: a shirt on a moving figure", caption=machine("ipctk"))
-    for line in cells:
-        table.add_row(*line)
-    console = Console()
-    console.print(table)
-    for note in notes:
-        console.print(note)
+    measured_rows = [
+        Row(
+            f"frame of the shirt, {row['vertices']:,} vertices, {row['contacts']:,.0f} contacts", row[SECONDS]
+        )
+        for row in rows
+    ]
+    measured_rows += [
+        Row(
+            f"Newton iteration of a blanket on another, {row['contacts']:,.0f} contacts",
+            row[SECONDS] / FRAME / row["iterations a step"],
+        )
+        for row in covers
+    ]
+    return Results("contact", measured_rows, notes, "ipctk", HEADINGS, cells)
 
 
 if __name__ == "__main__":
-    main(markdown="--markdown" in sys.argv, quick="--quick" in sys.argv)
+    main("contact")

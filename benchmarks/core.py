@@ -1,6 +1,6 @@
 """The core against its peers, on one core, side by side in one run.
 
-    pointglue bench core [--markdown] [--quick]
+    pointglue bench core [--markdown] [--quick] [--json FILE]
 
 Every pair does the same work on the same numbers. Times are the best of several runs, alternating
 between the two, after a warm-up that compiles whatever compiles.
@@ -15,7 +15,7 @@ import numpy as np
 import roma
 import torch
 import warp as wp
-from _racing import Row, race, report
+from _racing import Results, Row, main, race
 from scipy.spatial.transform import Rotation
 from threadpoolctl import threadpool_limits
 
@@ -118,8 +118,10 @@ def jacobians(count: int, rng: np.random.Generator) -> list[Row]:
     few = max(count // 10, 1)
     buffer = fit.jacobian(p)
 
-    def ours():
-        fit.__dict__.pop("_compliance", None)  # worked out once per fit and kept: let it count
+    def new_fit():  # which has kept nothing yet that its derivatives need
+        return shape.fit(points)
+
+    def ours(fit):
         return fit.jacobian(p, out=buffer)
 
     def cross(v):
@@ -135,7 +137,7 @@ def jacobians(count: int, rng: np.random.Generator) -> list[Row]:
         v = few_rest - few_rest.mean(1, keepdims=True)
         return (np.eye(3) - L[:, None] @ cross(v) @ np.swapaxes(R, 1, 2)[:, None]) / 8
 
-    np.testing.assert_allclose(ours()[:few, 0], numpy_jacobian(), atol=1e-8)
+    np.testing.assert_allclose(ours(fit)[:few, 0], numpy_jacobian(), atol=1e-8)
     fewer = max(count // 100, 1)
     tensors = [torch.from_numpy(x[:fewer]) for x in (rest, points, p)]
 
@@ -146,9 +148,17 @@ def jacobians(count: int, rng: np.random.Generator) -> list[Row]:
     autodiff = torch.func.vmap(torch.func.jacrev(position, argnums=1))
     work = f"Jacobians of {count:,} bound points with 8 parents"
     return [
-        race(work, "the fit itself", count, ours, lambda: shape.fit(points)),
-        race(work, "NumPy, the same formula", count, ours, numpy_jacobian, few),
-        race(work, "roma and torch.func.jacrev", count, ours, lambda: autodiff(*tensors), fewer),
+        race(work, "the fit itself", count, ours, new_fit, prepare=new_fit),
+        race(work, "NumPy, the same formula", count, ours, numpy_jacobian, few, prepare=new_fit),
+        race(
+            work,
+            "roma and torch.func.jacrev",
+            count,
+            ours,
+            lambda: autodiff(*tensors),
+            fewer,
+            prepare=new_fit,
+        ),
     ]
 
 
@@ -204,7 +214,7 @@ def start_up() -> list[str]:
     ]
 
 
-def main(markdown: bool = False, quick: bool = False) -> None:
+def measure(quick: bool = False) -> Results:
     rng = np.random.default_rng(0)
     torch.set_num_threads(1)
     wp.config.quiet = True
@@ -218,8 +228,8 @@ def main(markdown: bool = False, quick: bool = False) -> None:
         ]
     notes = start_up()
     peers = f"torch {torch.__version__}, roma {roma.__version__}, warp {wp.__version__}"
-    report("core", rows, notes, peers, markdown)
+    return Results("core", rows, notes, peers)
 
 
 if __name__ == "__main__":
-    main(markdown="--markdown" in sys.argv, quick="--quick" in sys.argv)
+    main("core")

@@ -1,16 +1,15 @@
 """From meshes to bodies: how long authoring takes, and skinning against NumPy and the paper.
 
-pointglue bench creatures [--markdown] [--quick]
+pointglue bench creatures [--markdown] [--quick] [--json FILE]
 """
 
 import os
-import sys
 import time
 from pathlib import Path
 
 import numpy as np
 import trimesh
-from _racing import Row, race, report
+from _racing import Results, Row, main, race
 from threadpoolctl import threadpool_limits
 
 import pointglue as pg
@@ -78,11 +77,11 @@ def authoring(quick: bool) -> list[str]:
     return lines
 
 
-def main(markdown: bool = False, quick: bool = False) -> None:
+def measure(quick: bool = False) -> Results:
     with pg.threads(1), threadpool_limits(1):
         rows = skinning(truck())
-    report("creatures", rows, authoring(quick), "all cores for authoring", markdown)
+    return Results("creatures", rows, authoring(quick), "all cores for authoring")
 
 
 if __name__ == "__main__":
-    main(markdown="--markdown" in sys.argv, quick="--quick" in sys.argv)
+    main("creatures")

@@ -1,14 +1,13 @@
 """Handle deformation against vectorised NumPy and against libigl's as-rigid-as-possible solver.
 
-pointglue bench deform [--markdown] [--quick]
+pointglue bench deform [--markdown] [--quick] [--json FILE]
 """
 
-import sys
 import time
 
 import igl
 import numpy as np
-from _racing import Row, race, report
+from _racing import Results, Row, best_time, main, race
 from threadpoolctl import threadpool_limits
 
 import pointglue as pg
@@ -89,11 +88,7 @@ def scaling(sizes: list[int], rng: np.random.Generator) -> list[str]:
         start = time.perf_counter()
         deformer, out = pg.HandleDeformer(x, p), np.empty_like(x)
         built = time.perf_counter() - start
-        best = np.inf
-        for _ in range(5):
-            start = time.perf_counter()
-            deformer.deform(q, out=out)
-            best = min(best, time.perf_counter() - start)
+        best = best_time(lambda deformer=deformer, q=q, out=out: deformer.deform(q, out=out), 5)
         lines.append(
             f"{count:,} vertices, 50 handles, all cores: {best * 1e3:.1f} ms a frame, "
             f"{1 / best:,.0f} frames/s, {best / count * 1e9:.0f} ns a vertex; built in {built:.1f} s"
@@ -101,7 +96,7 @@ def scaling(sizes: list[int], rng: np.random.Generator) -> list[str]:
     return lines
 
 
-def main(markdown: bool = False, quick: bool = False) -> None:
+def measure(quick: bool = False) -> Results:
     rng = np.random.default_rng(0)
     scale = 10 if quick else 1
     with pg.threads(1), threadpool_limits(1):
@@ -109,8 +104,8 @@ def main(markdown: bool = False, quick: bool = False) -> None:
         arap, notes = against_arap(20 if quick else 64)
         rows.append(arap)
     notes += scaling([10_000 // scale, 100_000 // scale, 1_000_000 // scale], rng)
-    report("deform", rows, notes, "libigl 2.6", markdown)
+    return Results("deform", rows, notes, "libigl 2.6")
 
 
 if __name__ == "__main__":
-    main(markdown="--markdown" in sys.argv, quick="--quick" in sys.argv)
+    main("deform")

@@ -2,15 +2,14 @@
 
 Times are of the processor, on one core: what the clock on the wall says of a machine that is not shared.
 
-pointglue bench elastic [--markdown] [--quick]
+pointglue bench elastic [--markdown] [--quick] [--json FILE]
 """
 
-import sys
 from dataclasses import replace
 from time import perf_counter, process_time
 
 import numpy as np
-from _racing import Row, report
+from _racing import Results, Row, main
 from _vbd import Material, Peer, Solid
 from threadpoolctl import threadpool_limits
 
@@ -168,7 +167,7 @@ def _percent(shares: dict[str, float]) -> str:
     return ", ".join(f"{name} {share:.0%}" for name, share in shares.items())
 
 
-def main(markdown: bool = False, quick: bool = False) -> None:
+def measure(quick: bool = False) -> Results:
     most = 40 if quick else 640
     with pg.threads(1), threadpool_limits(1):
         solid, hinges = cloth(16 if quick else 55)
@@ -183,8 +182,8 @@ def main(markdown: bool = False, quick: bool = False) -> None:
         notes += scaling("tetrahedra", [block(n).body for n in ((4, 6) if quick else (4, 6, 9, 14))])
         notes += scaling("triangles", [cloth(n)[0].body for n in ((22, 39) if quick else (22, 39, 71, 122))])
         notes.append(glue_overhead(4 if quick else 8))
-    report("elastic", rows, notes, "newton 1.7 (VBD, CPU)", markdown)
+    return Results("elastic", rows, notes, "newton 1.7 (VBD, CPU)")
 
 
 if __name__ == "__main__":
-    main(markdown="--markdown" in sys.argv, quick="--quick" in sys.argv)
+    main("elastic")

@@ -1,15 +1,14 @@
 """Glue against plain NumPy and against automatic differentiation, on one core, in one run.
 
-pointglue bench glue [--markdown] [--quick]
+pointglue bench glue [--markdown] [--quick] [--json FILE]
 """
 
-import sys
 import time
 
 import numpy as np
 import roma
 import torch
-from _racing import Row, race, report
+from _racing import Results, Row, best_time, main, race
 from scipy.sparse import bsr_array
 from threadpoolctl import threadpool_limits
 
@@ -63,15 +62,6 @@ class NumpyGlue:
         return positions, (np.eye(3) - L[:, None] @ cross(self.v) @ np.swapaxes(R, 1, 2)[:, None]) / self.n
 
 
-def best(function, repeats=30):
-    times = []
-    for _ in range(repeats):
-        start = time.perf_counter()
-        function()
-        times.append(time.perf_counter() - start)
-    return min(times)
-
-
 def bound(count: int, rng: np.random.Generator) -> tuple[list[Row], list[str]]:
     rest = rng.random((count // 2, 3))
     targets = rng.random((count, 3)) * 1.2 - 0.1
@@ -118,30 +108,29 @@ def bound(count: int, rng: np.random.Generator) -> tuple[list[Row], list[str]]:
             lambda: numpy_forces(plain, glue, x, f),
         ),
     ]
-    whole = best(ours)
-    fit, jacobian = best(lambda: glue.at(x)), best(lambda: fresh(pose).jacobian(out=J))
-    rotation = rotations_alone(pose)
+
+    def new_pose():  # which has kept nothing yet that its derivatives need
+        return glue.at(x)
+
+    whole, fit = best_time(ours), best_time(new_pose)
+    jacobian = best_time(lambda pose: pose.jacobian(out=J), prepare=new_pose)
+    velocities = best_time(lambda pose: pose.velocities(v), prepare=new_pose)
+    forces = best_time(lambda pose: pose.transfer_forces(f), prepare=new_pose)
+    rotation = rotations_alone(pose.fit)
     notes = [
         f"all {count:,} positions and Jacobians: {whole * 1e3:.2f} ms, of which {rotation / whole:.0%} is "
         f"rotations (the paper's SVD), {jacobian / whole:.0%} the derivatives, "
         f"{(whole - rotation - jacobian) / whole:.0%} sums over parents, positions and checks",
-        f"velocities {best(lambda: fresh(pose).velocities(v)) * 1e3:.2f} ms, "
-        f"forces {best(lambda: fresh(pose).transfer_forces(f)) * 1e3:.2f} ms, "
-        f"Hessian {best(lambda: pose.hessian(f), 5) * 1e3:.0f} ms, fit {fit * 1e3:.2f} ms",
+        f"velocities {velocities * 1e3:.2f} ms, forces {forces * 1e3:.2f} ms, "
+        f"Hessian {best_time(lambda: pose.hessian(f), 5) * 1e3:.0f} ms, fit {fit * 1e3:.2f} ms",
     ]
     return rows, notes
 
 
-def fresh(pose):
-    """The pose without what its fit has worked out so far, so that it counts."""
-    pose.fit.__dict__.pop("_compliance", None)
-    pose.__dict__.pop("blocks", None)
-    return pose
-
-
-def rotations_alone(pose):
-    A, R = pose.fit._A.reshape(-1, 3, 3), np.empty((len(pose.fit._A), 3, 3))
-    return best(lambda: pg.special_procrustes(A, on_degenerate="clamp", out=R))
+def rotations_alone(fit):
+    """Return the time that the rotations R of the moments A = R S of a fit take."""
+    A, R = fit.rotation @ fit.stretch, np.empty_like(fit.rotation)
+    return best_time(lambda: pg.special_procrustes(A, on_degenerate="clamp", out=R))
 
 
 def numpy_forces(plain, glue, x, f):
@@ -159,15 +148,15 @@ def binding(count: int, rng: np.random.Generator) -> list[str]:
     ]
 
 
-def main(markdown: bool = False, quick: bool = False) -> None:
+def measure(quick: bool = False) -> Results:
     rng = np.random.default_rng(0)
     torch.set_num_threads(1)
     scale = 10 if quick else 1
     with pg.threads(1), threadpool_limits(1):
         rows, notes = bound(10_000 // scale, rng)
     notes += binding(100_000 // scale, rng)
-    report("glue", rows, notes, f"torch {torch.__version__}, roma {roma.__version__}", markdown)
+    return Results("glue", rows, notes, f"torch {torch.__version__}, roma {roma.__version__}")
 
 
 if __name__ == "__main__":
-    main(markdown="--markdown" in sys.argv, quick="--quick" in sys.argv)
+    main("glue")

@@ -16,6 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+from _racing import Results
 
 from pointglue.elastic import ImplicitSolver
 from pointglue.glue import BodyFrames
@@ -71,9 +72,9 @@ def shaken_run(name, seed):
     return said.getvalue()
 
 
-def main(markdown=False, quick=False, examples=SCENES):
+def measure(quick=False, examples=SCENES):
     """Run the examples; `quick` is twice each, otherwise ten times."""
-    runs, failed = 2 if quick else 10, 0
+    runs, failed, cells = 2 if quick else 10, 0, []
     for name in examples:
         begin = time.perf_counter()
         for seed in range(runs):
@@ -83,10 +84,13 @@ def main(markdown=False, quick=False, examples=SCENES):
                 failed += 1
                 line = traceback.extract_tb(error.__traceback__)[-1].line
                 print(f"{name}, seed {seed}: {type(error).__name__}: {error} ({line})", flush=True)
-        print(f"{name}: {runs} runs, {time.perf_counter() - begin:.0f} s", flush=True)
-    raise SystemExit(f"{failed} runs failed" if failed else 0)
+        cells.append([name, f"{runs} runs", f"{time.perf_counter() - begin:.0f} s"])
+        print(*cells[-1], flush=True)
+    if failed:
+        raise SystemExit(f"{failed} runs failed")
+    return Results("jitter", [], headings=("example", "converged", "time"), cells=cells)
 
 
 if __name__ == "__main__":
     named = [word for word in sys.argv[1:] if not word.startswith("--")]
-    main(quick="--quick" in sys.argv, examples=named or SCENES)
+    measure(quick="--quick" in sys.argv, examples=named or SCENES)

@@ -1,14 +1,13 @@
 """Oriented particles: the paper's scenes by size, and shape matching against pypbd (C++).
 
-pointglue bench particles [--markdown] [--quick]
+pointglue bench particles [--markdown] [--quick] [--json FILE]
 """
 
-import sys
 import time
 
 import _pypbd
 import numpy as np
-from _racing import Row, report
+from _racing import Results, Row, iteration_time, main, timed
 from scipy.spatial import cKDTree
 from threadpoolctl import threadpool_limits
 
@@ -90,25 +89,19 @@ def against_pypbd(side: int, size: int, rng: np.random.Generator) -> Row:
     centre = np.repeat(np.arange(len(clusters)), np.diff(clusters.offsets))
     pairs = np.stack([centre, clusters.indices], axis=1)[centre < clusters.indices]
     body = pg.OrientedBody(rest, radii=0.5, mass=masses, edges=pairs, stiffness=1e-9)
-    best = {}
-    for iterations in (1, 21):
-        solver = pg.ParticleSolver(
-            body, contacts="none", iterations=iterations, substep=FRAME, gravity=(0, 0, 0)
-        )
-        state = solver.start().replace(positions=points)
-        best[iterations] = min(_timed(solver, state) for _ in range(40))
-    ours = (best[21] - best[1]) / 20 / len(clusters)
+    options = {"contacts": "none", "substep": FRAME, "gravity": (0, 0, 0)}
+    solvers = {count: pg.ParticleSolver(body, iterations=count, **options) for count in (1, 21)}
+    states = {count: solver.start().replace(positions=points) for count, solver in solvers.items()}
+
+    def step(count: int) -> float:
+        return timed(lambda: solvers[count].step(states[count], FRAME))
+
+    ours = iteration_time(step) / len(clusters)
     mean = len(clusters.indices) / len(clusters)
     work = (
         f"cluster of {size} (mean {mean:.1f}) with orientations, one iteration ({len(clusters):,} clusters)"
     )
     return Row(work, ours, "pypbd", theirs)
-
-
-def _timed(solver: pg.ParticleSolver, state: pg.ParticleState) -> float:
-    start = time.perf_counter()
-    solver.step(state, FRAME)
-    return time.perf_counter() - start
 
 
 def scaling(sides: list[int]) -> list[str]:
@@ -130,7 +123,7 @@ def scaling(sides: list[int]) -> list[str]:
     return lines
 
 
-def main(markdown: bool = False, quick: bool = False) -> None:
+def measure(quick: bool = False) -> Results:
     rng = np.random.default_rng(0)
     with pg.threads(1), threadpool_limits(1):
         ground = Plane((0, -0.6, 0), (0, 1, 0))
@@ -139,8 +132,8 @@ def main(markdown: bool = False, quick: bool = False) -> None:
         rows += paper_scene("fish and plants", fish_and_plants(), 10e-3, colliders=[ground], forces=[water])
         rows += [against_pypbd(10, size, rng) for size in ((7,) if quick else (7, 27))]
     notes = scaling([10] if quick else [10, 22, 46])
-    report("particles", rows, notes, "pyPBD 2.2", markdown)
+    return Results("particles", rows, notes, "pyPBD 2.2")
 
 
 if __name__ == "__main__":
-    main(markdown="--markdown" in sys.argv, quick="--quick" in sys.argv)
+    main("particles")

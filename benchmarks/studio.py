@@ -3,7 +3,7 @@
 The page is drawn without a graphics card here, which is by far the slowest part and says nothing of other
 machines: its script is timed by itself.
 
-pointglue bench studio [--markdown] [--quick]
+pointglue bench studio [--markdown] [--quick] [--json FILE]
 """
 
 import json
@@ -19,9 +19,7 @@ from time import perf_counter
 
 import numpy as np
 import trimesh
-from _racing import machine
-from rich.console import Console
-from rich.table import Table
+from _racing import Results, Row, main
 from websockets.sync.client import connect
 
 from pointglue.geometry import shapes
@@ -149,7 +147,7 @@ def shown(found, seconds: float) -> dict[str, float] | None:
     return {"rate": count / lasted, "script": 1e3 * spent / max(count, 1)}
 
 
-def main(markdown: bool = False, quick: bool = False) -> None:
+def measure(quick: bool = False) -> Results:
     vertices, faces = shapes.box(SIZE, CELLS)
     count = 40 if quick else 200
     with tempfile.TemporaryDirectory() as folder:
@@ -165,30 +163,25 @@ def main(markdown: bool = False, quick: bool = False) -> None:
             first.socket.close()
             plain, small = (served(process, found, count, quantise=each) for each in (False, True))
             page = shown(found, 3.0 if quick else 10.0)
-    rows = [
+    size = f"{len(vertices):,} vertices, {len(HANDLES)} handles"
+    cells = [
         ["server alone, 32 bits", f"{plain['rate']:.0f}", f"{plain['ms']:.1f} ms", f"{plain['kb']:.0f} kB"],
         ["server alone, 16 bits", f"{small['rate']:.0f}", f"{small['ms']:.1f} ms", f"{small['kb']:.0f} kB"],
     ]
+    rows = [
+        Row(f"update of {size}, server alone, {bits} bits", 1e-3 * each["ms"])
+        for bits, each in ((32, plain), (16, small))
+    ]
     if page is not None:
-        rows.append(
+        cells.append(
             ["Chromium without a graphics card", f"{page['rate']:.1f}", f"{page['script']:.1f} ms", ""]
         )
-    head = [
-        f"{len(vertices):,} vertices, {len(HANDLES)} handles",
-        "updates a second",
-        "processor time",
-        "size",
-    ]
-    if markdown:
-        for row in (head, ["---", *["---:"] * 3], *rows):
-            print("| " + " | ".join(row) + " |")
-        print(f"\n{machine('websockets')}. Of the page, its script is what is timed.")
-        return
-    table = Table(*head, caption=machine("websockets"))
-    for row in rows:
-        table.add_row(*row)
-    Console().print(table)
+        rows.append(Row(f"update of {size}, script of the page", 1e-3 * page["script"]))
+    headings = [size, "updates a second", "processor time", "size"]
+    return Results(
+        "studio", rows, ["Of the page, its script is what is timed"], "websockets", headings, cells
+    )
 
 
 if __name__ == "__main__":
-    main(markdown="--markdown" in sys.argv, quick="--quick" in sys.argv)
+    main("studio")

@@ -2,7 +2,6 @@
 
 import json
 import math
-import runpy
 import sys
 import time
 import warnings
@@ -10,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from enum import StrEnum
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
@@ -67,25 +67,30 @@ def bench(
     name: Annotated[
         str,
         typer.Argument(
-            help="Which: core, glue, deform, particles, creatures, elastic, contact, jitter, scenes, studio."
+            help="Which: core, glue, deform, particles, creatures, elastic, contact, scenes, studio, all of "
+            "these by the name all, or jitter."
         ),
     ],
     markdown: Annotated[bool, typer.Option(help="Print the table as in the README.")] = False,
     quick: Annotated[bool, typer.Option(help="A tenth of the size, for a first look.")] = False,
+    rows: Annotated[
+        Path | None, typer.Option("--json", metavar="FILE", help="Write the rows to a JSON file as well.")
+    ] = None,
 ) -> None:
     """Measure pointglue, against its peers where there are any, side by side in one run."""
     folder = _benchmarks()
     names = sorted(path.stem for path in folder.glob("[a-z]*.py"))
-    if name not in names:
-        raise typer.BadParameter(f"{name!r} is not one of {', '.join(names)}", param_hint="NAME")
+    if name not in (*names, "all"):
+        raise typer.BadParameter(f"{name!r} is not one of {', '.join(names)}, all", param_hint="NAME")
     sys.path.insert(0, str(folder))  # they share how they measure
     try:
-        benchmark = runpy.run_path(str(folder / f"{name}.py"))
+        racing = import_module("_racing")
+        suites = racing.SUITES if name == "all" else [name]
+        racing.run_suites(suites, markdown=markdown, quick=quick, output=rows)
     except ModuleNotFoundError as error:
         raise MissingDependencyError(
             f"the benchmark needs {error.name}: in the checkout, pip install -e '.[bench]'"
         ) from error
-    benchmark["main"](markdown=markdown, quick=quick)
 
 
 class Distance(StrEnum):
