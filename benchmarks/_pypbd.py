@@ -75,13 +75,13 @@ def _place(model: pypbd.SimulationModel, points) -> None:
         particles.setVelocity(index, still)
 
 
-def _check(rest, masses, groups: pg.Groups, points, colour: list[int]) -> None:
+def _check(rest, masses, groups: pg.Groups, points, color: list[int]) -> None:
     """One iteration carries clusters that share no particle to their best rigid fits.
 
     On the scene itself: where a cluster's moment has a determinant below 1e-12, as on a lattice of
     spacing 0.005 with unit masses, pypbd takes the identity for its rotation, and little time.
     """
-    apart = pg.Groups.from_lists([groups.indices[groups.offsets[k] : groups.offsets[k + 1]] for k in colour])
+    apart = pg.Groups.from_lists([groups.indices[groups.offsets[k] : groups.offsets[k + 1]] for k in color])
     model, controller = build(rest, masses, apart), _controller()
     _place(model, points)
     controller.setValueUInt(controller.MAX_ITERATIONS, 1)

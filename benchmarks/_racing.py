@@ -3,6 +3,7 @@
 import importlib
 import json
 import platform
+import runpy
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -16,6 +17,7 @@ from rich.table import Table
 
 SUITES = ("core", "glue", "deform", "particles", "creatures", "elastic", "contact", "scenes", "studio")
 """The benchmarks that ``pointglue bench all`` runs, in this order."""
+EXAMPLES = Path(__file__).parents[1] / "examples"
 HEADINGS = ("work", "pointglue", "peer", "peer's time", "ratio")
 
 
@@ -99,6 +101,13 @@ def iteration_time(
             best[count] = min(best[count], step(count))
     few, many = counts
     return float((best[many] - best[few]) / (many - few))
+
+
+def example(name: str) -> dict[str, Any]:
+    """Return what an example of the folder ``examples`` defines."""
+    if str(EXAMPLES) not in sys.path:
+        sys.path.insert(0, str(EXAMPLES))  # they share how they report
+    return runpy.run_path(str(EXAMPLES / f"{name}.py"))
 
 
 def machine(peers: str) -> str:

@@ -7,13 +7,10 @@ Times are of the processor: what the clock on the wall says of a machine that is
 pointglue bench contact [--markdown] [--quick] [--json FILE]
 """
 
-import runpy
-from pathlib import Path
 from time import perf_counter, process_time
-from typing import Any
 
 import numpy as np
-from _racing import Results, Row, main
+from _racing import Results, Row, example, main
 from threadpoolctl import threadpool_limits
 
 import pointglue as pg
@@ -21,7 +18,6 @@ from pointglue.compute import measured
 from pointglue.elastic import ClothEnergy, Contact, ElasticBody, ImplicitSolver
 from pointglue.scene.build.surfaces import sheet_grid
 
-SHIRT = Path(__file__).parents[1] / "examples" / "shirt.py"
 STEP, FRAME = 1 / 60, 2  # s, and steps a frame
 SETTLING, MEASURED = 6, 4  # steps
 PARTS = {
@@ -64,9 +60,9 @@ def mean_step(solver: ImplicitSolver, settling: int, steps: int) -> dict[str, fl
     }
 
 
-def shirt(example: dict[str, Any], detail: int, settling: int, steps: int) -> dict[str, float]:
+def shirt(outfits: type, detail: int, settling: int, steps: int) -> dict[str, float]:
     """The shirt; its `fits` are what the paper's figure is of."""
-    outfit = example["Outfit"](detail, close=0.1, release=np.inf)
+    outfit = outfits(detail, close=0.1, release=np.inf)
     return {"vertices": len(outfit.shirt.vertices), **mean_step(outfit.solver, settling, steps)}
 
 
@@ -98,10 +94,10 @@ def exponent(rows: list[dict[str, float]], by: str, part: str | None = None) -> 
 
 
 def measure(quick: bool = False) -> Results:
-    example = runpy.run_path(str(SHIRT))
+    outfits = example("shirt")["Outfit"]
     settling, steps = (3, 2) if quick else (SETTLING, MEASURED)
     with pg.threads(1), threadpool_limits(1):
-        rows = [shirt(example, detail, settling, steps) for detail in ((2, 3) if quick else (2, 3, 5))]
+        rows = [shirt(outfits, detail, settling, steps) for detail in ((2, 3) if quick else (2, 3, 5))]
         covers = [mean_step(blankets(cells), 1, steps) for cells in (BLANKETS[:2] if quick else BLANKETS)]
     cells = [
         [

@@ -7,7 +7,6 @@ pointglue bench jitter [--quick], or for others: python benchmarks/jitter.py EXA
 
 import contextlib
 import io
-import runpy
 import sys
 import tempfile
 import time
@@ -16,12 +15,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from _racing import Results
+from _racing import Results, example
 
 from pointglue.elastic import ImplicitSolver
 from pointglue.glue import BodyFrames
 
-EXAMPLES = Path(__file__).parents[1] / "examples"
 SCENES = ("tree", "implicit_jelly", "soft_chain", "glue_in_solver", "cloth_with_buttons")
 NOISE = 1e-6  # m and m/s
 
@@ -64,8 +62,7 @@ def shaken_run(name, seed):
     ImplicitSolver.start = start
     try:
         with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(said):
-            script = runpy.run_path(str(EXAMPLES / f"{name}.py"))
-            script["main"](Path(folder) / "picture.png", None)
+            example(name)["main"](Path(folder) / "picture.png", None)
     finally:
         ImplicitSolver.start = shaken.exact
     assert shaken.solvers, f"{name} starts no implicit solver"

@@ -6,12 +6,11 @@ take their shape again. From left to right: before, on the way down, and at rest
     python examples/bodies_on_stairs.py [PICTURE.png] [MOVIE.mp4]
 """
 
-import sys
 import time
-from pathlib import Path
 
 import numpy as np
 import trimesh
+from _report import paths, save_movie, save_picture
 from scipy.spatial.transform import Rotation
 
 import pointglue as pg
@@ -131,9 +130,7 @@ def main(picture, movie=None):
     scene = view.Picture(size=(1600, 560), ground=0.0, camera=camera)
     for k, time_shown in enumerate([0.0, 0.9, SECONDS]):
         draw(scene, solver, skins[round(time_shown / FRAME)], (k - 1) * 4.3 * camera.axes[0])
-    picture.parent.mkdir(parents=True, exist_ok=True)
-    scene.save(picture)
-    print(f"wrote {picture}")
+    save_picture(scene, picture)
     if movie:
         camera = view.Camera(direction=(0.8, 0.6, 1.0), target=(2.0, 0.95, 0.0), distance=14.5, fov=20)
 
@@ -142,8 +139,7 @@ def main(picture, movie=None):
             draw(shot, solver, skin, np.zeros(3))
             return shot
 
-        view.save_movie((frame(skin) for skin in skins[::2]), movie, fps=30)
-        print(f"wrote {movie}")
+        save_movie((frame(skin) for skin in skins[::2]), movie)
 
 
 def draw(scene, solver, skin, place):
@@ -156,4 +152,4 @@ def draw(scene, solver, skin, place):
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1] if len(sys.argv) > 1 else "out/bodies_on_stairs.png"), *map(Path, sys.argv[2:3]))
+    main(*paths("bodies_on_stairs"))

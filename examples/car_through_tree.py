@@ -9,11 +9,8 @@ From left to right: before, in the crash, and behind it.
     python examples/car_through_tree.py [PICTURE.png] [MOVIE.mp4]
 """
 
-import sys
-import time
-from pathlib import Path
-
 import numpy as np
+from _report import paths, print_contacts, print_newton, run_implicit, save_movie, save_picture
 
 from pointglue import assets, view
 from pointglue.assets.tree import tree
@@ -105,25 +102,23 @@ def piece(name, points, tets, pinned=False):
 
 def parts(truck):
     """Vertices, faces and colour of all that is drawn of it."""
-    for name, colour in PAINT.items():
+    for name, color in PAINT.items():
         part = getattr(truck, name)
         for vertices, faces in [part] if isinstance(part[0], np.ndarray) else part:
-            yield vertices, faces, colour
+            yield vertices, faces, color
 
 
 def run(solver, seconds):
     """States, the time (s) when the last glue of each branch gave, if it did, and seconds by part."""
-    states, given, spent = [solver.start()], {}, {"all": 0.0}
-    for _ in range(round(seconds / STEP)):
-        begin = time.perf_counter()
-        states.append(solver.step(states[-1], STEP))
-        spent["all"] += time.perf_counter() - begin
-        for part, value in states[-1].report.seconds.items():
-            spent[part] = spent.get(part, 0.0) + value
-        assert not solver.surfaces.intersecting(states[-1].positions)
+    given = {}
+
+    def check(state):
+        assert not solver.surfaces.intersecting(state.positions)
         for bond in solver.model.glue:
-            if states[-1].loose[solver.model.rows[bond.body]][bond.points].all():
-                given.setdefault(bond.body, states[-1].time)
+            if state.loose[solver.model.rows[bond.body]][bond.points].all():
+                given.setdefault(bond.body, state.time)
+
+    states, spent = run_implicit(solver, solver.start(), STEP, seconds, check)
     return states, given, spent
 
 
@@ -135,15 +130,8 @@ def main(picture, movie=None):
     print(f"{len(wood)} pieces of wood of {count:,} points, {len(solver.surfaces.particles):,} points meet")
     states, given, spent = run(solver, 3.0 if movie else SHOWN[-1])
 
-    reports = [state.report for state in states[1:]]
-    steps = [report.iterations for report in reports]
-    print(f"Newton: {np.mean(steps):.1f} iterations a step, {max(steps)} at most; ", end="")
-    print(f"{1e3 * spent['all'] / len(steps):.0f} ms a step")
-    print(", ".join(f"{part} {spent[part] / spent['all']:.1%}" for part in spent if part != "all"))
-    gap = min(report.gap for report in reports)
-    most = max(report.contacts for report in reports)
-    print(f"{most} contacts at most, never nearer than {gap:.1g} m; nothing intersects in any frame")
-    assert gap > 0
+    print_newton(states, spent)
+    print_contacts(states)
     torn = {name: moment for name, moment in given.items() if name not in RELEASE}
     print("torn off: " + ", ".join(f"{name} after {moment:.2f} s" for name, moment in torn.items()))
     keyed = {name: moment for name, moment in given.items() if name in RELEASE}
@@ -160,11 +148,11 @@ def main(picture, movie=None):
     if movie:
         assert heights[1] < 0.5 * heights[0]
 
-    shown = [(x + SHIFT - solver.model.origins[0], faces, colour) for x, faces, colour in parts(truck)]
+    shown = [(x + SHIFT - solver.model.origins[0], faces, color) for x, faces, color in parts(truck)]
 
     def draw(scene, state, shift=0.0):
-        for vertices, faces, colour in shown:
-            scene.mesh(vertices @ state.rotations[0].T + state.origins[0] + shift, faces, color=colour)
+        for vertices, faces, color in shown:
+            scene.mesh(vertices @ state.rotations[0].T + state.origins[0] + shift, faces, color=color)
         for body in wood:
             scene.mesh(state.body(body.name) + shift, body.faces, color="#84644c")
         return scene
@@ -173,9 +161,7 @@ def main(picture, movie=None):
     scene = view.Picture(size=(1440, 432), ground=0.0, camera=camera)
     for k, moment in enumerate(SHOWN):
         draw(scene, states[round(moment / STEP)], (0, 5.6, 11.0)[k] * camera.axes[0])
-    picture.parent.mkdir(parents=True, exist_ok=True)
-    scene.save(picture)
-    print(f"wrote {picture}")
+    save_picture(scene, picture)
     if movie:
 
         def shot(state):
@@ -184,10 +170,8 @@ def main(picture, movie=None):
             camera = view.Camera(direction=(-0.25, 0.22, 1.0), fov=20, target=target, distance=25)
             return draw(view.Picture(size=(960, 540), ground=0.0, camera=camera), state)
 
-        view.save_movie((shot(state) for state in states[::4]), movie, fps=30)
-        print(f"wrote {movie}")
+        save_movie((shot(state) for state in states[::4]), movie)
 
 
 if __name__ == "__main__":
-    paths = [Path(argument) for argument in sys.argv[1:]]
-    main(paths[0] if paths else Path("out/car_through_tree.png"), *paths[1:2])
+    main(*paths("car_through_tree"))

@@ -8,11 +8,9 @@ first gust, and blown out. (Figure 6 of the Point Cloud Glue paper, without the 
     python examples/cloth_with_buttons.py [PICTURE.png] [MOVIE.mp4]
 """
 
-import sys
-from pathlib import Path
-
 import numpy as np
 import trimesh
+from _report import paths, save_movie, save_picture
 from scipy.interpolate import make_interp_spline
 
 import pointglue as pg
@@ -165,8 +163,8 @@ class Shirt:
         for name, cells in (("shirt", CELLS), ("pocket", POCKET_CELLS)):
             fine, across = smooth(state.body(name), cells)
             stripes = np.clip(3 * np.sin(2 * np.pi * STRIPES[name] * across), -0.5, 0.5)[:, None] + 0.5
-            colours = LIGHT[name] + stripes * (DARK[name] - LIGHT[name])
-            scene.mesh(fine + place, self.views[name], color=colours)
+            colors = LIGHT[name] + stripes * (DARK[name] - LIGHT[name])
+            scene.mesh(fine + place, self.views[name], color=colors)
         around = self.patch[self.seam] - self.patch.mean(0)
         order = self.seam[np.argsort(np.arctan2(around[:, 0], -around[:, 1]))]
         seam = state.body("pocket")[order] + place + [0, 0, 0.002]
@@ -224,9 +222,7 @@ def main(picture, movie=None):
     scene = view.Picture(size=(1440, 576), ground=0.2, camera=camera)
     for k, moment in enumerate(SHOWN):
         shirt.draw(scene, states[round(moment / STEP)], 1.35 * (k - 1) * camera.axes[0])
-    picture.parent.mkdir(parents=True, exist_ok=True)
-    scene.save(picture)
-    print(f"wrote {picture}")
+    save_picture(scene, picture)
     if movie:
         still = view.Camera(direction=(0.75, 0.15, 1.0), target=(0.0, 0.84, 0.2), distance=4.4, fov=20)
 
@@ -235,9 +231,8 @@ def main(picture, movie=None):
             shirt.draw(shot, state, np.zeros(3))
             return shot
 
-        view.save_movie((frame(state) for state in states), movie, fps=30)
-        print(f"wrote {movie}")
+        save_movie((frame(state) for state in states), movie)
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1] if len(sys.argv) > 1 else "out/cloth_with_buttons.png"), *map(Path, sys.argv[2:3]))
+    main(*paths("cloth_with_buttons"))

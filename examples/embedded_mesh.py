@@ -7,11 +7,9 @@ is negative, so forces on the mesh are safe to hand to the cage.
     python examples/embedded_mesh.py [PICTURE.png] [MESH]
 """
 
-import sys
-from pathlib import Path
-
 import numpy as np
 import trimesh
+from _report import paths, save_picture
 
 import pointglue as pg
 from pointglue import view
@@ -64,7 +62,7 @@ def main(picture, mesh=None):
     print(f"{len(vertices):,} vertices, {embedding.inside.mean():.1%} of them inside a cage of {len(cage)}")
     print(f"least weight {least:.1e}")
 
-    colours = np.where(embedding.inside[:, None], [0.85, 0.76, 0.62], [0.85, 0.3, 0.25])
+    colors = np.where(embedding.inside[:, None], [0.85, 0.76, 0.62], [0.85, 0.3, 0.25])
     edges = np.unique(
         np.sort(simplices.tet_surface(tets)[:, [[0, 1], [1, 2], [2, 0]]].reshape(-1, 2), axis=1), axis=0
     )
@@ -73,12 +71,10 @@ def main(picture, mesh=None):
     scene = view.Picture(camera=view.Camera(direction=(0.35, 0.3, 1.0)))
     gap = 1.15 * np.ptp(carried[:, 0])
     for points, frame, shift in [(vertices, cage, -gap / 2), (carried, now, gap / 2)]:
-        scene.mesh(points + [shift, 0, 0], faces, color=colours)
+        scene.mesh(points + [shift, 0, 0], faces, color=colors)
         scene.lines(frame + [shift, 0, 0], segments=straight, color="teal", radius=0.004 * size)
-    picture.parent.mkdir(parents=True, exist_ok=True)
-    scene.save(picture)
-    print(f"wrote {picture}")
+    save_picture(scene, picture)
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1] if len(sys.argv) > 1 else "out/embedded_mesh.png"), *sys.argv[2:])
+    main(*paths("embedded_mesh"))

@@ -7,12 +7,9 @@ each other all the same, and what pushes them goes to the lattice by the transpo
     python examples/embedded_on_stairs.py [PICTURE.png] [MOVIE.mp4] [MESH]
 """
 
-import sys
-import time
-from pathlib import Path
-
 import numpy as np
 import trimesh
+from _report import paths, print_contacts, print_newton, run_implicit, save_movie, save_picture
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 from scipy.spatial.transform import Rotation
@@ -100,34 +97,20 @@ def main(picture, movie=None, mesh=None):
     outside = 1 - inside.mean()
     print(f"{len(skin.positions):,} vertices in a cage of {len(cage.positions)}, {outside:.0%} outside")
     assert 0.02 < outside < 0.5
-    states, spent = [solver.start()], {"all": 0.0}
-    for _ in range(round((3.0 if movie else SHOWN[-1]) / STEP)):
-        begin = time.perf_counter()
-        states.append(solver.step(states[-1], STEP))
-        spent["all"] += time.perf_counter() - begin
-        for part, value in states[-1].report.seconds.items():
-            spent[part] = spent.get(part, 0.0) + value
-        assert not solver.surfaces.intersecting(states[-1].positions)
 
-    reports = [state.report for state in states[1:]]
-    steps = [report.iterations for report in reports]
-    print(f"Newton: {np.mean(steps):.1f} iterations a step, {max(steps)} at most; ", end="")
-    print(f"{spent['all'] / len(steps):.2f} s a step")
-    print(", ".join(f"{part} {spent[part] / spent['all']:.1%}" for part in spent if part != "all"))
-    gap = min(report.gap for report in reports)
-    print(
-        f"{max(report.contacts for report in reports)} contacts at most, never nearer than {gap:.1g} m;",
-        end="",
-    )
-    print(" nothing intersects in any frame")
-    assert gap > 0
+    def check(state):
+        assert not solver.surfaces.intersecting(state.positions)
 
-    colours = np.where(inside[:, None], [0.72, 0.66, 0.6], [0.82, 0.3, 0.24])
+    states, spent = run_implicit(solver, solver.start(), STEP, 3.0 if movie else SHOWN[-1], check)
+    print_newton(states, spent)
+    print_contacts(states)
+
+    colors = np.where(inside[:, None], [0.72, 0.66, 0.6], [0.82, 0.3, 0.24])
     stairs = solver.model.bodies[2]
 
     def draw(scene, state, shift=0.0, caged=False):
         scene.mesh(stairs.positions + shift, stairs.faces, color="sand")
-        scene.mesh(state.body("skin") + shift, skin.faces, color=colours)
+        scene.mesh(state.body("skin") + shift, skin.faces, color=colors)
         if caged:
             scene.lines(state.body("cage") + shift, segments=edges, color="teal", radius=0.0035)
         return scene
@@ -136,17 +119,13 @@ def main(picture, movie=None, mesh=None):
     scene = view.Picture(size=(1600, 560), ground=0.0, camera=camera)
     for k, moment in enumerate(SHOWN):
         draw(scene, states[round(moment / STEP)], (k - 1) * 1.85 * camera.axes[0], caged=k == 0)
-    picture.parent.mkdir(parents=True, exist_ok=True)
-    scene.save(picture)
-    print(f"wrote {picture}")
+    save_picture(scene, picture)
     if movie:
         whole = view.Picture(size=(960, 540), camera=view.Camera(direction=(0.55, 0.3, 1.0), fov=20))
         still = draw(draw(whole, states[0]), states[-1]).fitted_camera()
         frames = (draw(view.Picture(size=(960, 540), ground=0.0, camera=still), s) for s in states[::2])
-        view.save_movie(frames, movie, fps=30)
-        print(f"wrote {movie}")
+        save_movie(frames, movie)
 
 
 if __name__ == "__main__":
-    paths = [Path(argument) for argument in sys.argv[1:]]
-    main(paths[0] if paths else Path("out/embedded_on_stairs.png"), *paths[1:3])
+    main(*paths("embedded_on_stairs"))

@@ -7,11 +7,9 @@ the rigid one (slate) keeps its shape, and nothing goes through the ground, the 
     python examples/falling_bodies.py [PICTURE.png]
 """
 
-import sys
-from pathlib import Path
-
 import numpy as np
 import trimesh
+from _report import paths, save_picture
 from scipy.spatial.transform import Rotation
 
 from pointglue import fit_rigid, particles, view
@@ -19,7 +17,7 @@ from pointglue import fit_rigid, particles, view
 FRAME, SECONDS = 1 / 60, 4.0
 BALL, BALL_RADIUS = np.array([-0.6, 0.5, -0.5]), 0.36
 BAR, BAR_RADIUS = np.array([[0.35, 0.5, -0.5], [0.95, 0.5, -0.5]]), 0.14
-COLOURS = {"rigid block": "#647384", "soft block": "#e8674a", "rope": "#e9b44c", "sheet": "#2a9d8f"}
+COLORS = {"rigid block": "#647384", "soft block": "#e8674a", "rope": "#e9b44c", "sheet": "#2a9d8f"}
 
 
 def bodies():
@@ -88,7 +86,7 @@ def main(picture):
     print(f"the lowest point of all times is at {1e3 * lowest:.2f} mm")
     print(f"rigid block: bent by {rigid.max():.2%} at most, by {rigid[-1]:.3%} in the end")
     print(f"soft block: bent by {soft.max():.0%} at {blow * FRAME:.2f} s, by {soft[-1]:.1%} in the end")
-    for name, speed in zip(COLOURS, fastest, strict=True):
+    for name, speed in zip(COLORS, fastest, strict=True):
         print(f"{name}: no particle is faster than {1e3 * speed:.1f} mm/s in the end")
     assert lowest > -1e-3
     assert nearest > 0
@@ -101,20 +99,18 @@ def main(picture):
     ball = trimesh.creation.icosphere(4, 0.99 * BALL_RADIUS)
     bar = trimesh.creation.capsule(np.ptp(BAR[:, 0]), 0.98 * BAR_RADIUS, count=[48, 48])
     along = (bar.vertices - bar.bounds.mean(0))[:, [2, 0, 1]] + BAR.mean(0)
-    rgb = [[int(code[k : k + 2], 16) / 255 for k in (1, 3, 5)] for code in COLOURS.values()]
-    colours = np.repeat(rgb, [part.stop - part.start for part in solver.parts], axis=0)
+    rgb = [[int(code[k : k + 2], 16) / 255 for k in (1, 3, 5)] for code in COLORS.values()]
+    colors = np.repeat(rgb, [part.stop - part.start for part in solver.parts], axis=0)
     camera = view.Camera(direction=(0.0, 0.55, 1.0), fov=12)
     scene = view.Picture(size=(1600, 560), ground=0.0, camera=camera)
     for k, state in enumerate([start, states[blow], states[-1]]):
         place = [2.7 * (k - 1), 0, 0]
         axes = state.rotations @ state.rest.rotations
-        scene.ellipsoids(state.positions + place, body.radii, axes, color=colours)
+        scene.ellipsoids(state.positions + place, body.radii, axes, color=colors)
         scene.mesh(ball.vertices + BALL + place, ball.faces, color="sand")
         scene.mesh(along + place, bar.faces, color="sand")
-    picture.parent.mkdir(parents=True, exist_ok=True)
-    scene.save(picture)
-    print(f"wrote {picture}")
+    save_picture(scene, picture)
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1] if len(sys.argv) > 1 else "out/falling_bodies.png"))
+    main(*paths("falling_bodies"))

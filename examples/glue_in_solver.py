@@ -12,11 +12,9 @@ rod's length, but the rod topples and the tetrahedron collapses within 2.2 s; tw
     python examples/glue_in_solver.py [PICTURE.png] [MOVIE.mp4]
 """
 
-import sys
-from pathlib import Path
-
 import numpy as np
 import trimesh
+from _report import paths, save_movie, save_picture
 
 import pointglue as pg
 from pointglue import view
@@ -29,7 +27,7 @@ FOOT, ROD = np.array([-0.01, -SIZE[1] / 2, 0.0]), 0.35
 WEIGHT, RADIUS = 1.0, 0.035  # kg, m
 FLOOR = -1.2
 SHOWN = (0.15, 0.3, 0.6)  # s
-COLOURS = {"rest": "sage", "linear": "coral", "glue": "teal"}
+COLORS = {"rest": "sage", "linear": "coral", "glue": "teal"}
 REST, TETS = tet_box(SIZE, CELLS)
 FACES = tet_surface(TETS)
 FLESH = FleshEnergy(REST, TETS, young=1e5, poisson=0.3)
@@ -93,9 +91,7 @@ def main(picture, movie=None):
     shown = [("linear", 0.0)] + [("linear", moment) for moment in SHOWN] + [("glue", SHOWN[-1])]
     for k, (name, moment) in enumerate(shown):
         draw(scene, runs[name], round(moment / STEP), 0.85 * (k - 2) * camera.axes[0], name if k else "rest")
-    picture.parent.mkdir(parents=True, exist_ok=True)
-    scene.save(picture)
-    print(f"wrote {picture}")
+    save_picture(scene, picture)
     if movie:
         still = view.Camera(direction=(0.2, 0.25, 1.0), target=(0.0, -0.55, 0.0), distance=5.2, fov=20)
 
@@ -105,14 +101,13 @@ def main(picture, movie=None):
             draw(shot, runs["glue"], k, [0.48, 0, 0], "glue")
             return shot
 
-        view.save_movie((frame(k) for k in range(0, len(runs["glue"][0]), 2)), movie, fps=30)
-        print(f"wrote {movie}")
+        save_movie((frame(k) for k in range(0, len(runs["glue"][0]), 2)), movie)
 
 
 def draw(scene, run, k, place, name):
     """Add a bridge with its walls, and the weight on its rod."""
     bridge, ball, feet, *_ = run
-    scene.mesh(bridge[k] + place, FACES, color=COLOURS[name], edges=True)
+    scene.mesh(bridge[k] + place, FACES, color=COLORS[name], edges=True)
     scene.points(bridge[k][PARENTS] + place, color="gold", radius=0.012)
     scene.lines([feet[k] + place, ball[k] + place], color="sand", radius=0.008)
     scene.points(ball[k][None] + place, color="graphite", radius=RADIUS)
@@ -126,4 +121,4 @@ def draw(scene, run, k, place, name):
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1] if len(sys.argv) > 1 else "out/glue_in_solver.png"), *map(Path, sys.argv[2:3]))
+    main(*paths("glue_in_solver"))

@@ -11,10 +11,8 @@ before, and nothing jumps. (Figure 3 of the moving least squares paper.)
     python examples/handle_jump.py [PICTURE.png]
 """
 
-import sys
-from pathlib import Path
-
 import numpy as np
+from _report import paths, save_picture
 
 from pointglue import view
 from pointglue.deform import HandleDeformer
@@ -71,10 +69,8 @@ def main(picture):
     assert np.allclose(small.rotations[rest[:, 0] < -1.5], upside_down, atol=0.3)
     assert stretch[2] > 10  # a tear: edges that span the gap
     assert stretch[3] < 2.5
-    picture.parent.mkdir(parents=True, exist_ok=True)
-    scene.save(picture)
-    print(f"wrote {picture}")
+    save_picture(scene, picture)
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1] if len(sys.argv) > 1 else "out/handle_jump.png"))
+    main(*paths("handle_jump"))

@@ -10,11 +10,9 @@ down again, and the other hoof stays put. (Figure 4 of the moving least squares 
 The mesh is a creature that stands on four legs along its longer side, whichever axis is up.
 """
 
-import sys
-from pathlib import Path
-
 import numpy as np
 import trimesh
+from _report import paths, save_picture
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 from scipy.special import logsumexp
@@ -100,10 +98,8 @@ def main(picture, mesh=None):
     print(f"{len(rest):,} vertices; the hoof next to the lifted one moves by {dragged[0]:.4f} of the height")
     print(f"with straight distances, and by {dragged[1]:.4f} with distances inside")
     assert dragged[1] < dragged[0] / 3
-    picture.parent.mkdir(parents=True, exist_ok=True)
-    scene.save(picture)
-    print(f"wrote {picture}")
+    save_picture(scene, picture)
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1] if len(sys.argv) > 1 else "out/handle_legs.png"), *sys.argv[2:])
+    main(*paths("handle_legs"))

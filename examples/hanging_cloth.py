@@ -7,12 +7,11 @@ ball, in the gust, and at rest.
     python examples/hanging_cloth.py [PICTURE.png] [MOVIE.mp4]
 """
 
-import sys
 import time
-from pathlib import Path
 
 import numpy as np
 import trimesh
+from _report import paths, save_movie, save_picture
 
 import pointglue as pg
 from pointglue import particles, view
@@ -95,9 +94,7 @@ def main(picture, movie=None):
     scene = view.Picture(size=(1600, 560), ground=0.0, camera=camera)
     for k, moment in enumerate([0.4, GUST, GUST + 0.75 * LASTS, SECONDS]):
         draw(scene, body, skins[round(moment / FRAME)], 1.95 * (k - 1.5) * camera.axes[0])
-    picture.parent.mkdir(parents=True, exist_ok=True)
-    scene.save(picture)
-    print(f"wrote {picture}")
+    save_picture(scene, picture)
     if movie:
         camera = view.Camera(direction=(0.5, 0.3, 1.0), target=(0.0, 1.1, 0.0), distance=8, fov=20)
 
@@ -106,8 +103,7 @@ def main(picture, movie=None):
             draw(shot, body, skin, np.zeros(3))
             return shot
 
-        view.save_movie((frame(skin) for skin in skins[::2]), movie, fps=30)
-        print(f"wrote {movie}")
+        save_movie((frame(skin) for skin in skins[::2]), movie)
 
 
 def draw(scene, body, skin, place):
@@ -119,4 +115,4 @@ def draw(scene, body, skin, place):
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1] if len(sys.argv) > 1 else "out/hanging_cloth.png"), *map(Path, sys.argv[2:3]))
+    main(*paths("hanging_cloth"))

@@ -11,10 +11,8 @@ where it has moved most. Nothing jumps when it becomes rigid again.
     python examples/hinge_and_dent.py [PICTURE.png]
 """
 
-import sys
-from pathlib import Path
-
 import numpy as np
+from _report import paths, save_picture
 from scipy.spatial.transform import Rotation
 
 from pointglue import fit_rigid, particles, view
@@ -107,10 +105,8 @@ def main(picture):
         share = np.clip((off(before, state.rest.positions[wall])[:, None] - 0.03) / 0.1, 0.0, 1.0)
         draw(scene, solver, state, wall, place, sand + share * (red - sand))
         draw(scene, solver, state, ball, place, "graphite")
-    picture.parent.mkdir(parents=True, exist_ok=True)
-    scene.save(picture)
-    print(f"wrote {picture}")
+    save_picture(scene, picture)
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1] if len(sys.argv) > 1 else "out/hinge_and_dent.png"))
+    main(*paths("hinge_and_dent"))

@@ -8,12 +8,11 @@ steps are as long as the frames of a film, 1/24 s.
     python examples/implicit_jelly.py [PICTURE.png] [MOVIE.mp4]
 """
 
-import sys
 from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
 import trimesh
+from _report import paths, save_movie, save_picture
 from scipy.interpolate import PchipInterpolator
 
 import pointglue as pg
@@ -24,7 +23,7 @@ from pointglue.geometry.cages import surface_cage
 STEP, FILM = 1 / 60, 1 / 24  # s
 SECONDS = 0.9
 DAMPINGS = {"none": 0.0, "weak": 0.006, "medium": 0.02, "strong": 0.1}  # s
-COLOURS = {"none": "coral", "weak": "gold", "medium": "sage", "strong": "plum", "stiff": "slate"}
+COLORS = {"none": "coral", "weak": "gold", "medium": "sage", "strong": "plum", "stiff": "slate"}
 SOFT, STIFF = 250.0, 1e6  # N/m
 DENSITY, CELL = 1000.0, 0.034  # kg/m^3, m
 HEIGHT, WIDTH, FLUTES, PULL = 0.125, 0.105, 9, 0.075  # m
@@ -131,23 +130,20 @@ def main(picture, movie=None):
         for k, (name, jelly) in enumerate(jellies.items()):
             place, now = np.array([0.3 * (k - 2), 0.0, 0.0]), jelly.after(moment)
             scene.mesh(plate[0] + place, plate[1], color="white")
-            scene.mesh(skins[name][now] + place, faces, color=COLOURS[name])
+            scene.mesh(skins[name][now] + place, faces, color=COLORS[name])
             ages = jelly.times[now] - jelly.times[: now + 1]
             trace = tops[name][: now + 1] + place
             trace[:, 1] = HEIGHT + 0.03 + RISE * ages
             shown = np.flatnonzero(ages <= SECONDS + 1e-9)
             if len(shown) > 1:
-                scene.lines(trace[shown], color=COLOURS[name], radius=0.003)
+                scene.lines(trace[shown], color=COLORS[name], radius=0.003)
         return scene
 
-    picture.parent.mkdir(parents=True, exist_ok=True)
-    shot(SECONDS, (1600, 560), camera).save(picture)
-    print(f"wrote {picture}")
+    save_picture(shot(SECONDS, (1600, 560), camera), picture)
     if movie:
         still = shot(SECONDS, (960, 540), camera).fitted_camera()
         moments = np.arange(0, seconds, 1 / 30)
-        view.save_movie((shot(moment, (960, 540), still) for moment in moments), movie, fps=30)
-        print(f"wrote {movie}")
+        save_movie((shot(moment, (960, 540), still) for moment in moments), movie)
 
 
 def shares(reports):
@@ -158,4 +154,4 @@ def shares(reports):
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1] if len(sys.argv) > 1 else "out/implicit_jelly.png"), *map(Path, sys.argv[2:3]))
+    main(*paths("implicit_jelly"))

@@ -8,10 +8,8 @@ the ring of handles at the post stays where it is.
     python examples/inverse_posing.py [PICTURE.png]
 """
 
-import sys
-from pathlib import Path
-
 import numpy as np
+from _report import paths, save_picture
 from scipy.optimize import least_squares
 
 from pointglue import view
@@ -115,10 +113,8 @@ def main(picture):
     # to the front, and the pale creature goes to the back.
     scene.points(q + 0.06 * (eye - q), color="red", radius=0.02)
     scene.mesh(rest - 0.06 * (eye - rest), faces, color="slate", opacity=0.25)
-    picture.parent.mkdir(parents=True, exist_ok=True)
-    scene.save(picture)
-    print(f"wrote {picture}")
+    save_picture(scene, picture)
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1] if len(sys.argv) > 1 else "out/inverse_posing.png"))
+    main(*paths("inverse_posing"))

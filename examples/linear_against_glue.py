@@ -9,10 +9,8 @@ its shape alone. (Figure 1 of the Point Cloud Glue paper.)
     python examples/linear_against_glue.py [PICTURE.png]
 """
 
-import sys
-from pathlib import Path
-
 import numpy as np
+from _report import paths, save_picture
 
 import pointglue as pg
 from pointglue import view
@@ -63,10 +61,8 @@ def main(picture):
     assert linear.weights.min() < -0.5
     assert grown["linear"] > 1.3
     assert abs(grown["glue"] - 1) < 0.05
-    picture.parent.mkdir(parents=True, exist_ok=True)
-    scene.save(picture)
-    print(f"wrote {picture}")
+    save_picture(scene, picture)
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1] if len(sys.argv) > 1 else "out/linear_against_glue.png"))
+    main(*paths("linear_against_glue"))

@@ -8,10 +8,8 @@ the weight, and to its torque.
     python examples/moving_frame.py [PICTURE.png]
 """
 
-import sys
-from pathlib import Path
-
 import numpy as np
+from _report import paths, save_picture
 
 import pointglue as pg
 from pointglue import view
@@ -61,10 +59,8 @@ def main(picture):
         scene.arrows((carried[k] + place)[None], FORCE_SCALE * weight[None], color="coral", radius=0.014)
         scene.arrows(poses[k, parents] + place, FORCE_SCALE * forces[k], color="teal", radius=0.011)
         print(f"pose {k}: lantern at {np.round(carried[k], 3)}, gap {fit.gap[k]:.2f}")
-    picture.parent.mkdir(parents=True, exist_ok=True)
-    scene.save(picture)
-    print(f"wrote {picture}")
+    save_picture(scene, picture)
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1] if len(sys.argv) > 1 else "out/moving_frame.png"))
+    main(*paths("moving_frame"))

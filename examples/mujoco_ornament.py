@@ -10,10 +10,8 @@ are pulled, the lower ones pushed. The outline is the beam before it was let go.
     python examples/mujoco_ornament.py [PICTURE.png]
 """
 
-import sys
-from pathlib import Path
-
 import numpy as np
+from _report import paths, save_picture
 
 import pointglue as pg
 from pointglue import view
@@ -127,10 +125,8 @@ def main(picture):
     scene.points(hooks, color="blue", radius=0.014)
     turns, colors = data.geom_xmat.reshape(-1, 3, 3), model.geom_rgba[:, :3]
     scene.ellipsoids(data.geom_xpos, model.geom_size, turns, color=colors)
-    picture.parent.mkdir(parents=True, exist_ok=True)
-    scene.save(picture)
-    print(f"wrote {picture}")
+    save_picture(scene, picture)
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1] if len(sys.argv) > 1 else "out/mujoco_ornament.png"))
+    main(*paths("mujoco_ornament"))

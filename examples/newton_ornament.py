@@ -12,10 +12,8 @@ forces on them: they add up to its pull (coral), and to its torque.
     python examples/newton_ornament.py [PICTURE.png]
 """
 
-import sys
-from pathlib import Path
-
 import numpy as np
+from _report import paths, save_picture
 from scipy.spatial.transform import Rotation
 
 import pointglue as pg
@@ -134,10 +132,8 @@ def main(picture):
     scene.lines(np.stack([x[parents].mean(axis=0), ornament.position]), color="graphite", radius=0.012)
     scene.ellipsoids(ornament.position[None], np.full((1, 3), RADIUS), color="coral")
     scene.arrows(ornament.position[None], FORCE_SCALE * load[None, :3], color="coral", radius=0.014)
-    picture.parent.mkdir(parents=True, exist_ok=True)
-    scene.save(picture)
-    print(f"wrote {picture}")
+    save_picture(scene, picture)
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1] if len(sys.argv) > 1 else "out/newton_ornament.png"))
+    main(*paths("newton_ornament"))

@@ -8,11 +8,8 @@ to another, and none drags the skin of another along.
     python examples/octopus.py [PICTURE.png] [MOVIE.mp4]
 """
 
-import sys
-import time
-from pathlib import Path
-
 import numpy as np
+from _report import paths, run_particles, save_movie, save_picture
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components, dijkstra
 from scipy.spatial import cKDTree
@@ -26,7 +23,7 @@ FRAME = 1 / 60
 GROUND = particles.Plane([0, 0, 0], [0, 1, 0])
 OPTIONS = {"colliders": [GROUND], "iterations": 4, "damping": 8.0}
 SOFT, STIFF = 0.25, 1.0
-COLOURS = ["rose", "teal", "gold"]
+COLORS = ["rose", "teal", "gold"]
 
 
 def limbs(points, cells):
@@ -75,19 +72,6 @@ def joined(solver, first, speed):
     return state.replace(**values)
 
 
-def run(solver, state, seconds):
-    """All states and meshes, one for each frame, and how long a step and skinning take on one thread, ms."""
-    states, meshes, times = [state], [solver.body.skin(state)], []
-    with pg.threads(1):
-        for _ in range(round(seconds / FRAME)):
-            begin = time.process_time()
-            states.append(solver.step(states[-1], FRAME))
-            middle = time.process_time()
-            meshes.append(solver.body.skin(states[-1]))
-            times.append((middle - begin, time.process_time() - middle))
-    return states, meshes, 1e3 * np.median(times, axis=0)
-
-
 def dragged(body):
     """How far vertices of other arms move, at most, when the particles of one arm are moved by a metre."""
     where, skin = limbs(body.positions, body.edges)[0], limbs(body.visual.vertices, body.visual.faces)[0]
@@ -106,7 +90,7 @@ def speeds(state):
     return np.linalg.norm(state.velocities, axis=1)
 
 
-def main(picture, movie):
+def main(picture, movie=None):
     body = octopus()
     drag = dragged(body)
     print(f"{len(body)} particles, {len(body.edges)} edges, {len(body.visual)} vertices")
@@ -114,11 +98,13 @@ def main(picture, movie):
     assert drag == 0
 
     one = particles.ParticleSolver(turned(body, [0, 20, 10], [0.0, 0.6, 0.0]), **OPTIONS)
-    fall, meshes, (solving, skinning) = run(one, one.start(), 3.0)
+    fall, meshes, (solving, skinning) = run_particles(one, one.start(), FRAME, 3.0)
     print(f"one: solver {solving:.1f}, skinning {skinning:.1f} ms a frame (the paper: 4, and 6 with drawing)")
     others = [turned(body, [70, -60, 0], [0.0, 0.75, 0.05]), turned(body, [200, 100, 0], [-0.1, 1.35, 0.0])]
     three = particles.ParticleSolver([one.body, *others], **OPTIONS)
-    pile, piled, (solving, skinning) = run(three, joined(three, fall[-1], 1.0), 7.0 if movie else 2.5)
+    pile, piled, (solving, skinning) = run_particles(
+        three, joined(three, fall[-1], 1.0), FRAME, 7.0 if movie else 2.5
+    )
     print(f"three: solver {solving:.1f}, skinning {skinning:.1f} ms a frame (the paper: 10 to solve)")
 
     x = np.concatenate([state.positions for state in pile])
@@ -142,23 +128,19 @@ def main(picture, movie):
 
     def draw(scene, mesh, place):
         parts = three.visual_parts[: len(mesh) // len(body.visual)]
-        for part, colour in zip(parts, COLOURS, strict=False):
-            scene.mesh(mesh[part] + place * camera.axes[0], body.visual.faces, color=colour)
+        for part, color in zip(parts, COLORS, strict=False):
+            scene.mesh(mesh[part] + place * camera.axes[0], body.visual.faces, color=color)
         return scene
 
     for place, mesh in ((1.05, meshes[0]), (2.15, meshes[-1]), (3.35, piled[6]), (4.55, piled[-1])):
         draw(scene, mesh, place)
-    picture.parent.mkdir(parents=True, exist_ok=True)
-    scene.save(picture)
-    print(f"wrote {picture}")
+    save_picture(scene, picture)
     if movie:
         still = view.Camera(direction=(0.25, 0.35, 1.0), fov=20, target=(0.0, 0.5, 0.0), distance=4.6)
         shots = [*meshes[:-1], *piled][::2]
         frames = (draw(view.Picture(size=(960, 540), ground=0.0, camera=still), mesh, 0.0) for mesh in shots)
-        view.save_movie(frames, movie, fps=30)
-        print(f"wrote {movie}")
+        save_movie(frames, movie)
 
 
 if __name__ == "__main__":
-    paths = [Path(argument) for argument in sys.argv[1:]]
-    main(paths[0] if paths else Path("out/octopus.png"), paths[1] if len(paths) > 1 else None)
+    main(*paths("octopus"))

@@ -8,12 +8,9 @@ has half as many bodies again, and waits until they are at rest.
     python examples/pile.py [PICTURE.png] [MOVIE.mp4]
 """
 
-import sys
-import time
-from pathlib import Path
-
 import numpy as np
 import trimesh
+from _report import paths, print_contacts, print_newton, run_implicit, save_movie, save_picture
 from scipy.spatial.transform import Rotation
 
 from pointglue import view
@@ -37,7 +34,7 @@ LAYERS = [  # from below; four about the middle, then one in the middle, a littl
     ["stone", "soft ring", "rigid cube", "duck", "soft cube"],
     ["rigid star", "soft ball", "stone", "rigid ring", "duck"],
 ]
-COLOURS = {
+COLORS = {
     "soft cube": "coral",
     "soft ring": "rose",
     "soft star": "red",
@@ -162,27 +159,13 @@ def main(picture, movie=None):
     *bodies, bowl = solver.model.bodies
     count = sum(len(body.positions) for body in bodies)
     print(f"{len(bodies)} bodies of {count:,} points")
-    states, spent = [solver.start()], {"all": 0.0}
-    for _ in range(round((3.0 if movie else SHOWN[-1]) / STEP)):
-        begin = time.perf_counter()
-        states.append(solver.step(states[-1], STEP))
-        spent["all"] += time.perf_counter() - begin
-        for part, value in states[-1].report.seconds.items():
-            spent[part] = spent.get(part, 0.0) + value
-        assert not solver.surfaces.intersecting(states[-1].positions)
 
-    reports = [state.report for state in states[1:]]
-    steps = [report.iterations for report in reports]
-    print(f"Newton: {np.mean(steps):.1f} iterations a step, {max(steps)} at most; ", end="")
-    print(f"{spent['all'] / len(steps):.2f} s a step")
-    print(", ".join(f"{part} {spent[part] / spent['all']:.1%}" for part in spent if part != "all"))
-    gap = min(report.gap for report in reports)
-    print(
-        f"{max(report.contacts for report in reports)} contacts at most, never nearer than {gap:.1g} m;",
-        end="",
-    )
-    print(" nothing intersects in any frame")
-    assert gap > 0
+    def check(state):
+        assert not solver.surfaces.intersecting(state.positions)
+
+    states, spent = run_implicit(solver, solver.start(), STEP, 3.0 if movie else SHOWN[-1], check)
+    print_newton(states, spent)
+    print_contacts(states)
     speeds = [
         max(np.linalg.norm(s.velocities, axis=1).max(), np.linalg.norm(s.origin_velocities, axis=1).max())
         for s in states
@@ -195,25 +178,21 @@ def main(picture, movie=None):
         scene.mesh(bowl.positions + shift, bowl.faces, color="white")
         for body in bodies:
             kind = body.name.rsplit(" ", 1)[0]
-            colour = COLOURS.get(kind, COLOURS["rigid"])
-            scene.mesh(state.body(body.name) + shift, body.faces, color=colour)
+            color = COLORS.get(kind, COLORS["rigid"])
+            scene.mesh(state.body(body.name) + shift, body.faces, color=color)
         return scene
 
     camera = view.Camera(direction=(0.25, 0.6, 1.0), fov=14)
     scene = view.Picture(size=(1280, 512), ground=0.0, camera=camera)
     for k, moment in enumerate(SHOWN):
         draw(scene, states[round(moment / STEP)], (k - 1) * 1.05 * camera.axes[0])
-    picture.parent.mkdir(parents=True, exist_ok=True)
-    scene.save(picture)
-    print(f"wrote {picture}")
+    save_picture(scene, picture)
     if movie:
         whole = view.Picture(size=(960, 540), camera=view.Camera(direction=(0.25, 0.6, 1.0), fov=20))
         still = draw(draw(whole, states[0]), states[-1]).fitted_camera()
         frames = (draw(view.Picture(size=(960, 540), ground=0.0, camera=still), s) for s in states[::2])
-        view.save_movie(frames, movie, fps=30)
-        print(f"wrote {movie}")
+        save_movie(frames, movie)
 
 
 if __name__ == "__main__":
-    paths = [Path(argument) for argument in sys.argv[1:]]
-    main(paths[0] if paths else Path("out/pile.png"), *paths[1:2])
+    main(*paths("pile"))

@@ -9,11 +9,11 @@ of the skin follows. No vertex is painted with weights. (Figure 1 of the moving 
 A mesh of your own needs a table of joints like those below; there is one for a file named homer.
 """
 
-import sys
 from pathlib import Path
 
 import numpy as np
 import trimesh
+from _report import paths, save_picture
 from scipy.spatial import cKDTree
 from scipy.spatial.transform import Rotation
 from scipy.special import logsumexp
@@ -132,10 +132,8 @@ def main(picture, mesh=None):
     eye = np.array(scene.camera.target) + scene.camera.distance * scene.camera.axes[2]
     for spot in spots:
         scene.points(spot + 0.06 * (eye - spot), color="red", radius=0.009)
-    picture.parent.mkdir(parents=True, exist_ok=True)
-    scene.save(picture)
-    print(f"wrote {picture}")
+    save_picture(scene, picture)
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1] if len(sys.argv) > 1 else "out/posed_figure.png"), *sys.argv[2:])
+    main(*paths("posed_figure"))

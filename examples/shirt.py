@@ -10,12 +10,11 @@ are glued to the wrists and let go later. (Figure 6 of the Point Cloud Glue pape
 Without a movie it is a coarser shirt and a shorter story.
 """
 
-import sys
 import time
-from pathlib import Path
 
 import numpy as np
 import trimesh
+from _report import paths, save_movie, save_picture
 from scipy.sparse import coo_array, diags_array, eye_array, vstack
 from scipy.spatial import cKDTree
 
@@ -194,7 +193,7 @@ def nearest(triangles, points):
     return np.linalg.norm(on.reshape(n, m, 3) - points[:, None], axis=2).argmin(1)
 
 
-class Look:
+class Drawing:
     """How it is drawn: cloth smoothed by two rounds of Loop's subdivision, striped along its threads."""
 
     def __init__(self, outfit, rounds=2):
@@ -210,12 +209,12 @@ class Look:
             up = np.array([0.0, np.cos(ARM), side * np.sin(ARM)])
             from_axis = rest - [0.0, 1.337, side * 0.165]
             around[part] = 0.075 * np.arctan2(from_axis @ up, x)
-        self.colours = {part: striped(around[part]) for part in around}
+        self.colors = {part: striped(around[part]) for part in around}
         rest = self.pocket @ shirt.pocket[0]
         # Around the pocket, in order: its hem.
         edge = trimesh.Trimesh(rest, self.pocket_faces, process=False).outline()
         self.hem = edge.entities[0].points
-        self.colours["pocket"] = striped(0.17 * np.arctan2(rest[:, 2], rest[:, 0]))
+        self.colors["pocket"] = striped(0.17 * np.arctan2(rest[:, 2], rest[:, 0]))
 
     def draw(self, scene, state, place=0.0):
         """Add all of it, shifted to the right in the picture."""
@@ -226,11 +225,11 @@ class Look:
         vertices = self.cloth @ state.body("shirt") + shift
         for number, part in enumerate(assets.SHIRT_PARTS):
             faces = self.faces[self.parts == number]
-            scene.mesh(vertices, faces, color=self.colours.get(part, WHITE))
+            scene.mesh(vertices, faces, color=self.colors.get(part, WHITE))
         used, seams = np.unique(self.seams, return_inverse=True)
         scene.lines(vertices[used], segments=seams.reshape(-1, 2), color=THREAD, radius=0.0009)
         pocket = self.pocket @ state.body("pocket") + shift
-        scene.mesh(pocket, self.pocket_faces, color=self.colours["pocket"])
+        scene.mesh(pocket, self.pocket_faces, color=self.colors["pocket"])
         scene.lines(pocket[self.hem], color=STITCH, radius=0.0011)
         for button in outfit.buttons:
             scene.mesh(state.body(button.name) + shift, button.faces, color=NAVY)
@@ -314,30 +313,27 @@ def tell(outfit, states, taken, kernels):
     assert fits < 0.005  # and less, the finer the shirt
 
 
-def draw(look, states, picture):
+def draw(drawing, states, picture):
     """Three of the states side by side."""
     way = view.Camera(direction=VIEW).axes[0]
     middle = np.array([0.0, 1.31, 0.0]) + (ASIDE + 0.1) * way
     camera = view.Camera(direction=VIEW, target=tuple(map(float, middle)), distance=6.35, fov=12)
     scene = view.Picture(size=(1500, 460), ground=False, camera=camera)
     for k, state in enumerate(states):
-        look.draw(scene, state, k * ASIDE)
-    picture.parent.mkdir(parents=True, exist_ok=True)
-    scene.save(picture)
-    print(f"wrote {picture}")
+        drawing.draw(scene, state, k * ASIDE)
+    save_picture(scene, picture)
 
 
-def film(look, states, movie):
+def film(drawing, states, movie):
     """One state a frame, 30 a second."""
     camera = view.Camera(direction=VIEW, target=(0.0, 1.24, 0.0), distance=3.4, fov=20)
 
     def frame(state):
         scene = view.Picture(size=(960, 540), ground=False, camera=camera)
-        look.draw(scene, state)
+        drawing.draw(scene, state)
         return scene
 
-    view.save_movie(map(frame, states), movie, fps=30)
-    print(f"wrote {movie}")
+    save_movie(map(frame, states), movie)
 
 
 def main(picture, movie=None):
@@ -345,12 +341,12 @@ def main(picture, movie=None):
     outfit = Outfit(detail, close=close, release=release)
     states, *taken = run(outfit, seconds)
     tell(outfit, states, *taken)
-    look = Look(outfit)
+    drawing = Drawing(outfit)
     shown = SHOWN if movie else (0, seconds / 2, seconds)
-    draw(look, [states[round(moment / STEP)] for moment in shown], picture)
+    draw(drawing, [states[round(moment / STEP)] for moment in shown], picture)
     if movie:
-        film(look, states[:: round(1 / 30 / STEP)], movie)
+        film(drawing, states[:: round(1 / 30 / STEP)], movie)
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1] if len(sys.argv) > 1 else "out/shirt.png"), *map(Path, sys.argv[2:3]))
+    main(*paths("shirt"))

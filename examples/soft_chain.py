@@ -9,13 +9,11 @@ are equations of every step: they are closed to rounding, and take no energy and
     python examples/soft_chain.py [PICTURE.png] [MOVIE.mp4]
 """
 
-import sys
-import time
 from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
 import trimesh
+from _report import paths, print_newton, run_implicit, save_movie, save_picture
 
 import pointglue as pg
 from pointglue import view
@@ -28,7 +26,7 @@ LENGTH, GIRTH, PITCH = 0.36, 0.085, 0.44  # of a link, its radius, from joint to
 YOUNG, DENSITY = 3e5, 300.0  # Pa, kg/m^3: firm rubber foam
 TURN = -1.0  # rad/s about the vertical at the start, so that it does not stay in a plane
 SHOWN = (0.0, 0.55, 0.9, 1.4)  # s
-COLOURS = ["coral", "sky", "teal", "slate", "plum", "sage", "rose"]
+COLORS = ["coral", "sky", "teal", "slate", "plum", "sage", "rose"]
 
 
 def lozenge(cells):
@@ -102,20 +100,10 @@ def places(joints, state):
     return np.stack([bond.joint.first.positions(state.body(bond.first))[0] for bond in joints])
 
 
-def main(picture, movie):
+def main(picture, movie=None):
     solver, joints = build()
-    states, spent = [solver.start()], {"all": 0.0}
-    for _ in range(round((6.0 if movie else SHOWN[-1]) / STEP)):
-        begin = time.perf_counter()
-        states.append(solver.step(states[-1], STEP))
-        spent["all"] += time.perf_counter() - begin
-        for part, value in states[-1].report.seconds.items():
-            spent[part] = spent.get(part, 0.0) + value
-
-    steps = [state.report.iterations / state.report.substeps for state in states[1:]]
-    print(f"Newton: {np.mean(steps):.1f} iterations a step, {max(steps):.0f} at most; ", end="")
-    print(f"{1e3 * spent['all'] / len(steps):.0f} ms a step")
-    print(", ".join(f"{part} {spent[part] / spent['all']:.1%}" for part in spent if part != "all"))
+    states, spent = run_implicit(solver, solver.start(), STEP, 6.0 if movie else SHOWN[-1])
+    print_newton(states, spent)
     gap = max(
         np.abs(bond.joint.at(state.body(bond.first), state.body(bond.second)).gaps).max()
         for state in states[1:]
@@ -147,9 +135,9 @@ def main(picture, movie):
     bar = solver.model.bodies[0]
 
     def draw(scene, state):
-        for k, colour in enumerate(COLOURS):
+        for k, color in enumerate(COLORS):
             x = state.body(f"link {k}")
-            scene.mesh(x if k == RIGID else cover.positions(x), faces, color=colour)
+            scene.mesh(x if k == RIGID else cover.positions(x), faces, color=color)
         for bond, place in zip(joints, places(joints, state), strict=True):
             if bond.joint.kind == "ball":
                 scene.points(place[None], radius=0.045, color="gold")
@@ -164,16 +152,12 @@ def main(picture, movie):
     scene = view.Picture(size=(1600, 800), ground=-3.3, camera=camera)
     for moment in SHOWN:
         draw(scene, states[round(moment / STEP)])
-    picture.parent.mkdir(parents=True, exist_ok=True)
-    scene.save(picture)
-    print(f"wrote {picture}")
+    save_picture(scene, picture)
     if movie:
         still = view.Camera(direction=(0.16, 0.1, 1.0), fov=20, target=(0.0, -1.6, 0.0), distance=12.0)
         frames = (draw(view.Picture(size=(960, 540), ground=-3.3, camera=still), s) for s in states[::2])
-        view.save_movie(frames, movie, fps=30)
-        print(f"wrote {movie}")
+        save_movie(frames, movie)
 
 
 if __name__ == "__main__":
-    paths = [Path(argument) for argument in sys.argv[1:]]
-    main(paths[0] if paths else Path("out/soft_chain.png"), paths[1] if len(paths) > 1 else None)
+    main(*paths("soft_chain"))

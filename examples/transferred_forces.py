@@ -8,10 +8,8 @@ apart. (Figure 4 of the Point Cloud Glue paper.)
     python examples/transferred_forces.py [PICTURE.png]
 """
 
-import sys
-from pathlib import Path
-
 import numpy as np
+from _report import paths, save_picture
 
 import pointglue as pg
 from pointglue import view
@@ -60,10 +58,8 @@ def main(picture):
         scene.arrows(x + front, ON_PARENTS * forces, color="teal", radius=0.013)
         longest = np.linalg.norm(forces, axis=1).max()
         print(f"case {'abcd'[k]}: largest share {longest:.3f} N, work of blowing up {apart:.0e} W")
-    picture.parent.mkdir(parents=True, exist_ok=True)
-    scene.save(picture)
-    print(f"wrote {picture}")
+    save_picture(scene, picture)
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1] if len(sys.argv) > 1 else "out/transferred_forces.png"))
+    main(*paths("transferred_forces"))

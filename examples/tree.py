@@ -9,13 +9,11 @@ is let go takes its twigs along. The rigid ball hangs by glue as well, on a poin
     python examples/tree.py [PICTURE.png] [MOVIE.mp4]
 """
 
-import sys
-import time
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import trimesh
+from _report import paths, print_newton, run_implicit, save_movie, save_picture
 
 import pointglue as pg
 from pointglue import view
@@ -84,7 +82,7 @@ class Leaves:
         corner = np.array([[r, r + 1, r + 4, r, r + 4, r + 3] for k in range(4) for r in (3 * k, 3 * k + 1)])
         self.faces = (corner.reshape(-1, 3) + 15 * np.arange(count)[:, None, None]).reshape(-1, 3)
         green = np.array([[0.36, 0.53, 0.24], [0.66, 0.70, 0.30]])
-        self.colours = np.repeat(green[0] + rng.random((count, 1)) * (green[1] - green[0]), 15, axis=0)
+        self.colors = np.repeat(green[0] + rng.random((count, 1)) * (green[1] - green[0]), 15, axis=0)
 
     def at(self, x):
         pose = self.glue.at(x)
@@ -141,21 +139,19 @@ def run(solver, bonds, seconds):
     state = replace(solver.start(), time=-5.3)
     for step in (0.3, 1, 1, 1, 1, 1):  # first it takes up its weight, in large steps
         state = solver.step(state, step)
-    states, off, spent = [replace(state, time=0.0)], 0.0, {"all": 0.0}
-    for _ in range(round(seconds / STEP)):
-        begin = time.perf_counter()
-        states.append(solver.step(states[-1], STEP))
-        spent["all"] += time.perf_counter() - begin
-        for part, value in states[-1].report.seconds.items():
-            spent[part] = spent.get(part, 0.0) + value
+    off = [0.0]
+
+    def check(state):
         for bond in bonds.values():
-            if bond.release >= states[-1].time:
-                should = bond.binding.positions(states[-1].body(bond.to))
-                off = max(off, np.abs(states[-1].body(bond.body)[bond.points] - should).max())
-    return states, off, spent
+            if bond.release >= state.time:
+                should = bond.binding.positions(state.body(bond.to))
+                off.append(np.abs(state.body(bond.body)[bond.points] - should).max())
+
+    states, spent = run_implicit(solver, replace(state, time=0.0), STEP, seconds, check)
+    return states, max(off), spent
 
 
-def main(picture, movie):
+def main(picture, movie=None):
     tree = grown()
     wood = {branch.name: Wood(branch) for branch in tree}
     solver, bonds = build(tree, wood)
@@ -167,14 +163,10 @@ def main(picture, movie):
     print(f"{sum(len(b.tets) for b in tree)} tetrahedra, {sum(len(b.points) for b in bonds.values())} roots")
     states, off, spent = run(solver, bonds, 5.0 if movie else SHOWN[-1])
 
-    reports = [state.report for state in states[1:]]
-    steps = [report.iterations for report in reports]
-    print(f"Newton: {np.mean(steps):.1f} iterations a frame, {max(steps)} at most; ", end="")
-    print(f"{1e3 * spent['all'] / len(steps):.0f} ms a frame")
-    print(", ".join(f"{part} {spent[part] / spent['all']:.1%}" for part in spent if part != "all"))
+    print_newton(states, spent)
     print(f"glue takes {spent['glue'] / spent['all']:.1%} of the time (the paper: 3.1 %)")
 
-    apart = max(report.violation for report in reports)
+    apart = max(state.report.violation for state in states[1:])
     print(f"roots are where their glue says to {off:.1g} m; the ball's joint is closed to {apart:.1g} m")
     assert off < 1e-12
     assert apart < 1e-8 * solver.model.size
@@ -200,7 +192,7 @@ def main(picture, movie):
             own = wood[branch.name]
             scene.mesh(own.skin.positions(x) + shift, own.faces, color="#84644c")
             green = leaves[branch.name]
-            scene.mesh(green.at(x) + shift, green.faces, color=green.colours)
+            scene.mesh(green.at(x) + shift, green.faces, color=green.colors)
         hang(scene, state, shift)
         return scene
 
@@ -219,16 +211,12 @@ def main(picture, movie):
     hang(scene, states[0], 0.0)
     for k, moment in enumerate(SHOWN):
         draw(scene, states[round(moment / STEP)], (2.15, 4.3, 6.65)[k])
-    picture.parent.mkdir(parents=True, exist_ok=True)
-    scene.save(picture)
-    print(f"wrote {picture}")
+    save_picture(scene, picture)
     if movie:
         still = view.Camera(direction=(0.2, 0.14, 1.0), fov=20, target=(0.35, 0.92, 0.0), distance=8.5)
         frames = (draw(view.Picture(size=(960, 540), ground=0.0, camera=still), state) for state in states)
-        view.save_movie(frames, movie, fps=30)
-        print(f"wrote {movie}")
+        save_movie(frames, movie)
 
 
 if __name__ == "__main__":
-    paths = [Path(argument) for argument in sys.argv[1:]]
-    main(paths[0] if paths else Path("out/tree.png"), paths[1] if len(paths) > 1 else None)
+    main(*paths("tree"))

@@ -10,10 +10,8 @@ measured. (Figure 2 of the moving least squares paper.)
     python examples/twisted_bar.py [PICTURE.png]
 """
 
-import sys
-from pathlib import Path
-
 import numpy as np
+from _report import paths, save_picture
 
 from pointglue import view
 from pointglue.deform import HandleDeformer
@@ -79,10 +77,8 @@ def main(picture):
     assert sides[1] > 0.95
     assert abs(sides[2] - 1) < 1e-12
     assert np.allclose(bars[1][1][at_end & on_edge], turned(rest[at_end & on_edge]))
-    picture.parent.mkdir(parents=True, exist_ok=True)
-    scene.save(picture)
-    print(f"wrote {picture}")
+    save_picture(scene, picture)
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1] if len(sys.argv) > 1 else "out/twisted_bar.png"))
+    main(*paths("twisted_bar"))

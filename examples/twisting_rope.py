@@ -12,11 +12,10 @@ times the particles and twelve times the edges.
     python examples/twisting_rope.py [PICTURE.png]
 """
 
-import sys
 import time
-from pathlib import Path
 
 import numpy as np
+from _report import paths, save_picture
 from scipy.spatial.transform import Rotation
 
 import pointglue as pg
@@ -115,10 +114,10 @@ def cost(rope, contacts):
 
 def draw(scene, rope, state, place):
     """Add the rope of ellipsoids, its hands grey and one of its edges gold."""
-    colours = np.tile([0.91, 0.40, 0.29], (COUNT, 1))
-    colours[np.r_[:HELD, COUNT - HELD : COUNT]] = [0.39, 0.45, 0.52]
+    colors = np.tile([0.91, 0.40, 0.29], (COUNT, 1))
+    colors[np.r_[:HELD, COUNT - HELD : COUNT]] = [0.39, 0.45, 0.52]
     axes = state.rotations @ state.rest.rotations
-    scene.ellipsoids(state.positions + place, rope.radii, axes, color=colours)
+    scene.ellipsoids(state.positions + place, rope.radii, axes, color=colors)
     scene.lines(state.positions + place + 0.95 * WIDTH * axes[:, :, 2], color="gold", radius=0.011)
 
 
@@ -166,10 +165,8 @@ def main(picture):
     scene.points(
         x, color=np.tile([[0.91, 0.71, 0.30], *[[0.42, 0.70, 0.84]] * 2], (2 * COUNT, 1)), radius=0.025
     )
-    picture.parent.mkdir(parents=True, exist_ok=True)
-    scene.save(picture)
-    print(f"wrote {picture}")
+    save_picture(scene, picture)
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1] if len(sys.argv) > 1 else "out/twisting_rope.png"))
+    main(*paths("twisting_rope"))

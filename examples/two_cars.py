@@ -8,12 +8,11 @@ Left, just before the crash; right, two seconds later.
     python examples/two_cars.py [PICTURE.png] [MOVIE.mp4]
 """
 
-import sys
 import time
 from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
+from _report import paths, save_movie, save_picture
 from scipy.spatial import cKDTree
 from scipy.spatial.transform import Rotation
 
@@ -26,7 +25,7 @@ HEADINGS, MEET = (-0.45, np.pi + 0.6), ([-0.6, 0, 0], [0.6, 0, 0.2])  # rad, m
 RADIUS = 0.6  # of a tyre, m
 RIM, LUGS = 8, 16  # particles around a wheel
 PAINT = ("#c8323f", "#2f6db5")
-COLOURS = {"glass": "#1f2a36", "lamps": "#ffe9a8", "trim": "#59626c", "rims": "#c3c8ce", "tyres": "#26282c"}
+COLORS = {"glass": "#1f2a36", "lamps": "#ffe9a8", "trim": "#59626c", "rims": "#c3c8ce", "tyres": "#26282c"}
 
 
 def truck():
@@ -221,35 +220,32 @@ def main(picture, movie=None):
     print(f"in the end the fastest particle goes {fastest:.2f} m/s")
     assert fastest < (0.5 if movie else 10.0)
 
-    colours = paint(lengths)
+    colors = paint(lengths)
     faces = solver.body.visual.faces
     camera = view.Camera(direction=(0.0, 0.5, 1.0), target=(-0.2, 0.9, 0.0), distance=33.5, fov=12)
     scene = view.Picture(size=(1600, 560), ground=0.0, camera=camera)
     for state, place in ((states[first - 6], -4.6), (states[round(SECONDS / FRAME)], 4.6)):
         middle = state.positions.mean(0) * [1, 0, 1]
-        scene.mesh(solver.body.skin(state) - middle + [place, 0, 0], faces, color=colours)
-    picture.parent.mkdir(parents=True, exist_ok=True)
-    scene.save(picture)
-    print(f"wrote {picture}")
+        scene.mesh(solver.body.skin(state) - middle + [place, 0, 0], faces, color=colors)
+    save_picture(scene, picture)
     if movie:
         camera = view.Camera(direction=(0.0, 0.5, 1.0), target=(0.0, 0.8, 0.8), distance=30, fov=20)
 
         def frame(state):
             shot = view.Picture(size=(960, 540), ground=0.0, camera=camera)
-            shot.mesh(solver.body.skin(state), faces, color=colours)
+            shot.mesh(solver.body.skin(state), faces, color=colors)
             return shot
 
-        view.save_movie((frame(state) for state in states[::2]), movie, fps=30)
-        print(f"wrote {movie}")
+        save_movie((frame(state) for state in states[::2]), movie)
 
 
 def paint(lengths):
     """Colours (V, 3) of the vertices of both trucks."""
     parts = ["glass", "lamps", *["trim"] * 3, *["rims"] * 4, *["tyres"] * 4]
-    named = [[code, *(COLOURS[part] for part in parts)] for code in PAINT]
+    named = [[code, *(COLORS[part] for part in parts)] for code in PAINT]
     rgb = [[[int(code[k : k + 2], 16) / 255 for k in (1, 3, 5)] for code in codes] for codes in named]
     return np.concatenate([np.repeat(one, lengths, axis=0) for one in rgb])
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1] if len(sys.argv) > 1 else "out/two_cars.png"), *map(Path, sys.argv[2:3]))
+    main(*paths("two_cars"))

@@ -8,11 +8,8 @@ much. About 1,000 ellipsoids carry 28,000 vertices. Left, before it comes; right
     python examples/underwater.py [PICTURE.png] [MOVIE.mp4]
 """
 
-import sys
-import time
-from pathlib import Path
-
 import numpy as np
+from _report import paths, run_particles, save_movie, save_picture
 from scipy.spatial.transform import Rotation
 
 import pointglue as pg
@@ -79,20 +76,6 @@ def start(solver):
     return state.replace(positions=positions, rotations=rotations, velocities=velocities)
 
 
-def run(solver, seconds):
-    """All states and meshes, one for each frame, and how long a step and skinning take on one thread, ms."""
-    states, times = [start(solver)], []
-    meshes = [solver.body.skin(states[0])]
-    with pg.threads(1):
-        for _ in range(round(seconds / FRAME)):
-            begin = time.process_time()
-            states.append(solver.step(states[-1], FRAME))
-            middle = time.process_time()
-            meshes.append(solver.body.skin(states[-1]))
-            times.append((middle - begin, time.process_time() - middle))
-    return states, meshes, 1e3 * np.median(times, axis=0)
-
-
 def check(solver, states, meshes, alone, still):
     """Upright, rooted, swaying plants; a fish that keeps its shape; leaves that give way and come back."""
     x = np.stack([state.positions for state in states])
@@ -131,7 +114,7 @@ def check(solver, states, meshes, alone, still):
     assert lowest > -0.005
 
 
-def main(picture, movie):
+def main(picture, movie=None):
     fish = pg.OrientedBody.from_mesh(
         assets.fish(), spacing=0.03, reach=1.6, aspect=4.0, stiffness=0.5, stretch=1.0
     )
@@ -148,33 +131,29 @@ def main(picture, movie):
     alone = particles.ParticleSolver(green, **around)
     body, seconds = solver.body, ROUND if movie else SHORT
     print(f"{len(body)} particles, {len(body.edges)} edges, {len(body.visual)} vertices")
-    states, meshes, (solving, skinning) = run(solver, seconds)
+    states, meshes, (solving, skinning) = run_particles(solver, start(solver), FRAME, seconds)
     print(f"solver {solving:.1f} ms and skinning {skinning:.1f} ms a frame (the paper: 10 and 9 ms)")
-    check(solver, states, meshes, alone, run(alone, SHORT)[0])
+    check(solver, states, meshes, alone, run_particles(alone, start(alone), FRAME, SHORT)[0])
 
     stripes = np.sin(fish.visual.vertices @ [170.0, 40.0, 0.0])[:, None] > 0
-    colours = [np.where(stripes, [0.72, 0.25, 0.16], [0.95, 0.88, 0.8]), *(colour for *_, colour in PLANTS)]
-    bodies = list(zip([fish, *green], solver.visual_parts, colours, strict=True))
+    colors = [np.where(stripes, [0.72, 0.25, 0.16], [0.95, 0.88, 0.8]), *(color for *_, color in PLANTS)]
+    bodies = list(zip([fish, *green], solver.visual_parts, colors, strict=True))
 
     def draw(scene, mesh, place=0.0):
-        for each, part, colour in bodies:
-            scene.mesh(mesh[part] + place * camera.axes[0], each.visual.faces, color=colour)
+        for each, part, color in bodies:
+            scene.mesh(mesh[part] + place * camera.axes[0], each.visual.faces, color=color)
         return scene
 
     camera = view.Camera(direction=(-0.3, 0.5, 1.0), fov=14)
     scene = view.Picture(size=(1600, 560), ground=0.0, camera=camera)
     for place, t in ((-1.55, 0.0), (1.55, 2.2)):
         draw(scene, meshes[round(t / FRAME)], place)
-    picture.parent.mkdir(parents=True, exist_ok=True)
-    scene.save(picture)
-    print(f"wrote {picture}")
+    save_picture(scene, picture)
     if movie:
         held = view.Camera(direction=(-0.3, 0.5, 1.0), fov=14, target=(0.0, 0.42, 0.0), distance=7.8)
         frames = (draw(view.Picture(size=(960, 540), ground=0.0, camera=held), mesh) for mesh in meshes[::2])
-        view.save_movie(frames, movie, fps=30)
-        print(f"wrote {movie}")
+        save_movie(frames, movie)
 
 
 if __name__ == "__main__":
-    paths = [Path(argument) for argument in sys.argv[1:]]
-    main(paths[0] if paths else Path("out/underwater.png"), paths[1] if len(paths) > 1 else None)
+    main(*paths("underwater"))

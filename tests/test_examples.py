@@ -7,7 +7,7 @@ from pathlib import Path
 import imageio.v3 as imageio
 import pytest
 
-EXAMPLES = sorted((Path(__file__).parents[1] / "examples").glob("*.py"))
+EXAMPLES = sorted((Path(__file__).parents[1] / "examples").glob("[a-z]*.py"))
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.stem)

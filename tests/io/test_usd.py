@@ -76,7 +76,7 @@ def test_extents_hold_the_points_and_their_radii(stage):
     assert np.array(dust.GetExtentAttr().Get(6)) == pytest.approx(np.array(computed), abs=FLOAT32)
 
 
-def test_colours_are_linear_light(stage):
+def test_colors_are_linear_light(stage):
     stone = stage.GetPrimAtPath("/World/stone")
     linear = [0.2140411] * 3  # of 0.5 in sRGB (IEC 61966-2-1)
     assert np.array(UsdGeom.Gprim(stone).GetDisplayColorAttr().Get()[0]) == pytest.approx(linear)

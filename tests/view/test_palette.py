@@ -4,7 +4,7 @@ from pointglue import view
 from pointglue.assets import palette
 
 
-class TestColoursOfObjects:
+class TestColorsOfObjects:
     def test_come_in_turn(self) -> None:
         codes = [palette.color_code(color) for color in palette.object_colors([None] * 19)]
         assert codes == [list(view.PALETTE.values())[k % 8] for k in range(19)]

@@ -88,7 +88,7 @@ def mask(image, color):
     return r - b > 60 if color == RED else b - r > 60
 
 
-def test_objects_have_their_colours_and_stay_in_the_picture(tmp_path):
+def test_objects_have_their_colors_and_stay_in_the_picture(tmp_path):
     flight(tmp_path)
     done = view.render_run(tmp_path, size=SIZE, movie=False, camera=view.Camera(direction=(0, 0, 1)))
     places = {}

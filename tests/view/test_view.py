@@ -161,7 +161,7 @@ def test_ground_hides_what_is_below_it() -> None:
 
 
 @pytest.mark.parametrize("name", ["coral", "teal", "gold", "blue", "plum", "sage", "sky", "red", "green"])
-def test_colours_are_those_asked_for(name: str) -> None:
+def test_colors_are_those_asked_for(name: str) -> None:
     scene = view.Picture(size=(96, 96))
     scene.mesh(*BALL, color=name)
     asked = [int(view.PALETTE[name][k : k + 2], 16) / 255 for k in (1, 3, 5)]
@@ -172,7 +172,7 @@ def test_colours_are_those_asked_for(name: str) -> None:
     np.testing.assert_allclose(brightest, asked, atol=0.12)
 
 
-def test_colours_are_taken_in_turn_and_a_scalar_ramp_runs_from_blue_to_yellow() -> None:
+def test_colors_are_taken_in_turn_and_a_scalar_ramp_runs_from_blue_to_yellow() -> None:
     scene = view.Picture(size=SMALL, camera=view.Camera(direction=(0, 0.3, 1)))
     scene.mesh(*BALL)
     scene.mesh(BALL[0] + (3, 0, 0), BALL[1])
