@@ -64,15 +64,7 @@ timings: $(VENV)/test
 	$(BIN)/python tools/timings_page.py docs/reference/timings.json > docs/reference/timings.md
 
 bench: $(VENV)/test
-	$(BIN)/pointglue bench core
-	$(BIN)/pointglue bench glue
-	$(BIN)/pointglue bench deform
-	$(BIN)/pointglue bench particles
-	$(BIN)/pointglue bench creatures
-	$(BIN)/pointglue bench elastic
-	$(BIN)/pointglue bench contact
-	$(BIN)/pointglue bench scenes
-	$(BIN)/pointglue bench studio
+	$(BIN)/pointglue bench all
 
 # The stamps are rebuilt when the dependencies change; the package itself is installed in place.
 $(VENV)/demo: pyproject.toml

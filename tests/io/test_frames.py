@@ -13,8 +13,9 @@ import numpy as np
 import pytest
 from small_runs import frame, stored_objects, write_run
 
+from pointglue import files
 from pointglue.errors import InputError, PointglueError
-from pointglue.io import Frame, FrameStore, StoredObject, locks, save_checkpoint
+from pointglue.io import Frame, FrameStore, StoredObject, save_checkpoint
 
 
 def same(one, other):
@@ -356,7 +357,7 @@ def test_asking_whether_a_run_grows_does_not_keep_it_from_growing(tmp_path, monk
     (tmp_path / "elsewhere").rename(tmp_path / ".lock")
     with (tmp_path / ".lock").open("rb") as looking:
         fcntl.flock(looking, fcntl.LOCK_SH)
-        monkeypatch.setattr(locks.time, "sleep", lambda seconds: fcntl.flock(looking, fcntl.LOCK_UN))
+        monkeypatch.setattr(files.time, "sleep", lambda seconds: fcntl.flock(looking, fcntl.LOCK_UN))
         with FrameStore.open(tmp_path, write=True) as store:
             assert store.growing
 

@@ -14,11 +14,10 @@ import numpy as np
 
 from ..checks import Array, as_reals, check_integer, check_real, require_finite
 from ..errors import InputError, PointglueError
-from ..files import explain_write_errors
+from ..files import explain_write_errors, is_locked, lock
 from .archives import ArchiveTemplate, Chunk, is_complete, read_archive, sync, write_archive, write_chunks
 from .checkpoints import previous
 from .frame_records import Frame, StoredObject
-from .locks import is_locked, lock
 
 __all__ = ["FrameStore", "FrameTemplate", "PackedFrame"]
 
@@ -281,6 +280,7 @@ class FrameStore:
             return self._read(number)
 
     def _read(self, number: int) -> Frame:
+        """Return the frame with a number, or raise an error that names its file."""
         file = self.path(number)
         arrays = read_archive(file, "frame of a run")
         try:
@@ -345,6 +345,7 @@ class FrameStore:
         inputs: Mapping[str, Any] | None,
         replace: bool,
     ) -> None:
+        """Remove an earlier run, and write the description of this one."""
         target = self.directory / "scene.npz"
         if target.exists() or self.numbers():
             if not replace:
@@ -369,6 +370,7 @@ class FrameStore:
         write_archive(target, arrays, durable=True)
 
     def _read_scene(self) -> None:
+        """Read the description of the run."""
         file = self.directory / "scene.npz"
         arrays = read_archive(file, "description of a run")
         try:
@@ -416,6 +418,7 @@ class FrameStore:
                 yield kind, name, array
 
     def _frame_files(self) -> list[Path]:
+        """Return the files of all frames, in any order."""
         return list((self.directory / "frames").glob("frame_*.npz"))
 
     def _remove_temporary_files(self) -> None:

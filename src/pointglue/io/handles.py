@@ -91,6 +91,7 @@ class _FileError(Exception):
 
 
 def _load(file: Path) -> dict[str, Any]:
+    """Return the JSON object of a file, or raise."""
     try:
         text = file.read_bytes().decode("utf-8-sig")
     except FileNotFoundError as error:
@@ -114,6 +115,7 @@ def _load(file: Path) -> dict[str, Any]:
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return an object of JSON, or raise if a key is there twice."""
     content = dict(pairs)
     if len(content) < len(pairs):
         keys = [key for key, _ in pairs]
@@ -122,6 +124,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _parse(file: Path, content: dict[str, Any]) -> Handles:
+    """Return the handles that a JSON object describes, or raise."""
     for key in content:
         if key not in KEYS:
             raise _FileError(f'unknown key "{key}"{_suggestion(key, KEYS)}')
@@ -146,6 +149,7 @@ def _parse(file: Path, content: dict[str, Any]) -> Handles:
 
 
 def _options(content: dict[str, Any], count: int, names: tuple[str, ...] | None) -> dict[str, Any]:
+    """Return the options of the deformer that the file sets, or raise."""
     options: dict[str, Any] = {key: _number(key, content[key]) for key in NUMBERS if key in content}
     for key in PER_HANDLE:
         if key not in content:

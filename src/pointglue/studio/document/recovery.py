@@ -5,9 +5,8 @@ from pathlib import Path
 from typing import IO
 
 from ...errors import InputError
-from ...files import atomic_write, explain_write_errors
+from ...files import atomic_write, explain_write_errors, lock
 from ...io import save_body
-from ...io.locks import lock
 from ...particles import OrientedBody
 from .document import Document, load_document, save_document
 
