@@ -43,10 +43,10 @@ class Timed:
     def __getattr__(self, name):
         return getattr(self._simulation, name)
 
-    def advance(self, state):
+    def advance(self, state, **options):
         begin = time.thread_time()
         try:
-            return self._simulation.advance(state)
+            return self._simulation.advance(state, **options)
         finally:
             self.solving += time.thread_time() - begin
 

@@ -1,0 +1,65 @@
+"""How benchmarks measure and report; the benchmarks themselves are run by hand."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
+
+
+@pytest.fixture
+def racing(monkeypatch):
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    import _racing
+
+    return _racing
+
+
+def test_a_race_calls_both_in_turn_and_counts_items(racing):
+    called = []
+    row = racing.race(
+        "work", "peer", 10, called.append, lambda: called.append("peer"), 5, prepare=lambda: "ours"
+    )
+    assert called == ["ours", "peer"] * 6
+    assert row.ratio == row.theirs / row.ours
+
+
+def test_an_iteration_is_the_difference_of_long_and_short_steps(racing):
+    assert racing.iteration_time(lambda count: 3.0 + 0.25 * count, (1, 5), 2) == pytest.approx(0.25)
+
+
+@pytest.mark.parametrize("markdown", [True, False])
+def test_rows_are_written_as_json(racing, tmp_path, monkeypatch, capsys, markdown):
+    rows = [racing.Row("fit", 1e-7, "SciPy", 4e-7), racing.Row("alone", 0.5)]
+
+    class Suite:
+        measure = staticmethod(lambda quick: racing.Results("suite", rows, ["a note"], "SciPy 1"))
+
+    monkeypatch.setitem(sys.modules, "suite", Suite)
+    racing.run_suites(["suite", "suite"], markdown=markdown, output=tmp_path / "rows.json")
+    found = json.loads((tmp_path / "rows.json").read_text())
+    assert found[:2] == found[2:]
+    assert found[0] == {
+        "suite": "suite",
+        "work": "fit",
+        "pointglue_seconds": 1e-7,
+        "peer": "SciPy",
+        "peer_seconds": 4e-7,
+        "ratio": pytest.approx(4.0),
+    }
+    assert [found[1][key] for key in ("pointglue_seconds", "peer", "peer_seconds", "ratio")] == [
+        0.5,
+        None,
+        None,
+        None,
+    ]
+    printed = capsys.readouterr().out
+    assert "4x" in printed
+    assert "a note" in printed
+
+
+def test_every_benchmark_is_one_of_all(racing):
+    files = {path.stem for path in BENCHMARKS.glob("[a-z]*.py")}
+    assert files == {*racing.SUITES, "jitter"}
