@@ -6,6 +6,8 @@ The names below are loaded on first use, so that ``import pointglue`` itself is 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from .version import __version__ as __version__
+
 if TYPE_CHECKING:
     from . import assets as assets
     from . import deform as deform
@@ -57,7 +59,6 @@ if TYPE_CHECKING:
     from .scene import load_scene as load_scene
     from .scene import run_scene as run_scene
 
-__version__ = "0.1.0"
 
 _HOME = {
     "Assembly": "glue",

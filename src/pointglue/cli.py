@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from . import __version__
 from .errors import InputError, MissingDependencyError, PointglueError, PointglueWarning, SceneError
 from .files import user_cache
+from .version import __version__
 
 if TYPE_CHECKING:
     from .io import Handles
@@ -200,8 +200,7 @@ def check(
 ) -> None:
     """Say all that is wrong with a scene file at once, and what it is made of, without running it."""
     from .scene import check_scene, json_schema, parse_setting
-    from .scene.build.summary import print_summary
-    from .scene.status import waiting
+    from .scene.status import print_summary, waiting
 
     if schema:
         typer.echo(json.dumps(json_schema(), indent=2))

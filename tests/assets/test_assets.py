@@ -170,11 +170,11 @@ def test_stairs(steps):
 @pytest.mark.parametrize(
     ("call", "match"),
     [
-        (lambda: assets.stairs(0), "steps must be at least 1, got 0"),
-        (lambda: assets.stairs(3, rise=0.0), "rise must be a positive length, got 0.0"),
-        (lambda: assets.stairs(3, run=np.nan), "run must be a positive length, got nan"),
-        (lambda: assets.stairs(3, width=np.inf), "width must be a positive length, got inf"),
-        (lambda: assets.gear(teeth=2), "teeth must be at least 3, got 2"),
+        (lambda: assets.stairs(0), "steps must be a whole number of at least 1, got 0"),
+        (lambda: assets.stairs(3, rise=0.0), "rise must be a finite number above 0, got 0.0"),
+        (lambda: assets.stairs(3, run=np.nan), "run must be a finite number above 0, got nan"),
+        (lambda: assets.stairs(3, width=np.inf), "width must be a finite number above 0, got inf"),
+        (lambda: assets.gear(teeth=2), "teeth must be a whole number of at least 3, got 2"),
     ],
 )
 def test_refuses(call, match):

@@ -151,5 +151,5 @@ def test_they_are_made_alike_every_time(figure):
 @pytest.mark.parametrize("make", [assets.torso, assets.shirt])
 @pytest.mark.parametrize("detail", [1, 9, 2.5, True])
 def test_refuses(make, detail):
-    with pytest.raises(InputError, match="detail must be a whole number from 2 to 8, got"):
+    with pytest.raises(InputError, match="detail must be a whole number of at least 2 and of at most 8, got"):
         make(detail)

@@ -57,7 +57,7 @@ def test_outside_is_the_distance_from_the_bark():
     assert np.allclose(trunk.outside(points), np.array([0.0, 1.0, 2.0]) * radius, atol=0.02 * radius)
 
 
-@pytest.mark.parametrize("options", [{"size": 0.0}, {"clearance": -0.1}])
-def test_sizes_that_are_not_positive_are_refused(options):
-    with pytest.raises(InputError, match="size and clearance must be positive, got"):
-        tree(**options)
+@pytest.mark.parametrize(("name", "value"), [("size", 0.0), ("clearance", -0.1)])
+def test_sizes_that_are_not_positive_are_refused(name, value):
+    with pytest.raises(InputError, match=f"{name} must be a finite number above 0, got {value}"):
+        tree(**{name: value})

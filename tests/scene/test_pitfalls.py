@@ -235,7 +235,7 @@ class TestEstimates:
         (problem,) = caught.value.problems
         assert problem.startswith(f"objects.a {told}")
 
-    def test_much_is_told_and_made(self):
+    def test_much_is_built_with_a_warning(self):
         cloth = CLOTH | {"mesh": SHEET | {"cells": [230, 230]}}
         (told,) = warned({"objects": {"a": cloth}})
         assert told.startswith("objects.a will be about 53,361 vertices, ")
@@ -244,23 +244,24 @@ class TestEstimates:
     def test_estimates_are_about_right(self, placement):
         table = {"kind": "particles", "mesh": BOX, "spacing": "3 cm", "placement": placement}
         loaded = load_scene({"objects": {"a": table}})
-        from pointglue.scene.build.built import drawn
+        from pointglue.scene.build.construct import object_surface
         from pointglue.scene.build.estimates import estimate
 
-        found = estimate(loaded.tables.objects["a"], drawn(loaded.tables.objects["a"], loaded.source.folder))
+        table = loaded.tables.objects["a"]
+        found = estimate(table, object_surface(table, loaded.source.folder))
         (there,) = build_scene(loaded).objects
         assert 0.5 < found.count / there.points < 2
 
 
 @pytest.mark.parametrize("name", demo_titles())
 def test_nothing_of_the_demos_is_extreme(name):
-    """What is told of objects before they are made is not told of any that comes along."""
-    from pointglue.scene.build.built import drawn
-    from pointglue.scene.build.estimates import weigh
+    """No demo has an object whose size is worth a warning."""
+    from pointglue.scene.build.construct import object_surface
+    from pointglue.scene.build.estimates import size_warnings
 
     loaded = load_scene(demo_path(name))
     for table in loaded.tables.objects.values():
-        assert weigh(table, drawn(table, loaded.source.folder)) == []
+        assert size_warnings(table, object_surface(table, loaded.source.folder)) == []
 
 
 class TestCommand:
@@ -284,7 +285,7 @@ class TestCommand:
         first, *rows = printed.splitlines()
         assert first == f"{scene}: nothing is wrong (2 frames, 2 visible objects)"
         assert [row.split() for row in rows] == [
-            ["object", "kind", "size", "(m)", "mass", "(kg)", "points", "engine", "meets", "tied", "to"],
+            ["object", "kind", "size", "(m)", "mass", "(kg)", "points", "engine", "meets", "attached", "to"],
             ["floor", "collider", "endless", "4", "none", "block,", "flag"],
             ["block", "rigid", "0.2", "x", "0.4", "x", "0.6", "48", "8", "implicit", "floor,", "flag"],
             ["flag", "cloth", "1", "x", "0", "x", "1", "0.2", "25", "implicit", "floor,", "block,", "itself",
@@ -321,5 +322,5 @@ def test_progress_says_what_is_being_made():
         None,
         told.append,
     )
-    assert [text for text in told if "making" in text] == ["making one", "making other"]
+    assert [text for text in told if "building" in text] == ["building one", "building other"]
     assert told[-1] == "looking for what intersects at the start"

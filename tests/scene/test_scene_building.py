@@ -11,10 +11,12 @@ from small_scenes import ALL, HANDLES, PARTICLES, SOLIDS
 import pointglue as pg
 from pointglue.errors import SceneError
 from pointglue.scene import build_scene, check_scene, load_scene
-from pointglue.scene.build.surfaces import Track, placed, rotation, select, surface_of
+from pointglue.scene.build.selection import select
+from pointglue.scene.build.surfaces import surface_of
 from pointglue.scene.schema.fields import Key, Points, Transform
 from pointglue.scene.schema.loading import LoadedScene
 from pointglue.scene.schema.scene import Frames
+from pointglue.scene.tracks import Track, placed, rotation
 
 
 def simulation(scene, **overrides):

@@ -1,4 +1,4 @@
-"""Bodies and models that are kept on disk: the same to the last bit, made anew where a file is no good."""
+"""Bodies and models that are cached on disk: the same to the last bit, built anew where a file is no good."""
 
 import os
 from dataclasses import fields
@@ -9,9 +9,8 @@ import pytest
 
 from pointglue.io import load_body, save_body
 from pointglue.particles import OrientedBody
-from pointglue.scene import build_scene, load_scene  # the modules bodies and kept
-from pointglue.scene import cache as kept
-from pointglue.scene.build import built as bodies
+from pointglue.scene import build_scene, cache, load_scene
+from pointglue.scene.build.particle_bodies import sampled_body
 
 DUCK = {"kind": "particles", "mesh": {"shape": "duck", "detail": 1}, "spacing": "8 cm"}
 SCENE = {"objects": {"duck": DUCK}}
@@ -20,13 +19,13 @@ SCENE = {"objects": {"duck": DUCK}}
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     monkeypatch.setenv("POINTGLUE_CACHE", str(tmp_path / "cache"))
-    bodies._grown.cache_clear()
+    sampled_body.cache_clear()
     yield tmp_path / "cache"
-    bodies._grown.cache_clear()
+    sampled_body.cache_clear()
 
 
 def body():
-    bodies._grown.cache_clear()
+    sampled_body.cache_clear()
     return build_scene(load_scene(SCENE)).engines[0].solver.body
 
 
@@ -42,10 +41,10 @@ def same(one, other):
     return True
 
 
-def test_what_is_kept_is_the_same_to_the_last_bit(folder, monkeypatch):
+def test_what_is_cached_is_the_same_to_the_last_bit(folder, monkeypatch):
     first = body()
     assert len(list(folder.glob("bodies/*.npz"))) == len(list(folder.glob("models/*.npz"))) == 1
-    monkeypatch.setattr(OrientedBody, "from_mesh", lambda *_, **__: pytest.fail("is made again"))
+    monkeypatch.setattr(OrientedBody, "from_mesh", lambda *_, **__: pytest.fail("is built again"))
     assert same(body(), first)
 
 
@@ -56,7 +55,7 @@ def test_files_of_bodies_keep_every_bit(tmp_path):
     assert same(load_body(tmp_path / "body.npz"), built)
 
 
-def test_what_is_damaged_is_made_again(folder):
+def test_what_is_damaged_is_built_again(folder):
     first = body()
     for file in folder.glob("*/*.npz"):
         file.write_bytes(file.read_bytes()[:100])
@@ -69,20 +68,24 @@ def test_a_folder_that_cannot_be_written_is_no_error(folder):
     assert len(body()) > 3
 
 
-def test_the_oldest_make_room(folder, monkeypatch):
-    monkeypatch.setattr(kept, "MOST", 2)
+def test_the_oldest_are_deleted(folder, monkeypatch):
+    monkeypatch.setattr(cache, "MOST_FILES", 2)
     for number in range(4):
-        kept.kept("things", bytes([number]), lambda: b"x", open, lambda path, built: path.write_bytes(built))
+        cache.cached(
+            "things", bytes([number]), lambda: b"x", open, lambda path, built: path.write_bytes(built)
+        )
         for k, file in enumerate(sorted(folder.glob("things/*"), key=os.path.getmtime)):
             os.utime(file, (k, k))
     assert len(list(folder.glob("things/*"))) == 2
     for number in (2, 3):
-        built = kept.kept("things", bytes([number]), lambda: b"made again", Path.read_bytes, Path.write_bytes)
+        built = cache.cached(
+            "things", bytes([number]), lambda: b"built again", Path.read_bytes, Path.write_bytes
+        )
         assert built == b"x"
 
 
-def test_other_code_makes_it_anew(folder, monkeypatch):
+def test_other_code_builds_it_anew(folder, monkeypatch):
     body()
-    monkeypatch.setattr(kept, "_code", lambda: b"newer")
+    monkeypatch.setattr(cache, "code_digest", lambda: b"newer")
     body()
     assert len(list(folder.glob("bodies/*.npz"))) == 2

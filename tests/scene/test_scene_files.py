@@ -6,7 +6,7 @@ import pytest
 
 from pointglue.errors import SceneError
 from pointglue.scene import json_schema, load_scene, parse_setting
-from pointglue.scene.schema.loading import _lines_of
+from pointglue.scene.schema.loading import lines_of
 from pointglue.scene.schema.units import Quantity, Row
 
 BOX = {"kind": "flesh", "mesh": {"shape": "box", "size": [1, 1, 1]}, "material": {"young": "1 MPa"}}
@@ -197,10 +197,10 @@ class TestProblems:
             "objects.a.together[0][1] names no handle of 'a': 'hip'; there are 'knee'",
         ]
 
-    def test_an_object_cannot_be_tied_to_itself(self):
+    def test_an_object_cannot_be_attached_to_itself(self):
         attach = {"kind": "glue", "from": "a", "to": "a", "points": {"all": True}}
         assert problems({"objects": {"a": BOX}, "attach": [attach]}) == [
-            "attach[0] ties 'a' to itself: say among which of its points"
+            "attach[0] attaches 'a' to itself: say among which of its points"
         ]
 
 
@@ -243,9 +243,9 @@ class TestOverrides:
             parse_setting("frames")
 
 
-def test_lines_of_keys():
+def testlines_of_keys():
     text = '[a]\nb = 1\n"c d".e = 2\n[[f]]\ng = 3\n[[f]]\n[f.h]\ni = 4 # [x]\n'
-    found = _lines_of(text)
+    found = lines_of(text)
     expected = {("a",): 1, ("a", "b"): 2, ("a", "c d", "e"): 3, ("f", 0): 4, ("f", 0, "g"): 5, ("f", 1): 6}
     assert found == {**expected, ("f", 1, "h"): 7, ("f", 1, "h", "i"): 8}
 

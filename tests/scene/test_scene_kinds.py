@@ -15,8 +15,8 @@ import pointglue as pg
 from pointglue.errors import PointglueWarning, SceneError
 from pointglue.glue.linear import LinearBinding
 from pointglue.scene import build_scene, load_scene
-from pointglue.scene.build.surfaces import rotation
 from pointglue.scene.identity import scene_hash
+from pointglue.scene.tracks import rotation
 
 
 def frames(scene, count, **overrides):
@@ -155,7 +155,7 @@ class TestProblems:
     def test_grips(self):
         grips = {"a": {"points": {"indices": [0, 1]}}, "b": {"points": {"indices": [1, 2]}}}
         found = problems({"objects": {"a": CLOTH | {"grips": grips}}})
-        assert "objects.a.grips.b holds points that are held already" in found
+        assert "objects.a.grips.b pins points that are pinned already" in found
 
     def test_groups_that_name_each_other(self):
         groups = {"one": {"any": [{"name": "two"}]}, "two": {"any": [{"name": "one"}]}}

@@ -8,7 +8,7 @@ import pytest
 from pointglue.errors import SceneError
 from pointglue.scene import check_scene, load_scene
 from pointglue.scene.schema import fields as tables
-from pointglue.scene.schema import materials
+from pointglue.scene.schema import materials, shapes
 from pointglue.scene.schema import scene as schema
 
 BOX = {"shape": "box", "size": [1, 1, 1]}
@@ -33,7 +33,7 @@ def wanting():
     yield {}, "", schema.SceneFile
     for kind, model in members(schema.Object).items():
         yield {"objects": {"a": {"kind": kind}}}, "objects.a.", model
-    for shape, model in members(tables.Mesh).items():
+    for shape, model in members(shapes.Mesh).items():
         mesh = {"shape": shape}
         if shape != "file":  # which is told by its key
             yield {"objects": {"a": {"kind": "rigid", "mesh": mesh}}}, "objects.a.mesh.", model
@@ -45,7 +45,7 @@ def wanting():
         yield {"objects": {"a": table}}, "objects.a.material.", model
     cloth = CLOTH | {"keys": [{}], "grips": {"hand": {}}, "pin": {"ball": {}}}
     yield {"objects": {"a": cloth}}, "objects.a.keys[0].", tables.Key
-    yield {"objects": {"a": cloth}}, "objects.a.grips.hand.", schema.Grip
+    yield {"objects": {"a": cloth}}, "objects.a.grips.hand.", schema.KinematicPoints
     yield {"objects": {"a": cloth}}, "objects.a.pin.ball.", tables.BallOf
     handles = {"kind": "handles", "mesh": BOX, "handles": {"knee": {}}}
     yield {"objects": {"a": handles}}, "objects.a.handles.knee.", schema.Handle
@@ -86,7 +86,7 @@ def test_no_table_with_needed_keys_is_left_out_above():
         for model in every_table(schema.SceneFile, set())
         if {name for name, info in model.model_fields.items() if info.is_required()} - {"kind", "shape"}
     }
-    assert needing - {tables.FromFile} <= {model for _, _, model in WANTING}
+    assert needing - {shapes.FromFile} <= {model for _, _, model in WANTING}
 
 
 def test_some_of_them_as_they_are():

@@ -40,24 +40,24 @@ def terminal(monkeypatch):
 
 
 def test_it_says_what_is_being_made(terminal, monkeypatch):
-    monkeypatch.setattr(status, "PATIENCE", 0.0)
-    stream = terminal("making the tree ...", real=True)
+    monkeypatch.setattr(status, "DELAY", 0.0)
+    stream = terminal("building the tree ...", real=True)
     with status.waiting() as tell:
-        tell("making the tree")
+        tell("building the tree")
         assert stream.come.wait(60), stream.getvalue()
 
 
 def test_what_is_over_soon_says_nothing(terminal, monkeypatch):
-    monkeypatch.setattr(status, "PATIENCE", 3600.0)
+    monkeypatch.setattr(status, "DELAY", 3600.0)
     stream = terminal("", real=True)
     with status.waiting() as tell:
-        tell("making the tree")
+        tell("building the tree")
     assert "making" not in stream.getvalue()
 
 
 def test_nothing_is_written_to_a_file(terminal, monkeypatch):
-    monkeypatch.setattr(status, "PATIENCE", 0.0)
+    monkeypatch.setattr(status, "DELAY", 0.0)
     stream = terminal("", real=False)
     with status.waiting() as tell:
-        tell("making the tree")
+        tell("building the tree")
     assert stream.getvalue() == ""

@@ -12,7 +12,7 @@ from pointglue.errors import InputError
 from pointglue.io import save_body
 from pointglue.particles import block
 from pointglue.scene import demo_path, run_scene
-from pointglue.scene.build.surfaces import middle
+from pointglue.scene.tracks import box_center
 from pointglue.studio.document.document import load_document
 from pointglue.studio.document.recovery import FOLDER
 from pointglue.studio.document.toml import toml_text
@@ -380,7 +380,7 @@ def test_meshes_move_with_their_handles_and_keys(session):
     session.apply(m.Set(path=["objects", "bar", "handles", "handle 3", "keys"], value=turned))
     session.apply(m.Set(path=["objects", "bar", "handles", "handle 3", "radius"], value=0.1))
     before = session.replica.get("bar", "vertices")
-    centre = middle(session.document.surface("bar").vertices)
+    centre = box_center(session.document.surface("bar").vertices)
     session.apply(m.Move(object="bar", rotate=(30, -40, 90), translate=(1, 2, 3)))
     session.apply(m.Scrub(frame=20))
     turn = Rotation.from_euler("xyz", (30, -40, 90), degrees=True)

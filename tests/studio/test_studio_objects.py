@@ -6,7 +6,7 @@ import trimesh
 from studio_server import write_box
 
 from pointglue.errors import InputError
-from pointglue.scene.build.surfaces import middle
+from pointglue.scene.tracks import box_center
 from pointglue.studio.edits import bindings as gluing
 from pointglue.studio.protocol import commands as m
 from pointglue.studio.runtime.session import Session
@@ -56,10 +56,10 @@ def ends(session):
     document = session.document
     turn = document.objects["bar"].get("transform", {}).get("rotate", [0, 0, 0])[1]
     along = np.array([np.cos(np.radians(turn)), 0, -np.sin(np.radians(turn))])
-    x = (gluing.points(document, "bar") - middle(document.surface("bar").vertices)) @ along
+    x = (gluing.points(document, "bar") - box_center(document.surface("bar").vertices)) @ along
     length = np.ptp(document.surface("bar").vertices @ along)
     rows = [document.objects["bar"]["pin"]["indices"], document.attach[0]["points"]["indices"]]
-    joint = (np.array(document.attach[1]["at"]) - middle(document.surface("bar").vertices)) @ along
+    joint = (np.array(document.attach[1]["at"]) - box_center(document.surface("bar").vertices)) @ along
     return [(x[of] / length).mean() for of in rows] + [joint / length]
 
 
@@ -121,7 +121,7 @@ def test_springs_hold_as_they_are_made(session, one, other):
     session.apply(m.AddShape(shape="box"))
     session.apply(m.SetKind(object="bar", kind=other))
     session.apply(m.SetKind(object="box", kind=one))
-    below = middle(session.document.surface("bar").vertices) - [0, 0.5 * extent(session)[1] + 0.8, 0]
+    below = box_center(session.document.surface("bar").vertices) - [0, 0.5 * extent(session)[1] + 0.8, 0]
     scale = session.document.objects["box"]["transform"]["scale"]
     place = {"translate": below.tolist(), "scale": scale}
     session.apply(m.Set(path=["objects", "box", "transform"], value=place))
@@ -149,7 +149,7 @@ class TestPlaces:
         session.apply(m.Move(object="bar", translate=(5, 0, 0), scale=0.5))
         session.apply(m.SetKind(object="bar", kind="flesh"))
         again = session.document.surface("bar").vertices
-        centre = middle(before)
+        centre = box_center(before)
         assert again == pytest.approx(centre + 0.5 * (before - centre) + [5, 0, 0], abs=1e-9)
 
     def test_nor_does_a_mesh_of_which_all_particles_are_erased(self, session):
@@ -163,7 +163,7 @@ class TestPlaces:
     def test_bodies_and_handles_are_scaled(self, session):
         session.apply(m.AddHandle(object="bar", position=(1.0, 0.0, 0.0)))
         handle = session.replica.get("bar", "handles")[0]
-        middle_of = middle(session.document.surface("bar").vertices)
+        middle_of = box_center(session.document.surface("bar").vertices)
         session.apply(m.Move(object="bar", scale=4.0))
         expected = middle_of + 4 * (handle - middle_of)
         assert session.replica.get("bar", "handles")[0] == pytest.approx(expected, abs=1e-6)

@@ -3,8 +3,7 @@
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..checks import Array
-from ..errors import InputError
+from ..checks import Array, check_real
 from ..geometry.shapes import skin
 from .subdivision import Cage, ring
 
@@ -24,13 +23,21 @@ FIGURE: dict[str, tuple[tuple[float, ...], tuple[float, ...], tuple[float, float
     "shin": ((0.085, 0.27, 0.01), (0.085, 0.06, 0), (0.046, 0.036)),
     "foot": ((0.085, 0.045, 0), (0.095, 0.035, 0.09), (0.042, 0.036)),
 }
-"""Bones of `figure`: joint, tip and the radii there; those of limbs are the left ones, and mirrored."""
+"""Bones of `figure`: joint, tip and the radii there [m]. Limbs are the left ones; the right are mirrored."""
 IN_THE_MIDDLE = ("hips", "chest", "head")
 NOSE = (0, 0.91, 0.095)
 
 
 def figure() -> tuple[Array, Array]:
-    """A figure of 1 m that stands at y = 0 and looks along z: about 5,000 vertices."""
+    """Build a figure of 1 m that stands at y = 0 and looks along z: about 5,000 vertices.
+
+    Returns
+    -------
+    vertices : (n, 3)
+        Where the vertices are [m].
+    faces : (m, 3)
+        Triangles, counter-clockwise seen from outside.
+    """
     bones: list[Bone] = [(NOSE, NOSE, 0.022, 0.022)]
     for name, (joint, tip, (first, last)) in FIGURE.items():
         a, b = np.array([joint, tip], dtype=np.float64)
@@ -40,7 +47,15 @@ def figure() -> tuple[Array, Array]:
 
 
 def pony() -> tuple[Array, Array]:
-    """A pony of 2.3 m that stands at y = 0 on four legs and looks along x: about 8,000 vertices."""
+    """Build a pony of 2.3 m that stands at y = 0 on four legs and looks along x: about 8,000 vertices.
+
+    Returns
+    -------
+    vertices : (n, 3)
+        Where the vertices are [m].
+    faces : (m, 3)
+        Triangles, counter-clockwise seen from outside.
+    """
     bones: list[Bone] = [
         ((-0.7, 1.15, 0), (0.6, 1.2, 0), 0.36, 0.34),
         ((0.6, 1.3, 0), (1.05, 1.95, 0), 0.26, 0.18),
@@ -57,7 +72,7 @@ def pony() -> tuple[Array, Array]:
 def _fleshed(
     bones: list[Bone], blend: float, low: ArrayLike, high: ArrayLike, cell: float
 ) -> tuple[Array, Array]:
-    """The skin of bones, rounded where they meet."""
+    """Return the skin of bones, rounded where they meet."""
     from scipy.special import logsumexp  # not before it is needed: it takes a while to load
 
     def outside(x: Array) -> Array:
@@ -72,7 +87,15 @@ def _fleshed(
 
 
 def donkey() -> tuple[Array, Array]:
-    """A young donkey of 65 cm that stands at y = 0 and looks along x: about 1,000 vertices."""
+    """Build a young donkey of 65 cm that stands at y = 0 and looks along x: about 1,000 vertices.
+
+    Returns
+    -------
+    vertices : (n, 3)
+        Where the vertices are [m].
+    faces : (m, 3)
+        Triangles, counter-clockwise seen from outside.
+    """
     # From muzzle to rump: place, half height and half width.
     spine = np.array(
         [
@@ -116,10 +139,27 @@ def donkey() -> tuple[Array, Array]:
 
 
 def duck(*, cell: float = 0.02) -> tuple[Array, Array]:
-    """A duck of the bath of 27 cm that looks along x; `cell` (m) is the length of its edges, about."""
-    if not 0.002 <= cell <= 0.04:
-        raise InputError(f"cell must be from 0.002 to 0.04 m, got {cell!r}")
-    from scipy.special import logsumexp
+    """Build a rubber duck of 27 cm that looks along x.
+
+    Parameters
+    ----------
+    cell : float
+        Length of its edges, about [m]; from 0.002 to 0.04.
+
+    Returns
+    -------
+    vertices : (n, 3)
+        Where the vertices are [m].
+    faces : (m, 3)
+        Triangles, counter-clockwise seen from outside.
+
+    Raises
+    ------
+    InputError
+        If `cell` is outside of its bounds.
+    """
+    check_real("cell", cell, at_least=0.002, at_most=0.04)
+    from scipy.special import logsumexp  # not before it is needed: it takes a while to load
 
     parts = [  # centre and half axes
         ((0.0, 0.0, 0.0), (0.125, 0.08, 0.09)),
@@ -137,8 +177,16 @@ def duck(*, cell: float = 0.02) -> tuple[Array, Array]:
 
 
 def pudding() -> tuple[Array, Array]:
-    """A fluted pudding, 21 cm wide and 12.5 cm high, that stands at y = 0: about 7,000 vertices."""
-    from scipy.interpolate import PchipInterpolator
+    """Build a fluted pudding, 21 cm wide and 12.5 cm high, that stands at y = 0: about 7,000 vertices.
+
+    Returns
+    -------
+    vertices : (n, 3)
+        Where the vertices are [m].
+    faces : (m, 3)
+        Triangles, counter-clockwise seen from outside.
+    """
+    from scipy.interpolate import PchipInterpolator  # not before it is needed: it takes a while to load
 
     width, height, flutes = 0.105, 0.125, 9
     # Up the side, over a round edge, and down into a dimple: radii and heights.
@@ -152,14 +200,41 @@ def pudding() -> tuple[Array, Array]:
 
 
 def bowl() -> tuple[Array, Array]:
-    """A shallow bowl, 1.04 m wide and 18.5 cm high, that stands at y = 0."""
+    """Build a shallow bowl, 1.04 m wide and 18.5 cm high, that stands at y = 0.
+
+    Returns
+    -------
+    vertices : (n, 3)
+        Where the vertices are [m].
+    faces : (m, 3)
+        Triangles, counter-clockwise seen from outside.
+    """
     return _lathed([[0.0, 0.0], [0.3, 0.0], [0.52, 0.17], [0.5, 0.185], [0.28, 0.03], [0.0, 0.02]], 40)
 
 
 def button(radius: float, *, sections: int = 32) -> tuple[Array, Array]:
-    """A disc with a rim about the origin, its axis along z, a quarter as thick as wide."""
-    if not 0 < radius < np.inf:
-        raise InputError(f"radius must be a positive length, got {radius!r}")
+    """Build a disc with a rim about the origin, its axis along z, a quarter as thick as wide.
+
+    Parameters
+    ----------
+    radius : float
+        Radius of the disc [m].
+    sections : int
+        Number of sides of its rim.
+
+    Returns
+    -------
+    vertices : (n, 3)
+        Where the vertices are [m].
+    faces : (m, 3)
+        Triangles, counter-clockwise seen from outside.
+
+    Raises
+    ------
+    InputError
+        If `radius` is not positive and finite.
+    """
+    check_real("radius", radius, above=0)
     profile = [[0, -2], [11, -2], [14, 0], [14, 1.5], [12.5, 2.5], [11, 1.5], [9.5, 0.8], [0, 0.8]]
     vertices, faces = _lathed(radius / 14 * np.array(profile), sections)
     return vertices[:, [2, 0, 1]], faces
@@ -168,7 +243,28 @@ def button(radius: float, *, sections: int = 32) -> tuple[Array, Array]:
 def leaves(
     spine: ArrayLike, radius: float, *, count: int = 16, size: float = 0.14, seed: int = 0
 ) -> tuple[Array, Array]:
-    """Leaves (15 vertices each) about the outer half of a branch: a parabola of three points (3, 3)."""
+    """Build leaves about the outer half of a branch, which is a parabola: 15 vertices each.
+
+    Parameters
+    ----------
+    spine : (3, 3)
+        Root of the branch, the point that it bends towards, and its tip [m].
+    radius : float
+        Radius of the branch at the root [m].
+    count : int
+        Number of leaves.
+    size : float
+        Length of a leaf, about [m].
+    seed : int
+        Start of the random numbers by which leaves differ.
+
+    Returns
+    -------
+    vertices : (n, 3)
+        Where the vertices are [m].
+    faces : (m, 3)
+        Triangles of open blades.
+    """
     random = np.random.default_rng(seed)
     a, b, c = np.asarray(spine, dtype=np.float64)
     s = np.linspace(0.35, 0.99, count)[:, None]
@@ -191,7 +287,7 @@ def leaves(
 
 
 def _lathed(profile: ArrayLike, sections: int) -> tuple[Array, Array]:
-    """The surface of a profile (k, 2) of radii and heights that is turned about the y axis."""
+    """Return the surface of a profile (k, 2) of radii and heights that is revolved about the y axis."""
     import trimesh  # not before it is needed: it takes a while to load
 
     mesh = trimesh.creation.revolve(profile, sections=sections)

@@ -3,7 +3,10 @@
 from collections import Counter
 from collections.abc import Sequence
 
+__all__ = ["COLOR_CYCLE", "PALETTE", "Rgb", "color_code", "object_colors"]
+
 Rgb = tuple[float, float, float]
+"""Red, green and blue from 0 to 1."""
 
 PALETTE = {
     "coral": "#e8674a",

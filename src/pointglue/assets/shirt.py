@@ -1,4 +1,4 @@
-"""A tailor's figure that moves, and a shirt for it: front opening, sleeves, collar, places for buttons."""
+"""A tailor's dummy that moves, and a shirt for it: front opening, sleeves, collar, positions of buttons."""
 
 from dataclasses import dataclass
 
@@ -8,8 +8,7 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 from scipy.spatial import cKDTree
 
-from ..checks import Array
-from ..errors import InputError
+from ..checks import Array, check_integer
 from .subdivision import Cage, subdivided
 
 __all__ = ["SHIRT_PARTS", "Shirt", "Torso", "shirt", "torso"]
@@ -17,14 +16,14 @@ __all__ = ["SHIRT_PARTS", "Shirt", "Torso", "shirt", "torso"]
 Ints = NDArray[np.int64]
 
 X, Y, Z = np.eye(3)
-COLUMNS = 18  # around the trunk; the last is in the middle of the front
+COLUMNS = 18  # faces around the trunk; the last is in the middle of the front
 LEVELS = 3  # rounds of subdivision from which meshes are sampled
-LINES = 2**LEVELS
+LINES = 2**LEVELS  # cells along a side of a quad that is subdivided so often
 PLACKET = 0.021  # m, half the width of the front's middle
-APART = 0.004  # m between its two layers
+LAYER_GAP = 0.004  # m between the two layers of the placket, and from chest to pocket
 
-# Rings from thighs to crown, of the figure and of the shirt: height, half depth, half width, how far the
-# middle is to the front, and by how much the front is lower than the middle.
+# Rings from thighs to crown, of the figure and of the shirt [m]: height, half depth, half width, how far the
+# centre is to the front, and by how much the front is lower than the centre.
 FIGURE = np.array(
     [
         (0.58, 0.108, 0.165, 0.0, 0.0),
@@ -53,7 +52,7 @@ FIGURE = np.array(
         (1.797, 0.026, 0.020, 0.002, 0.0),
     ]
 )
-EASE = np.array(  # what the shirt's rings are wider by, and higher, up to where the collar begins
+EASE = np.array(  # by how much the shirt's rings are wider and higher [m], up to where the collar begins
     [
         (0.040, 0.000),
         (0.040, 0.000),
@@ -120,20 +119,32 @@ SPINE = (1.28, 1.19, 1.10, 1.01, 0.92)  # heights of its joints (m)
 
 @dataclass(frozen=True)
 class Torso:
-    """A figure from the thighs up that looks along x, its arms held away; a closed mesh."""
+    """A figure from the thighs up that looks along x, its arms away from its sides; a closed mesh."""
 
     vertices: Array
-    """At rest (n, 3), m."""
+    """Where the vertices are at rest (n, 3) [m]."""
     faces: Ints
+    """Triangles (m, 3), counter-clockwise seen from outside."""
     height: Array
-    """Along the spine (n,), m: that of the shoulder for all of an arm."""
+    """Height along the spine (n,) [m]: that of the shoulder for all of an arm."""
     shoulders: Array
-    """How much a vertex turns with the left and with the right shoulder (n, 2)."""
+    """Share of the rotation of the left and of the right shoulder that a vertex takes (n, 2)."""
     elbows: Array
-    """And with the elbows (n, 2)."""
+    """The same of the elbows (n, 2)."""
 
     def pose(self, time: float) -> Array:
-        """The vertices (n, 3) at a time (s): at rest at 0, then it bends, turns and swings its arms."""
+        """Return the vertices at a time: at rest at 0, then it bends, turns and swings its arms.
+
+        Parameters
+        ----------
+        time : float
+            Time from the start [s]; after 4 s it is at rest again.
+
+        Returns
+        -------
+        (n, 3)
+            Where the vertices are [m].
+        """
         from scipy.interpolate import CubicSpline  # not before it is needed: it takes a while to load
 
         side, ahead, around, *arms, head = CubicSpline(KEYS[:, 0], KEYS[:, 1:], bc_type="clamped")(
@@ -144,15 +155,15 @@ class Torso:
             pivot, (spine, ways) = SHOULDER * mirror, _spine()
             ahead_axis = np.cross(ways[ELBOW] * mirror, X)
             lift, swing, elbow = arms[3 * k : 3 * k + 3]
-            x = _turned(x, spine[ELBOW] * mirror, elbow * self.elbows[:, k, None] * ahead_axis)
-            x = _turned(x, pivot, swing * self.shoulders[:, k, None] * ahead_axis)
-            x = _turned(x, pivot, lift * self.shoulders[:, k, None] * mirror[2] * X)
+            x = _rotated(x, spine[ELBOW] * mirror, elbow * self.elbows[:, k, None] * ahead_axis)
+            x = _rotated(x, pivot, swing * self.shoulders[:, k, None] * ahead_axis)
+            x = _rotated(x, pivot, lift * self.shoulders[:, k, None] * mirror[2] * X)
         neck = _smooth((self.height - 1.49) / 0.06)[:, None]
-        x = _turned(x, np.array([0.0, 1.50, 0.0]), neck * head * Y)
+        x = _rotated(x, np.array([0.0, 1.50, 0.0]), neck * head * Y)
         for joint in SPINE:
             share = _smooth((self.height - joint + 0.06) / 0.12)[:, None] / len(SPINE)
-            x = _turned(x, joint * Y, share * (side * X - ahead * Z))
-            x = _turned(x, joint * Y, share * around * Y)
+            x = _rotated(x, joint * Y, share * (side * X - ahead * Z))
+            x = _rotated(x, joint * Y, share * around * Y)
         return x
 
 
@@ -161,20 +172,21 @@ class Shirt:
     """A shirt around the figure at rest, buttoned up; its left front lies over the right one."""
 
     vertices: Array
-    """(n, 3), m."""
+    """Where the vertices are (n, 3) [m]."""
     faces: Ints
+    """Triangles (m, 3)."""
     parts: Ints
-    """Where in `SHIRT_PARTS` each face belongs (m,)."""
+    """Index into `SHIRT_PARTS` of each face (m,)."""
     left: Ints
     """Vertices of the left front where it lies over the right one."""
     right: Ints
-    """And of the right front, under it."""
+    """Vertices of the right front, under it."""
     cuffs: tuple[Ints, Ints]
-    """Vertices of the last two rounds of the left and of the right sleeve."""
+    """Vertices of the last two rings of the left and of the right sleeve."""
     buttons: Array
-    """Places on the left front (7, 3), m, from the top."""
+    """Where the buttons are on the left front (7, 3) [m], from the top."""
     normals: Array
-    """Outwards there (7, 3)."""
+    """Outward unit normals there (7, 3)."""
     pocket: tuple[Array, Ints]
     """Vertices and faces of a patch before the left chest."""
     seam: Ints
@@ -182,8 +194,23 @@ class Shirt:
 
 
 def torso(detail: int = 3) -> Torso:
-    """A figure of 1.8 m down to its thighs: about 2,600 vertices for `detail` 2, 5,700 for 3."""
-    _check_detail(detail)
+    """Build a figure of 1.8 m, down to its thighs.
+
+    Parameters
+    ----------
+    detail : int
+        Cells along a side of each face of its cage, from 2 to 8: about 2,600 vertices for 2, 5,700 for 3.
+
+    Returns
+    -------
+    Torso
+
+    Raises
+    ------
+    InputError
+        If `detail` is no such number.
+    """
+    check_integer("detail", detail, 2, LINES)
     cage, _, arms = _figure(FIGURE, LIMB[:, 2])
     extra = np.zeros((len(cage.points), 5))
     extra[:, 0] = np.concatenate([np.repeat(FIGURE[:, 0], COLUMNS), np.full(2 * _limb_points(), SHOULDER[1])])
@@ -200,8 +227,24 @@ def torso(detail: int = 3) -> Torso:
 
 
 def shirt(detail: int = 3) -> Shirt:
-    """A shirt for the figure: about 1,700, 3,700 or 10,200 vertices for `detail` 2, 3 or 5."""
-    _check_detail(detail)
+    """Build a shirt for the figure of `torso`.
+
+    Parameters
+    ----------
+    detail : int
+        Cells along a side of each face of its cage, from 2 to 8: about 1,700 vertices for 2, 3,700 for 3,
+        10,200 for 5.
+
+    Returns
+    -------
+    Shirt
+
+    Raises
+    ------
+    InputError
+        If `detail` is no such number.
+    """
+    check_integer("detail", detail, 2, LINES)
     rings = FIGURE.copy()
     rings[:, 1:3] += np.pad(EASE[:, :1], ((0, len(rings) - len(EASE)), (0, 0)), mode="edge")
     rings[: len(EASE), 0] += EASE[:, 1]
@@ -216,7 +259,7 @@ def shirt(detail: int = 3) -> Shirt:
     pieces = _sampled(grids, detail)
     u = np.linspace(0, 1, detail + 1)[:, None, None]
     middle = _joined(pieces[front])
-    out = APART * _normals(middle)
+    out = LAYER_GAP * _normals(middle)
     over, under = (_parted(strip, detail) for strip in (middle + (1 - u) * out, middle - u * out))
     patches = np.concatenate([pieces[np.concatenate([body, *sleeves])], over, under])
     layer = np.zeros(patches.shape[:3])
@@ -255,9 +298,10 @@ def shirt(detail: int = 3) -> Shirt:
 
 
 def _figure(rings: Array, girth: Array) -> tuple[Cage, Ints, list[tuple[Ints, Ints, int]]]:
-    """A cage of trunk, head and arms, the faces of the trunk (-1 where the arms are), and points of the arms.
+    """Return a cage of trunk, head and arms, the faces of the trunk, and the points of the arms.
 
-    Those are, for each arm: the loop on the trunk (8,), the rings (k, 8), and the tip.
+    Faces are -1 where the arms are. For each arm there are the loop on the trunk (8,), the rings (k, 8), and
+    the tip.
     """
     cage = Cage([_ring(row, k < NECK) for k, row in enumerate(rings)])
     sides = cage.sides.copy()
@@ -290,7 +334,7 @@ def _figure(rings: Array, girth: Array) -> tuple[Cage, Ints, list[tuple[Ints, In
 
 
 def _spine() -> tuple[Array, Array]:
-    """Middles of the rings of the left arm, and where it goes there, both (k, 3)."""
+    """Return the centres of the rings of the left arm, and its direction there, both (k, 3)."""
     angle = np.radians(LIMB[:, 1])
     ways = np.stack([0 * angle, -np.sin(angle), -np.cos(angle)], axis=1)
     steps = np.diff(LIMB[:, 0], prepend=0)[:, None] * (ways + np.vstack([-Z, ways[:-1]])) / 2
@@ -298,7 +342,7 @@ def _spine() -> tuple[Array, Array]:
 
 
 def _ring(row: Array, square: bool) -> Array:
-    """A ring of the trunk (18, 3), counter-clockwise seen from above, from beside the middle of the front."""
+    """Return a ring of the trunk (18, 3), counter-clockwise from above; it begins beside the placket."""
     y, deep, wide, middle, tilt = row
     first = np.arcsin(min(PLACKET / wide, 0.4))
     half = np.concatenate([np.linspace(first, np.pi / 2, 5), np.linspace(np.pi / 2, np.radians(170), 5)[1:]])
@@ -317,7 +361,7 @@ def _limb_points() -> int:
 
 
 def _grids(points: Array, quads: Ints) -> Array:
-    """The smooth surface over each quad (m, 9, 9, k), from points with any number of coordinates (n, k)."""
+    """Return the smooth surface over each quad (m, 9, 9, k), from points with k coordinates (n, k)."""
     corners = np.tile(np.array([(0, 0), (LINES, 0), (LINES, LINES), (0, LINES)]), (len(quads), 1, 1))
     owner = np.arange(len(quads))
     used, quads = np.unique(quads, return_inverse=True)
@@ -334,32 +378,32 @@ def _grids(points: Array, quads: Ints) -> Array:
 
 
 def _sampled(grids: Array, detail: int) -> Array:
-    """Such surfaces with `detail` cells along either side (m, detail + 1, detail + 1, k)."""
+    """Return the surfaces of `_grids` with `detail` cells a side (m, detail + 1, detail + 1, k)."""
     at = np.linspace(0, LINES, detail + 1)
     weights = np.maximum(1 - np.abs(at[:, None] - np.arange(LINES + 1)), 0)
     return np.asarray(np.einsum("iu,jv,muvk->mijk", weights, weights, grids))
 
 
 def _joined(grids: Array) -> Array:
-    """Surfaces one above the other (m, a, b, 3) as one (a, m (b - 1) + 1, 3)."""
+    """Return surfaces one above the other (m, a, b, 3) as one (a, m (b - 1) + 1, 3)."""
     return np.concatenate([*grids[:-1, :, :-1], grids[-1]], axis=1)
 
 
 def _parted(strip: Array, detail: int) -> Array:
-    """The other way round."""
+    """Return a strip, such as `_joined` returns, in surfaces of `detail` cells."""
     return np.stack([strip[:, k : k + detail + 1] for k in range(0, strip.shape[1] - 1, detail)])
 
 
 def _normals(grid: Array) -> Array:
-    """Unit normals of a surface (a, b, 3)."""
+    """Return the unit normals of a surface (a, b, 3)."""
     normals = np.cross(np.gradient(grid, axis=0), np.gradient(grid, axis=1))
     return np.asarray(normals / np.linalg.norm(normals, axis=-1, keepdims=True))
 
 
 def _sewn(patches: Array, layer: Array) -> tuple[Array, Ints, Ints]:
-    """Vertices and faces of patches (m, a, b, k), and the vertex of each of their points (m, a, b).
+    """Return vertices and faces of patches (m, a, b, k), and the vertex of each of their points (m, a, b).
 
-    They are joined where points coincide and are of one `layer` (m, a, b).
+    Patches are joined where points coincide and are of one `layer` (m, a, b).
     """
     points = patches.reshape(-1, patches.shape[-1])
     places = np.column_stack([points[:, :3], layer.ravel()])
@@ -373,7 +417,7 @@ def _sewn(patches: Array, layer: Array) -> tuple[Array, Ints, Ints]:
 
 
 def _split(number: Ints, vertices: Array) -> Ints:
-    """Triangles of grids of vertices (m, a, b), patch by patch; those on the right are mirrored."""
+    """Return the triangles of grids of vertices (m, a, b), patch by patch, mirrored on the right."""
     a, b, c, d = number[:, :-1, :-1], number[:, 1:, :-1], number[:, 1:, 1:], number[:, :-1, 1:]
     right = sum(vertices[corner, 2] for corner in (a, b, c, d)) > 1e-9
     one = np.stack([np.stack([a, b, c], -1), np.stack([a, c, d], -1)], axis=-2)
@@ -382,9 +426,9 @@ def _split(number: Ints, vertices: Array) -> Ints:
 
 
 def _collar(vertices: Array, neck: Ints, detail: int, ring: Array) -> tuple[Array, list[Ints], Ints]:
-    """A collar on the vertices along the neck: new vertices, faces, and the vertices of its stand (rows, p).
+    """Return a collar on the vertices along the neck: vertices, faces, and vertices of its stand (rows, p).
 
-    It stands up and then folds over, faces of both apart; the fold leaves out where the fronts overlap.
+    It stands up and then folds over; there are the faces of both. The fold ends before the fronts overlap.
     """
     base = vertices[neck]
     _, deep, wide, middle, tilt = ring
@@ -409,16 +453,16 @@ def _collar(vertices: Array, neck: Ints, detail: int, ring: Array) -> tuple[Arra
 
 
 def _along(path: Array, count: int) -> Array:
-    """So many steps of equal length along a path (k, 2): their ends (count + 1, 2)."""
+    """Return the ends (count + 1, 2) of `count` steps of equal length along a path (k, 2)."""
     far = np.concatenate([[0], np.cumsum(np.linalg.norm(np.diff(path, axis=0), axis=1))])
     at = np.linspace(0, far[-1], count + 1)
     return np.stack([np.interp(at, far, side) for side in path.T], axis=1)
 
 
 def _button_places(front: Array, stand: Array) -> tuple[Array, Array]:
-    """Points and normals at the heights of the buttons, on the front's surface (9, k, 3) or up the collar."""
+    """Return points and normals at the heights of the buttons, on the front (9, k, 3) or up the collar."""
     out = _normals(front)[LINES // 2]
-    line = np.concatenate([front[LINES // 2] + 0.5 * APART * out, stand])
+    line = np.concatenate([front[LINES // 2] + 0.5 * LAYER_GAP * out, stand])
     out = np.concatenate([out, np.repeat(out[-1:], len(stand), axis=0)])
     places, ways = (
         np.stack([np.interp(BUTTONS, line[:, 1], c) for c in rows.T], axis=1) for rows in (line, out)
@@ -427,8 +471,8 @@ def _button_places(front: Array, stand: Array) -> tuple[Array, Array]:
 
 
 def _pocket(chest: Array, detail: int) -> tuple[Array, Ints, Ints]:
-    """A patch before a surface (a, b, 3): vertices, faces and seam. It stands out a little at the top."""
-    from scipy.ndimage import map_coordinates
+    """Return vertices, faces and seam of a patch before a surface (a, b, 3), which stands out at the top."""
+    from scipy.ndimage import map_coordinates  # not before it is needed: it takes a while to load
 
     u, v = np.meshgrid(np.linspace(0, 1, 2 * detail + 2), np.linspace(0, 1, 2 * detail + 3), indexing="ij")
     at = [LINES * (low + share * (high - low)) for share, (low, high) in ((u, POCKET[0]), (v, POCKET[1]))]
@@ -436,15 +480,15 @@ def _pocket(chest: Array, detail: int) -> tuple[Array, Ints, Ints]:
         np.stack([map_coordinates(side, at, order=1) for side in np.moveaxis(field, 2, 0)], axis=-1)
         for field in (chest, _normals(chest))
     )
-    before = APART + 0.004 * np.sin(np.pi * u) * v
+    before = LAYER_GAP + 0.004 * np.sin(np.pi * u) * v
     number = np.arange(u.size).reshape(u.shape)
     seam = np.unique(np.concatenate([number[0], number[-1], number[:, 0]]))
     vertices = (place + before[..., None] * way).reshape(-1, 3)
     return vertices, _split(number[None], vertices), seam
 
 
-def _turned(x: Array, pivot: Array, angles: Array) -> Array:
-    """Points (n, 3), each turned about a pivot by a rotation vector of its own (n, 3)."""
+def _rotated(x: Array, pivot: Array, angles: Array) -> Array:
+    """Return points (n, 3), each turned about a pivot by a rotation vector of its own (n, 3)."""
     size = np.linalg.norm(angles, axis=1, keepdims=True)
     axis = angles / np.maximum(size, 1e-12)
     arm = x - pivot
@@ -453,11 +497,6 @@ def _turned(x: Array, pivot: Array, angles: Array) -> Array:
 
 
 def _smooth(x: Array) -> Array:
-    """From 0 at 0 to 1 at 1, level at both ends and beyond."""
+    """Return the cubic that rises from 0 at 0 to 1 at 1, constant beyond."""
     t = np.clip(x, 0, 1)
     return np.asarray(t * t * (3 - 2 * t))
-
-
-def _check_detail(detail: int) -> None:
-    if isinstance(detail, bool) or not isinstance(detail, (int, np.integer)) or not 2 <= detail <= LINES:
-        raise InputError(f"detail must be a whole number from 2 to {LINES}, got {detail!r}")

@@ -3,9 +3,8 @@
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..checks import Array
-from ..errors import InputError
-from .subdivision import Cage, ring, turned
+from ..checks import Array, check_integer, check_real
+from .subdivision import Cage, revolved, ring
 
 __all__ = ["fish", "gear", "octopus", "plant", "stairs"]
 
@@ -13,7 +12,15 @@ X, Y, Z = np.eye(3)
 
 
 def octopus() -> tuple[Array, Array]:
-    """An octopus of 1 m across that stands at y = 0 on its eight arms: about 5,000 vertices."""
+    """Build an octopus, 1 m across, that stands at y = 0 on its eight arms: about 5,000 vertices.
+
+    Returns
+    -------
+    vertices : (n, 3)
+        Where the vertices are [m].
+    faces : (m, 3)
+        Triangles, counter-clockwise seen from outside.
+    """
     # Height, radius and how far to the front, from between the arms to the top of the mantle.
     body = [
         (0.075, 0.1, 0.0),
@@ -42,8 +49,18 @@ def octopus() -> tuple[Array, Array]:
 
 
 def fish() -> tuple[Array, Array]:
-    """A lionfish of half a metre about the origin, every ray of its fins a blade: about 9,000 vertices."""
-    # From snout to tail: x, height of the middle, half height and half width.
+    """Build a lionfish of half a metre about the origin: about 9,000 vertices.
+
+    Every ray of its fins is a blade.
+
+    Returns
+    -------
+    vertices : (n, 3)
+        Where the vertices are [m].
+    faces : (m, 3)
+        Triangles, counter-clockwise seen from outside.
+    """
+    # From snout to tail: x, height of the centre, half height and half width.
     stations = np.array(
         [
             (0.172, -0.020, 0.011, 0.009),
@@ -95,7 +112,20 @@ def fish() -> tuple[Array, Array]:
 
 
 def plant(*, seed: int = 0) -> tuple[Array, Array]:
-    """An under-water plant of 1 m with its root at y = 0 and eight broad leaves: about 3,000 vertices."""
+    """Build an under-water plant of 1 m with its root at y = 0: about 3,000 vertices.
+
+    Parameters
+    ----------
+    seed : int
+        Start of the random numbers by which its eight broad leaves differ from those of other plants.
+
+    Returns
+    -------
+    vertices : (n, 3)
+        Where the vertices are [m].
+    faces : (m, 3)
+        Triangles, counter-clockwise seen from outside.
+    """
     random = np.random.default_rng(seed)
     sway, phase = random.uniform(0.03, 0.06), random.uniform(0, 2 * np.pi)
     rings = []
@@ -121,27 +151,63 @@ def plant(*, seed: int = 0) -> tuple[Array, Array]:
 
 
 def gear(*, teeth: int = 8) -> tuple[Array, Array]:
-    """A gear of half a metre with a hole, about the origin and turning about z: 512 vertices a tooth."""
-    if teeth < 3:
-        raise InputError(f"teeth must be at least 3, got {teeth!r}")
+    """Build a gear of half a metre with a hole, about the origin, that turns about z.
+
+    Parameters
+    ----------
+    teeth : int
+        Number of teeth, at least 3; each has 512 vertices.
+
+    Returns
+    -------
+    vertices : (n, 3)
+        Where the vertices are [m].
+    faces : (m, 3)
+        Triangles, counter-clockwise seen from outside.
+
+    Raises
+    ------
+    InputError
+        If `teeth` is no such number.
+    """
+    check_integer("teeth", teeth, at_least=3)
     t = 2 * np.pi * np.arange(32) / 32
     u, v = (np.sign(side) * np.abs(side) ** 0.4 for side in (np.cos(t), np.sin(t)))  # nearly a square
     angle = 2 * np.pi * np.arange(16 * teeth)[:, None] / (16 * teeth)
     hole, rim = 0.1, 0.22 + 0.03 * np.tanh(2.5 * np.cos(teeth * angle))
     radii = (rim + hole) / 2 + (rim - hole) / 2 * u
-    return turned(radii, np.broadcast_to(0.06 * v, radii.shape))
+    return revolved(radii, np.broadcast_to(0.06 * v, radii.shape))
 
 
 def stairs(steps: int = 8, *, rise: float = 0.2, run: float = 0.3, width: float = 2.0) -> tuple[Array, Array]:
-    """Solid stairs that go down along x, from a height of `steps` times `rise` at x = 0 to the ground.
+    """Build solid stairs that go down along x to the ground, y = 0, with z = 0 in their middle.
 
-    Each step is `run` deep; they lie on y = 0, with z from -`width` / 2 to `width` / 2.
+    Parameters
+    ----------
+    steps : int
+        Number of steps, at least 1.
+    rise : float
+        Height of a step [m]; the uppermost is at `steps` times `rise`.
+    run : float
+        Depth of a step [m].
+    width : float
+        Width of the flight [m].
+
+    Returns
+    -------
+    vertices : (n, 3)
+        Where the vertices are [m].
+    faces : (m, 3)
+        Triangles, counter-clockwise seen from outside.
+
+    Raises
+    ------
+    InputError
+        If `steps` is no such number, or a length is not positive and finite.
     """
-    if steps < 1:
-        raise InputError(f"steps must be at least 1, got {steps!r}")
+    check_integer("steps", steps, at_least=1)
     for name, length in [("rise", rise), ("run", run), ("width", width)]:
-        if not 0 < length < np.inf:
-            raise InputError(f"{name} must be a positive length, got {length!r}")
+        check_real(name, length, above=0)
     # The outline, in steps: from the foot of the lowest one up to the top, then down the back.
     up, down = np.arange(steps + 1), np.arange(steps - 1, -1, -1)
     x = np.concatenate([np.repeat(up[::-1], 2)[:-1], 0 * down])
@@ -157,5 +223,5 @@ def stairs(steps: int = 8, *, rise: float = 0.2, run: float = 0.3, width: float 
 
 
 def _standing(vertices: Array, faces: Array) -> tuple[Array, Array]:
-    """The model with its lowest point at y = 0."""
+    """Return the model with its lowest point at y = 0."""
     return vertices - vertices[:, 1].min() * Y, faces

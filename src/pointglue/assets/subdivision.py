@@ -1,24 +1,25 @@
-"""Smooth solids: turned ones, and a coarse cage of quads, arms drawn out of its faces, then subdivided."""
+"""Smooth solids: solids of revolution, and coarse cages of quads with extruded arms, subdivided."""
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from ..checks import Array
 
-__all__ = ["Cage", "ring", "subdivided", "turned"]
+__all__ = ["Cage", "revolved", "ring", "subdivided"]
 
 
 def ring(centre: ArrayLike, u: ArrayLike, v: ArrayLike, count: int) -> Array:
-    """An ellipse of `count` points (count, 3) from half axis `u` to half axis `v`, the last face at `u`."""
+    """Return an ellipse (count, 3) from half axis `u` to half axis `v`; the last face is at `u`."""
     angle = 2 * np.pi * (np.arange(count) + 0.5)[:, None] / count
     points: Array = np.asarray(centre) + np.cos(angle) * np.asarray(u) + np.sin(angle) * np.asarray(v)
     return points
 
 
-def turned(radii: Array, across: Array) -> tuple[Array, Array]:
-    """A ring about z: `radii` and `across` (k, p) are r and z of p points of a closed profile at k angles.
+def revolved(radii: Array, across: Array) -> tuple[Array, Array]:
+    """Return vertices and faces of a ring about z, whose profile may differ from angle to angle.
 
-    The profile goes counter-clockwise in the plane of r and z.
+    `radii` and `across` (k, p) are r and z of p points of a closed profile at k angles. The profile goes
+    counter-clockwise in the plane of r and z.
     """
     k, p = radii.shape
     angle = 2 * np.pi * np.arange(k)[:, None] / k
@@ -30,7 +31,7 @@ def turned(radii: Array, across: Array) -> tuple[Array, Array]:
 
 
 class Cage:
-    """A closed mesh of quads, counter-clockwise seen from outside, that arms are drawn out of.
+    """A closed mesh of quads, counter-clockwise seen from outside, from which arms are extruded.
 
     It starts as a tube through rings (k, s, 3) of an even number of points, counter-clockwise seen from the
     end that the rings go to.
@@ -39,7 +40,7 @@ class Cage:
     sides: Array
     """The tube's faces (k - 1, s), by number."""
     end: list[int]
-    """The faces that close the tube at its last ring, as a ladder from the tube's last face to its middle."""
+    """The faces that close the tube at its last ring, as a ladder from the tube's last face to its centre."""
 
     def __init__(self, rings: ArrayLike) -> None:
         tube = np.asarray(rings)
@@ -55,13 +56,13 @@ class Cage:
         self.end = list(range(len(self.quads) - len(rung), len(self.quads)))
 
     def pose(self, face: int) -> tuple[Array, Array]:
-        """The centre (3,) and the outward unit normal (3,) of a face."""
+        """Return the centre (3,) and the outward unit normal (3,) of a face."""
         a, b, c, d = np.array([self.points[i] for i in self.quads[face]])
         normal = np.cross(c - a, d - b)
         return (a + b + c + d) / 4, normal / np.linalg.norm(normal)
 
     def grow(self, face: int, spine: ArrayLike, wide: ArrayLike, high: ArrayLike) -> Array:
-        """Draw `face` out along a `spine` (k, 3); it moves to the arm's tip. Returns the new faces (k, 4).
+        """Extrude `face` along a `spine` (k, 3), and return the new faces (k, 4); `face` moves to the tip.
 
         The arm's half sizes (k,) are `wide` along the face's first edge and `high` along its second. The
         first new ring is at the first point of the spine.
@@ -84,7 +85,7 @@ class Cage:
         return grown
 
     def smooth(self, levels: int) -> tuple[Array, Array]:
-        """The cage after so many rounds of Catmull-Clark subdivision: vertices (n, 3) and faces (m, 3)."""
+        """Return vertices (n, 3) and faces (m, 3) after `levels` rounds of Catmull-Clark subdivision."""
         vertices, quads = np.array(self.points), np.array(self.quads)
         for _ in range(levels):
             vertices, quads = subdivided(vertices, quads)
@@ -92,7 +93,7 @@ class Cage:
 
 
 def subdivided(vertices: Array, quads: Array) -> tuple[Array, Array]:
-    """One round of Catmull and Clark's scheme on a closed mesh: four quads for each."""
+    """Return a closed mesh after one round of Catmull-Clark subdivision, which makes four quads of each."""
     n, m = len(vertices), len(quads)
     sides = np.stack([quads, np.roll(quads, -1, axis=1)], axis=-1)
     edges, at = np.unique(np.sort(sides.reshape(-1, 2), axis=1), axis=0, return_inverse=True)
@@ -110,14 +111,14 @@ def subdivided(vertices: Array, quads: Array) -> tuple[Array, Array]:
 
 
 def _sums(index: Array, rows: Array, count: int) -> Array:
-    """The sums (count, 3) of the rows with the same index."""
+    """Return the sums (count, 3) of the rows with the same index."""
     columns = [np.bincount(index, weights=column, minlength=count) for column in rows.T]
     return np.stack(columns, axis=1)
 
 
 def _triangles(vertices: Array, quads: Array) -> Array:
-    """Two triangles (2 m, 3) for each of the `quads` (m, 4), divided along the shorter diagonal."""
+    """Return two triangles (2 m, 3) for each of the `quads` (m, 4), divided along the shorter diagonal."""
     a, b, c, d = np.moveaxis(vertices[quads], 1, 0)
     short = np.linalg.norm(c - a, axis=1) <= np.linalg.norm(d - b, axis=1)
-    turned = np.where(short[:, None], quads, np.roll(quads, -1, axis=1))
-    return turned[:, [[0, 1, 2], [0, 2, 3]]].reshape(-1, 3)
+    ordered = np.where(short[:, None], quads, np.roll(quads, -1, axis=1))
+    return ordered[:, [[0, 1, 2], [0, 2, 3]]].reshape(-1, 3)

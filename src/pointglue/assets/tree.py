@@ -6,29 +6,50 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.spatial.distance import cdist
 
-from ..checks import Array
-from ..errors import InputError
+from ..checks import Array, check_real
 from ..geometry.simplices import tet_box
 
 __all__ = ["Branch", "tree"]
 
 UP = np.array([0.0, 1.0, 0.0])
 TRUNK, GIRTH = np.array([[0.0, 0.0, 0.0], [-0.08, 0.9, 0.04], [0.06, 1.75, 0.0]]), 0.085  # m
-# Of the limbs: the share of the trunk where they leave it, the direction they go, their length.
+# Limbs: the share of the trunk where they leave it, their direction about the vertical [rad], length [m].
 LIMBS = [(0.42, 3.3, 0.95), (0.5, 0.2, 0.95), (0.64, 1.5, 0.75), (0.7, -1.7, 0.75), (0.78, 2.8, 0.8),
          (0.86, -0.5, 0.75)]  # fmt: skip
 TWIGS = [("a", 0.4, 1.0, 0.5), ("b", 0.62, -1.0, 0.5)]  # the same on each limb, with the turn from it
-RISE = 0.5  # of all but the trunk, above the horizontal
-FITTED = 0.25  # share of its length over which a branch is stretched to fit its parent
+ELEVATION = 0.5  # rad above the horizontal, of all but the trunk
+ROOT_SHARE = 0.25  # share of its length over which a branch is stretched to fit its parent
 
 
 @dataclass(eq=False)
 class Branch:
-    """A bent, tapered stick of tetrahedra, `cells` long and two by two across.
+    """A bent, tapered stick of tetrahedra, two by two across.
 
-    `spine` are the three points of its parabola (3, 3), `girth` is its radius at the root, in m. With
-    `clearance` (m) the root is cut to follow the surface of the parent at about that distance; without, it
-    is flat.
+    Parameters
+    ----------
+    name : str
+        What it is called.
+    level : int
+        0 for the trunk, 1 for limbs, 2 for twigs.
+    spine : (3, 3)
+        Root, control point and tip of its parabola [m].
+    girth : float
+        Radius at the root [m].
+    cells : int
+        Number of cells along it.
+    parent : Branch, optional
+        What it grows on.
+    clearance : float, optional
+        About how far from the surface of the parent the root is cut [m]; without, the root is flat.
+
+    Attributes
+    ----------
+    points : (n, 3)
+        Rings of nine, from the root to the tip [m].
+    tets : (m, 4)
+        Tetrahedra.
+    ring : (9,)
+        The points of the root.
     """
 
     name: str
@@ -40,24 +61,23 @@ class Branch:
     clearance: float | None = None
 
     def __post_init__(self) -> None:
-        """Make the tetrahedra."""
+        """Build the tetrahedra."""
         box, tets = tet_box((1, 2, 2), (self.cells, 2, 2))
         share = box[:, 0] + 0.5
         self.tets: NDArray[np.int64] = tets
         self.points: Array = self.swept(share, box[:, 1:])
-        """(n, 3): rings of nine, from the root to the tip."""
         self.ring: NDArray[np.int64] = np.arange(9)
-        """The points of the root; every other one is a corner or the middle."""
+        """The points of the root; every other one is a corner or the centre."""
         if self.parent is not None and self.clearance is not None:
             way, ends, cut = self.at(0.0)[1], self.points[self.ring], np.zeros(9)
             # Steps as long as the distance never go through a surface, and end on it.
             for _ in range(60):
                 cut += self.parent.outside(ends - cut[:, None] * way) - self.clearance
-            shift = np.tile(cut, self.cells + 1) * np.clip(1 - share / FITTED, 0, 1)
+            shift = np.tile(cut, self.cells + 1) * np.clip(1 - share / ROOT_SHARE, 0, 1)
             self.points = self.points - shift[:, None] * way
 
     def at(self, s: ArrayLike) -> tuple[Array, Array]:
-        """Place and direction at the shares s (n,) of the length; below 0 it goes straight on."""
+        """Return position and direction at the shares s (n,) of the length; below 0 it goes straight on."""
         a, b, c = self.spine
         t = np.asarray(s, dtype=float)[..., None]
         along = (1 - t) * (b - a) + t * (c - b)
@@ -65,13 +85,13 @@ class Branch:
         return place, along / np.linalg.norm(along, axis=-1, keepdims=True)
 
     def radius(self, s: ArrayLike) -> Array:
-        """Thick where it comes from its parent, thin and round at the tip (m)."""
+        """Return the radius [m] at the shares s of the length, large at the root and round at the tip."""
         t = np.asarray(s, dtype=float)
         taper = 1 - 0.7 * t + 0.3 * np.exp(-((t / 0.06) ** 2))
         return np.asarray(self.girth * taper * np.sqrt(1 - 0.96 * np.abs(t) ** 30))
 
     def swept(self, s: Array, across: Array) -> Array:
-        """Points at s (n,), and at `across` (n, 2) in a square about the spine, which is made round."""
+        """Return the points at s (n,) and at `across` (n, 2), a square about the spine that becomes round."""
         place, along = self.at(s)
         side = np.cross(along, [0.3, 0.1, 1.0])
         side /= np.linalg.norm(side, axis=1, keepdims=True)
@@ -79,15 +99,17 @@ class Branch:
         return np.asarray(place + y[:, None] * side + z[:, None] * np.cross(along, side))
 
     def outside(self, points: Array) -> Array:
-        """How far points (n, 3) are from its round surface (n,), in m; negative inside."""
+        """Return the signed distances (n,) of points (n, 3) from its round surface [m], negative inside."""
         s = np.linspace(0, 1, 400)
         return np.asarray((cdist(points, self.at(s)[0]) - self.radius(s)).min(1))
 
     def grow(self, name: str, s: float, turn: float, length: float, cells: int) -> "Branch":
-        """A branch on this one at s, `length` (m) long, in the direction `turn` about the vertical."""
+        """Return a branch on this one at s, `length` [m] long, at the azimuth `turn` [rad]."""
         place, along = self.at(s)
         radius = float(self.radius(s))
-        way = np.array([np.cos(turn) * np.cos(RISE), np.sin(RISE), np.sin(turn) * np.cos(RISE)])
+        way = np.array(
+            [np.cos(turn) * np.cos(ELEVATION), np.sin(ELEVATION), np.sin(turn) * np.cos(ELEVATION)]
+        )
         girth = 0.62 * radius
         # Far enough out for the first ring to be clear of this branch
         start = place + way * (1.15 * radius + 0.9 * girth) / np.linalg.norm(np.cross(way, along))
@@ -100,12 +122,30 @@ class Branch:
 def tree(
     size: float = 1.0, *, cells: tuple[int, int, int] = (30, 24, 18), clearance: float | None = None
 ) -> list[Branch]:
-    """A trunk, six limbs on it and two twigs on each, about 2 m high times `size`; parents come first.
+    """Build a trunk, six limbs on it and two twigs on each limb.
 
-    `cells` are those along the trunk, limbs and twigs. See :class:`Branch` for `clearance`.
+    Parameters
+    ----------
+    size : float
+        Factor of all lengths: at 1 the tree is about 2 m high.
+    cells : (int, int, int)
+        Number of cells along the trunk, a limb and a twig.
+    clearance : float, optional
+        See :class:`Branch` [m].
+
+    Returns
+    -------
+    list of Branch
+        Parents come before what grows on them.
+
+    Raises
+    ------
+    InputError
+        If `size` or `clearance` is not positive and finite.
     """
-    if not size > 0 or (clearance is not None and not clearance > 0):
-        raise InputError(f"size and clearance must be positive, got {size!r} and {clearance!r}")
+    check_real("size", size, above=0)
+    if clearance is not None:
+        check_real("clearance", clearance, above=0)
     trunk = Branch("trunk", 0, size * TRUNK, size * GIRTH, cells[0], None, clearance)
     limbs = [
         trunk.grow(f"limb {k}", s, turn, size * length, cells[1]) for k, (s, turn, length) in enumerate(LIMBS)

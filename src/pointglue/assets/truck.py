@@ -6,16 +6,19 @@ from functools import reduce
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..checks import Array
+from ..checks import Array, check_choice
 from ..geometry.shapes import skin
-from .subdivision import Cage, ring, turned
+from .subdivision import Cage, revolved, ring
 
-__all__ = ["Car", "car"]
+__all__ = ["TRUCK_PARTS", "Car", "car", "truck_part"]
 
 Surface = tuple[Array, Array]
 Polygon = list[tuple[float, float]]
 
-AXLES, TRACK, RADIUS, WIDTH = (1.25, -1.2), 0.93, 0.6, 0.5
+TRUCK_PARTS = ("body", "glass", "lamps", "trim", "front wheels", "rear wheels")
+AXLES = (1.25, -1.2)  # m, x of the front and of the rear axle
+TRACK = 0.93  # m from the middle to the centre of a wheel
+RADIUS, WIDTH = 0.6, 0.5  # m, of a tyre
 # What is seen from the side, as convex polygons of x and y, counter-clockwise.
 HULL: Polygon = [(-2, 0.84), (1.95, 0.84), (2.08, 1), (2.05, 1.4), (0.8, 1.53), (-2, 1.5)]
 SCOOP: Polygon = [(0.8, 1.3), (1.9, 1.3), (1.86, 1.47), (0.8, 1.6)]
@@ -29,12 +32,10 @@ QUARTER: Polygon = [(-0.62, 1.58), (-0.11, 1.58), (-0.11, 1.92), (-0.55, 1.92)]
 
 @dataclass(frozen=True)
 class Car:
-    """A truck of 4 m that looks along x and stands on y = 0; right is +z. A part is (vertices, faces).
-
-    Axles are front and rear; rims and tyres front left, front right, rear left and rear right.
-    """
+    """A truck of 4 m that looks along x and stands on y = 0; right is +z. A part is (vertices, faces)."""
 
     body: Surface
+    """The painted metal."""
     glass: Surface
     """The window panes, which go with the body."""
     lamps: Surface
@@ -42,16 +43,26 @@ class Car:
     trim: Surface
     """Bumpers, grille, frame and roll bars, which go with the body."""
     axles: tuple[Surface, ...]
+    """The front and the rear axle."""
     rims: tuple[Surface, ...]
+    """Front left, front right, rear left and rear right."""
     tyres: tuple[Surface, ...]
+    """In the order of the rims."""
     axle_ends: Array
-    """The centres of the wheels (2, 2, 3): front and rear, left and right."""
+    """The centres of the wheels (2, 2, 3) [m]: front and rear, left and right."""
     tyre_radius: float
+    """In metres."""
     tyre_width: float
+    """In metres."""
 
 
 def car() -> Car:
-    """A truck on big wheels in fourteen closed parts, about 60,000 vertices in all."""
+    """Build a truck on big wheels in fourteen closed parts, about 60,000 vertices in all.
+
+    Returns
+    -------
+    Car
+    """
     ends = np.array([[(x, RADIUS, -TRACK), (x, RADIUS, TRACK)] for x in AXLES])
     axle, rim, tyre = _axle(), _rim(), _tyre()
     return Car(
@@ -68,19 +79,50 @@ def car() -> Car:
     )
 
 
+def truck_part(truck: Car, part: str) -> Surface:
+    """Return one of the parts of a truck that move against each other, or have a colour of their own.
+
+    Parameters
+    ----------
+    truck : Car
+        The whole.
+    part : str
+        One of `TRUCK_PARTS`; wheels are those of an axle, with it.
+
+    Returns
+    -------
+    vertices : (n, 3)
+        Where the vertices are [m].
+    faces : (m, 3)
+        Triangles, counter-clockwise seen from outside.
+
+    Raises
+    ------
+    InputError
+        If there is no such part.
+    """
+    match check_choice("part", part, TRUCK_PARTS):
+        case "front wheels":
+            return _joined([truck.axles[0], *truck.rims[:2], *truck.tyres[:2]])
+        case "rear wheels":
+            return _joined([truck.axles[1], *truck.rims[2:], *truck.tyres[2:]])
+    surface: Surface = getattr(truck, part)
+    return surface
+
+
 def _both(a: Array, b: Array, rounding: float) -> Array:
-    """Distance from where both are inside, about, the edge between them rounded."""
+    """Return the distance from the intersection of two solids, about, with rounded edges."""
     near = np.maximum(2 * rounding - np.abs(a - b), 0)
     return np.asarray(np.maximum(a, b) + near**2 / (8 * rounding))
 
 
 def _either(a: Array, b: Array, rounding: float) -> Array:
-    """Distance from where one of them is inside, about, with a fillet between them."""
+    """Return the distance from the union of two solids, about, with a fillet between them."""
     return -_both(-a, -b, rounding)
 
 
 def _slab(x: Array, polygon: Polygon, half: Array | float, rounding: float) -> Array:
-    """Distance, about, from a convex polygon of x and y, drawn out to |z| = `half`."""
+    """Return the distance, about, from a convex polygon of x and y, extruded to |z| = `half`."""
     sides = [np.abs(x[:, 2]) - half]
     for a, b in zip(np.array(polygon), np.roll(polygon, -1, axis=0), strict=True):
         normal = np.array([b[1] - a[1], a[0] - b[0]]) / np.hypot(*(b - a))
@@ -89,12 +131,12 @@ def _slab(x: Array, polygon: Polygon, half: Array | float, rounding: float) -> A
 
 
 def _cabin(x: Array) -> Array:
-    """Distance from the cabin, which leans in towards its roof."""
+    """Return the distance from the cabin, which leans in towards its roof."""
     return _slab(x, CABIN, 0.82 - 0.25 * (x[:, 1] - 1.4), 0.08)
 
 
 def _body(x: Array) -> Array:
-    """Distance from the painted metal."""
+    """Return the distance from the painted metal."""
     out = np.abs(x[:, 2])
     hull = _slab(x, HULL, 0.84 - 0.04 * np.clip(x[:, 0] - 0.8, 0, None) ** 2, 0.07)
     shape = _either(hull, _slab(x, SCOOP, 0.4, 0.04), 0.05)
@@ -112,14 +154,14 @@ def _body(x: Array) -> Array:
 
 
 def _glass(x: Array) -> Array:
-    """Distance from the windows: the ends of blocks through the cabin, which stand out by a centimetre."""
+    """Return the distance from the windows: ends of blocks through the cabin that stand out by 1 cm."""
     panes = [_slab(x, WINDSCREEN, 0.68 - 0.25 * (x[:, 1] - 1.4), 0.04), _slab(x, REAR, 0.54, 0.04)]
     panes += [_slab(x, pane, 2.0, 0.04) for pane in (WINDOW, QUARTER)]
     return _both(reduce(lambda one, other: _either(one, other, 0.03), panes), _cabin(x) - 0.012, 0.015)
 
 
 def _lamps() -> Surface:
-    """Two lamps at the front, two at the back, four on the roof."""
+    """Build two lamps at the front, two at the back, four on the roof."""
     import trimesh  # not before it is needed: it takes a while to load
 
     ball = trimesh.creation.icosphere(2)
@@ -139,7 +181,7 @@ def _lamps() -> Surface:
 
 
 def _bar(path: ArrayLike, wide: ArrayLike, high: ArrayLike) -> Surface:
-    """A rounded bar along the points of a path (k, 3), which does not start upright; half sizes (k,)."""
+    """Build a rounded bar along a path (k, 3), which does not start upright; half sizes (k,)."""
     points = np.asarray(path, dtype=float)
     w, h = (np.broadcast_to(size, len(points)) for size in (wide, high))
     along = points[1] - points[0]
@@ -153,7 +195,7 @@ def _bar(path: ArrayLike, wide: ArrayLike, high: ArrayLike) -> Surface:
 
 
 def _trim() -> Surface:
-    """Bumpers, grille, the rails of the frame, a roll bar behind the cabin and one for the lamps on it."""
+    """Build bumpers, grille, rails of the frame, a roll bar behind the cabin and a bar for its lamps."""
     across = np.array([-0.92, -0.8, -0.45, 0, 0.45, 0.8, 0.92])
     bow = np.array([-0.16, -0.02, 0.03, 0.04, 0.03, -0.02, -0.16])
     arch = [
@@ -182,14 +224,14 @@ def _trim() -> Surface:
 
 
 def _axle() -> Surface:
-    """From hub to hub about the origin, thick in the middle where the gear is."""
+    """Build an axle from hub to hub about the origin, thick in the middle where the gear is."""
     z = TRACK * np.array([-1.06, -1, -0.6, -0.25, -0.15, 0, 0.15, 0.25, 0.6, 1, 1.06])
     size = np.array([0.06, 0.06, 0.06, 0.07, 0.15, 0.19, 0.15, 0.07, 0.06, 0.06, 0.06])
     return _bar(z[:, None] * (0, 0, 1), size, size)
 
 
 def _rim() -> Surface:
-    """A right wheel about the origin, with six spokes."""
+    """Build the rim of a right wheel about the origin, with six spokes."""
     corners = [
         (0.31, -0.2),
         (0.31, 0.21),
@@ -205,11 +247,11 @@ def _rim() -> Surface:
     r, z = (np.interp(np.linspace(0, far[-1], 36, endpoint=False), far, side) for side in profile.T)
     angle = 2 * np.pi * np.arange(60)[:, None] / 60
     hollow = np.clip(0.5 + 1.5 * np.cos(6 * angle), 0, 1) * ((z > 0.05) & (r > 0.12) & (r < 0.25))
-    return turned(np.broadcast_to(r, hollow.shape), z - 0.09 * hollow)
+    return revolved(np.broadcast_to(r, hollow.shape), z - 0.09 * hollow)
 
 
 def _tyre() -> Surface:
-    """A right tyre about the origin, with lugs that meet in the middle."""
+    """Build a right tyre about the origin, with lugs that meet in the middle."""
     t = 2 * np.pi * np.arange(32) / 32
     inner, outer, lug = 0.29, RADIUS - 0.04, 0.04
     u, v = (np.sign(side) * np.abs(side) ** 0.6 for side in (np.cos(t), np.sin(t)))  # nearly a rectangle
@@ -217,18 +259,18 @@ def _tyre() -> Surface:
     angle = 2 * np.pi * np.arange(144)[:, None] / 144
     wave = np.sin(18 * angle + np.pi * (z > 0) + 6 * np.abs(z))
     tread = np.clip(0.5 + 1.5 * wave, 0, 1) * np.clip((r - 0.47) / 0.06, 0, 1)
-    return turned(r + lug * tread, np.broadcast_to(z, tread.shape))
+    return revolved(r + lug * tread, np.broadcast_to(z, tread.shape))
 
 
 def _wheel(part: Surface, centre: Array) -> Surface:
-    """A right wheel's part at `centre`, mirrored on the left."""
+    """Return a right wheel's part at `centre`, mirrored on the left."""
     vertices, faces = part
     left = centre[2] < 0
     return vertices * (1, 1, -1 if left else 1) + centre, faces[:, ::-1] if left else faces
 
 
 def _joined(parts: list[Surface]) -> Surface:
-    """Several surfaces as one."""
+    """Return several surfaces as one."""
     starts = np.cumsum([0] + [len(vertices) for vertices, _ in parts])
     faces = [start + faces for start, (_, faces) in zip(starts, parts, strict=False)]
     return np.concatenate([vertices for vertices, _ in parts]), np.concatenate(faces)

@@ -1,4 +1,4 @@
-"""Bodies and meshes that take seconds to make and are the same every time, kept on disk for the next time."""
+"""A cache on disk of bodies and meshes that take seconds to build and are the same every time."""
 
 import hashlib
 from collections.abc import Callable
@@ -6,41 +6,52 @@ from functools import cache
 from pathlib import Path
 from typing import TypeVar
 
-from .. import __version__
 from ..errors import InputError
 from ..files import user_cache
+from ..version import __version__
 
-__all__ = ["kept"]
+__all__ = ["cached"]
 
-MOST = 300  # files of a kind: the oldest make room
-SOURCES = ("procrustes", "geometry", "assets", "particles")  # packages whose code says what comes out
+MOST_FILES = 300  # of a kind in the cache: the oldest are deleted
+SOURCES = ("procrustes", "geometry", "assets", "particles")  # packages whose code determines the result
 
 T = TypeVar("T")
 
 
-def kept(
+def cached(
     kind: str,
     key: bytes,
-    make: Callable[[], T],
+    build: Callable[[], T],
     read: Callable[[Path], T],
     write: Callable[[Path, T], object],
 ) -> T:
-    """Return what has been made of a key before, or make it and keep it in the user's cache folder.
+    """Return what was built for a key before, or build it and write it to the user's cache folder.
 
-    A file that is missing, damaged or cannot be written is no error: the thing is made then.
+    A file that is missing, damaged or cannot be written is no error: the thing is built then.
+
+    Parameters
+    ----------
+    kind : str
+        The folder within the cache folder.
+    key : bytes
+        All that the result depends on, but for the code.
+    build : callable
+        Builds it.
+    read, write : callable
+        From and to a file.
     """
     folder = user_cache()
     if folder is None:
-        return make()
-    file = folder / kind / f"{hashlib.sha256(_code() + key).hexdigest()[:32]}.npz"
+        return build()
+    file = folder / kind / f"{hashlib.sha256(code_digest() + key).hexdigest()[:32]}.npz"
     try:
         return read(file)
     except (InputError, OSError, KeyError):
-        built = make()
+        built = build()
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         write(file, built)
-        for old in sorted(file.parent.glob("*.npz"), key=lambda one: one.stat().st_mtime)[:-MOST]:
+        for old in sorted(file.parent.glob("*.npz"), key=lambda one: one.stat().st_mtime)[:-MOST_FILES]:
             old.unlink(missing_ok=True)
     except (InputError, OSError):
         pass
@@ -48,8 +59,8 @@ def kept(
 
 
 @cache
-def _code() -> bytes:
-    """Return what changes with the code: what older code has made is not taken for what newer code makes."""
+def code_digest() -> bytes:
+    """Return a digest of the code, so that results of older code are not taken for those of newer code."""
     digest = hashlib.sha256(__version__.encode())
     root = Path(__file__).parents[1]
     for path in sorted(file for name in SOURCES for file in (root / name).rglob("*.py")):

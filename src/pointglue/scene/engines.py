@@ -11,7 +11,7 @@ from ..deform import HandleDeformer
 from ..elastic import ImplicitSolver, RigidBody, SolverState, StepReport
 from ..glue import Binding
 from ..particles import ParticleSolver, ParticleState, RestPose
-from .build.surfaces import Track
+from .tracks import Track
 
 __all__ = ["STATS", "HandleEngine", "HandledMesh", "ImplicitEngine", "ParticleEngine"]
 

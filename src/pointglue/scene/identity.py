@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .. import __version__
 from ..errors import SceneError
+from ..version import __version__
 from .build.animated import sequence
 from .schema.loading import LoadedScene, spelled
 from .schema.scene import AnimatedObject

@@ -1,17 +1,17 @@
-"""What to try where the implicit solver finds no end of a step, in the words of scene files."""
+"""What to try where the implicit solver cannot complete a step, in the words of scene files."""
 
 from ..elastic import StepError
-from .build.built import SKIN
+from .build.built import SKIN_SUFFIX
 from .schema.scene import SceneFile
 
 __all__ = ["explained"]
 
 
 def explained(error: StepError, tables: SceneFile) -> str:
-    """Say what went wrong in a step, with which objects and where, and which keys may mend it."""
+    """Return what went wrong in a step, with which objects and where, and which keys may help."""
     # What others touch is a part of its object, and has no name of its own in the scene.
-    text = str(error).replace(f"{SKIN}'", "'")
-    names = list(dict.fromkeys(name.removesuffix(SKIN) for name in error.stall.bodies))
+    text = str(error).replace(f"{SKIN_SUFFIX}'", "'")
+    names = list(dict.fromkeys(name.removesuffix(SKIN_SUFFIX) for name in error.stall.bodies))
     objects = " and ".join(f"objects.{name}" for name in names) or "the objects"
     shorter = f"shorter steps (frames.substeps = {2 * tables.frames.substeps})"
     match error.stall.cause:
@@ -24,7 +24,7 @@ def explained(error: StepError, tables: SceneFile) -> str:
         case "motion":
             tries = [shorter, f"slower keys, or keys that do not squeeze {objects}"]
         case "joint":
-            tries = [f"leaving out a pin, keys or an attachment that hold {objects} apart"]
+            tries = [f"leaving out a pin, keys or an attachment that keep {objects} apart"]
         case "convergence":
             more = 2 * tables.solver.implicit.iterations
             tries = [

@@ -12,11 +12,10 @@ from ..checks import Array
 from ..errors import InputError
 from ..glue import Binding
 from ..io.frame_records import Frame, StoredObject
-from .build.summary import ObjectSummary
-from .build.surfaces import Track
 from .schema.scene import Frames
+from .tracks import Track
 
-__all__ = ["Engine", "Follower", "Simulation", "SimulationState"]
+__all__ = ["Engine", "Follower", "ObjectSummary", "Simulation", "SimulationState"]
 
 
 class Engine(Protocol):
@@ -84,6 +83,28 @@ class Follower:
     engine: int
     on: str
     binding: Binding
+
+
+@dataclass(frozen=True)
+class ObjectSummary:
+    """A summary of one object of a scene that can be run."""
+
+    name: str
+    """As in the scene file."""
+    kind: str
+    """As in the scene file."""
+    size: tuple[float, float, float] | None
+    """Its extent along x, y and z [m]; None for a plane."""
+    mass: float | None
+    """Its mass [kg]; None for what has none."""
+    points: int
+    """Number of points that are simulated, or moved."""
+    engine: str
+    """What moves it: particles, implicit, handles, or none."""
+    meets: tuple[str, ...]
+    """Names of the objects that it bumps into, its own if it meets itself."""
+    attached: tuple[str, ...]
+    """What it is attached to, in words: its pins, its keys, and other objects."""
 
 
 @dataclass(frozen=True, eq=False)

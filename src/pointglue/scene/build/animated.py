@@ -1,32 +1,56 @@
-"""Meshes that come with a motion of their own."""
+"""The motions of animated meshes: models that move by themselves, and numbered sequences of files."""
 
 import re
 from collections.abc import Callable
 from itertools import count, islice
 from pathlib import Path
 
+from ...assets.registry import ASSETS
 from ...checks import Array
 from ...errors import InputError
-from ..schema import fields as tables
 from ..schema import scene as schema
-from .surfaces import placed, torso_of
+from ..schema.shapes import FromFile, ModelShape
+from ..tracks import placed
 
 __all__ = ["motion_of", "sequence"]
 
-NAMED = 3  # missing files that an error names
-STILL = 'what does not move is a collider, or of kind "rigid" with fixed = true'
+MOST_NAMED = 3  # missing files that an error names
+REMEDY = 'what does not move is a collider, or of kind "rigid" with fixed = true'
 
 
 def motion_of(
     table: schema.AnimatedObject, start: Array, folder: Path, frames: schema.Frames
 ) -> Callable[[float], Array]:
-    """Where the vertices (n, 3) are at a time (s), those that are at `start` in the first frame."""
+    """Return the motion of an animated mesh.
+
+    Parameters
+    ----------
+    table : AnimatedObject
+        The table of the object.
+    start : (n, 3)
+        Where the vertices are in the first frame [m].
+    folder : Path
+        What names of files are relative to.
+    frames : Frames
+        The frames of the scene: a sequence has a file for each.
+
+    Returns
+    -------
+    callable
+        From the time [s] to where the vertices are (n, 3) [m].
+
+    Raises
+    ------
+    InputError
+        If the mesh does not move, or the files of a sequence do not go together.
+    """
     mesh, transform = table.mesh, table.transform
-    if isinstance(mesh, tables.TorsoShape):
-        torso = torso_of(mesh.detail)
-        return lambda time: placed(torso.pose(time), transform)
-    if not isinstance(mesh, tables.FromFile):
-        raise InputError(f"mesh must be a torso or a numbered sequence of files, got a {mesh.shape}")
+    if isinstance(mesh, ModelShape) and mesh.asset.motion is not None:
+        pose = mesh.asset.motion(**mesh.parameters)
+        return lambda time: placed(pose(time), transform)
+    if not isinstance(mesh, FromFile):
+        moving = " or a ".join(name for name, asset in ASSETS.items() if asset.motion is not None)
+        raise InputError(f"mesh must be a {moving} or a numbered sequence of files, got a {mesh.shape}")
     from ...io.meshes import read_mesh  # not before it is needed: it takes a while to load
 
     poses = [start]
@@ -60,7 +84,7 @@ def sequence(first: Path) -> list[Path]:
     if found is None:
         raise InputError(
             'mesh.file must be the first of a numbered sequence, walk_0001.obj say, for kind = "animated", '
-            f"got {first.name!r}, which has no number: {STILL}"
+            f"got {first.name!r}, which has no number: {REMEDY}"
         )
     start, width = int(found[2]), len(found[2])
 
@@ -77,13 +101,15 @@ def sequence(first: Path) -> list[Path]:
     )
     if len(numbers) < 2:
         raise InputError(
-            f"mesh.file must be the first of several files, but none follows {first.name!r}: {STILL}"
+            f"mesh.file must be the first of several files, but none follows {first.name!r}: {REMEDY}"
         )
     missing = numbers[-1] - start + 1 - len(numbers)
     if missing:
         there = set(numbers)
-        lost = islice((number for number in count(start) if number not in there), min(missing, NAMED))
-        names = ", ".join(map(numbered, lost)) + (f" and {missing - NAMED:,} more" * (missing > NAMED))
+        lost = islice((number for number in count(start) if number not in there), min(missing, MOST_NAMED))
+        names = ", ".join(map(numbered, lost)) + (
+            f" and {missing - MOST_NAMED:,} more" * (missing > MOST_NAMED)
+        )
         raise InputError(
             f"mesh.file must be the first of a sequence without gaps, but {names} "
             f"{'is' if missing == 1 else 'are'} missing between {first.name} and {numbered(numbers[-1])}: "

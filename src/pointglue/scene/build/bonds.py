@@ -18,15 +18,28 @@ from ..schema import scene as schema
 from ..schema.fields import Points
 from ..schema.loading import LoadedScene, Problem
 from .built import Built
-from .surfaces import Indices, select
+from .selection import select
+from .surfaces import Indices
 
-__all__ = ["bonds_of", "circle_of"]
+__all__ = ["bonds_of", "cycle_problem"]
 
 
 def bonds_of(
-    tables: schema.SceneFile, built: Mapping[str, Built], about: Callable[..., AbstractContextManager[None]]
+    tables: schema.SceneFile,
+    built: Mapping[str, Built],
+    recording: Callable[..., AbstractContextManager[None]],
 ) -> tuple[list[Bond], list[JointBond]]:
-    """Return the bonds and joints of all attachments; `about` notes what is wrong with a key."""
+    """Return the bonds and joints of all [[attach]] tables.
+
+    Parameters
+    ----------
+    tables : SceneFile
+        The scene.
+    built : mapping of str to Built
+        Its objects, by name.
+    recording : callable
+        Takes the parts of a key and returns a context that records errors within it as problems of that key.
+    """
     glue: list[Bond] = []
     joints: list[JointBond] = []
     for k, table in enumerate(tables.attach):
@@ -36,7 +49,7 @@ def bonds_of(
             "release": inf if table.release is None else tables.frames.seconds(table.release),
             "break_force": table.break_force or inf,
         }
-        with about("attach", k):
+        with recording("attach", k):
             among = None if table.among is None else _chosen("among", table.among, other, one)
             if isinstance(table, schema.JointAttach):
                 joint = bind_joint(
@@ -63,12 +76,26 @@ def bonds_of(
     return glue, joints
 
 
-def circle_of(
+def cycle_problem(
     cycle: Sequence[int], offsets: Mapping[str, int], built: Mapping[str, Built], scene: LoadedScene
 ) -> Problem:
-    """Return the problem of glue that goes round in a circle, told by objects and attachments.
+    """Return the problem of a cycle of glue, in terms of objects and attachments.
 
-    `cycle` are particles of the solver, each bound to the next, and `offsets` the first particles of objects.
+    Parameters
+    ----------
+    cycle : sequence of int
+        Particles of the solver, each bound to the next.
+    offsets : mapping of str to int
+        The first particle of each object.
+    built : mapping of str to Built
+        The objects.
+    scene : LoadedScene
+        The scene.
+
+    Returns
+    -------
+    key, text
+        The first attachment of the cycle, and what is wrong.
     """
     names, starts = list(offsets), list(offsets.values())
     attach = scene.tables.attach
@@ -83,14 +110,14 @@ def circle_of(
             and one - starts[k] in _chosen("points", table.points, built[table.source], built[table.to])
         ][:1]
     first, *others = dict.fromkeys(found)
-    told = f"glues {attach[first].source!r} to {_named(attach[first])}"
+    text = f"glues {attach[first].source!r} to {_named(attach[first])}"
     for number in others:
         line = scene.source.line(("attach", number))
-        told += (
+        text += (
             f", which attach[{number}]{f' (line {line})' if line else ''} glues to {_named(attach[number])}"
         )
     return ("attach", first), (
-        f"{told}: glue must not go round in a circle. Leave one of them out, choose points that nothing else "
+        f"{text}: glue must not go round in a circle. Leave one of them out, choose points that nothing else "
         'is glued to, or make one a spring (kind = "spring")'
     )
 
@@ -107,8 +134,8 @@ def _chosen(key: str, points: Points, one: Built, other: Built) -> Indices:
 
 
 def _linear(other: Built, targets: Array) -> Binding:
-    """Weighted sums of the corners of the tetrahedra, or else triangles, whose middles are nearest."""
+    """Return the binding to the tetrahedra, or else triangles, whose centroids are nearest to the targets."""
     cells = getattr(other, "tets", None)
     cells = np.asarray(getattr(other, "faces", None) if cells is None else cells)
-    middles = other.points[cells].mean(1)
-    return bind_linear(other.points, targets, cells[cKDTree(middles).query(targets)[1]])
+    centroids = other.points[cells].mean(1)
+    return bind_linear(other.points, targets, cells[cKDTree(centroids).query(targets)[1]])

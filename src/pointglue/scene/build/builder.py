@@ -23,10 +23,11 @@ from ..engines import HandleEngine, ImplicitEngine, ParticleEngine
 from ..schema import scene as schema
 from ..schema.loading import LoadedScene, Problem, Where, read_tables, validated
 from ..simulation import Engine, Follower, Simulation
+from ..tracks import Track, box_center
 from . import outside_forces as forces
-from .bonds import bonds_of, circle_of
+from .bonds import bonds_of, cycle_problem
 from .built import (
-    SKIN,
+    SKIN_SUFFIX,
     Built,
     BuiltAnimated,
     BuiltCollider,
@@ -35,26 +36,41 @@ from .built import (
     BuiltParticles,
     BuiltRigid,
     BuiltSolid,
-    Hold,
-    build_with_surface,
-    drawn,
-    moving,
+    PinnedPoints,
+    start_velocities,
 )
-from .estimates import weigh
-from .pitfalls import traps
-from .summary import summarised
-from .surfaces import Track, middle, select
+from .construct import build_with_surface, object_surface
+from .estimates import size_warnings
+from .pitfalls import find_pitfalls
+from .selection import select
+from .summary import summarise
 
 __all__ = ["build_scene", "check_scene"]
 
 Progress = Callable[[str], object]
-TIED = (BuiltSolid, BuiltRigid, BuiltAnimated)  # what the implicit solver moves
+IMPLICIT = (BuiltSolid, BuiltRigid, BuiltAnimated)  # what the implicit solver moves
 
 
 def build_scene(scene: LoadedScene, progress: Progress | None = None) -> Simulation:
-    """Return the simulation of a scene; SceneError with all problems if there are any.
+    """Build the simulation of a scene.
 
-    What is probably not meant is a PointglueWarning. `progress` is told, in a few words, what comes next.
+    What is probably not meant is a PointglueWarning.
+
+    Parameters
+    ----------
+    scene : LoadedScene
+        The scene, from :func:`load_scene`.
+    progress : callable, optional
+        Called with a few words about each part of the work before it begins.
+
+    Returns
+    -------
+    Simulation
+
+    Raises
+    ------
+    SceneError
+        With all that cannot be built.
     """
     return _Builder(scene, progress).simulation()
 
@@ -64,9 +80,27 @@ def check_scene(
     overrides: Mapping[str, Any] | None = None,
     progress: Progress | None = None,
 ) -> Simulation:
-    """Load and build a scene; SceneError with all that is wrong with it, as far as it can be told at once.
+    """Load and build a scene, and find all that is wrong with it at once.
 
-    Where some tables are wrong, the others are looked at all the same. `progress` is as in :func:`build`.
+    Where some tables are wrong, the others are checked all the same.
+
+    Parameters
+    ----------
+    scene : str, Path or mapping
+        A TOML file, or its tables.
+    overrides : mapping, optional
+        Values by dotted keys, as in :func:`load_scene`.
+    progress : callable, optional
+        Called with a few words about each part of the work before it begins.
+
+    Returns
+    -------
+    Simulation
+
+    Raises
+    ------
+    SceneError
+        With all that is wrong with the scene.
     """
     source, raw = read_tables(scene, overrides)
     tables, problems = validated(raw, source)
@@ -76,13 +110,13 @@ def check_scene(
     tables, others = validated(right, source)
     if tables is not None and not others:
         builder = _Builder(LoadedScene(tables, source, right), progress)
-        builder.make()
+        builder.build_objects()
         problems += [(_as_given(where, numbers), text) for where, text in builder.problems]
     raise source.error(problems)
 
 
 def _as_given(where: Where, numbers: Mapping[str, list[int]]) -> Where:
-    """A key of tables that are left, as a key of all."""
+    """Return a key of the tables that are left as a key of all tables."""
     match where:
         case (str(key), int(k), *rest) if key in numbers:
             return (key, numbers[key][k], *rest)
@@ -90,7 +124,7 @@ def _as_given(where: Where, numbers: Mapping[str, list[int]]) -> Where:
 
 
 def _right_tables(raw: dict[str, Any], wrong: set[Where]) -> tuple[dict[str, Any], dict[str, list[int]]]:
-    """The tables without those that are wrong or hang on them, and which of each list are left."""
+    """Return the tables without those that are wrong or depend on them, and which of each list are left."""
     right = {key: value for key, value in raw.items() if (key,) not in wrong}
     objects = raw.get("objects", {}) if isinstance(raw.get("objects"), dict) else {}
     right["objects"] = {name: item for name, item in objects.items() if ("objects", name) not in wrong}
@@ -115,7 +149,7 @@ def _right_tables(raw: dict[str, Any], wrong: set[Where]) -> tuple[dict[str, Any
 
 
 class _Builder:
-    """What has been made so far, and what went wrong."""
+    """The objects that have been built so far, and the problems that were found."""
 
     def __init__(self, scene: LoadedScene, progress: Progress | None) -> None:
         self.progress: Progress = progress or (lambda _: None)
@@ -128,8 +162,8 @@ class _Builder:
         """Objects that cross themselves at the start."""
 
     @contextmanager
-    def about(self, *where: str | int) -> Iterator[None]:
-        """What goes wrong in here is a problem of that key; what comes after goes on."""
+    def recording(self, *where: str | int) -> Iterator[None]:
+        """Record errors within this context as problems of a key, and go on after it."""
         try:
             yield
         except PointglueError as error:
@@ -138,28 +172,28 @@ class _Builder:
             self.problems.append((where, "needs more memory than there is"))
 
     def warn(self, where: Where, text: str) -> None:
-        """Tell what can be built, but is probably not meant."""
-        warnings.warn(self.scene.source.told(where, text), PointglueWarning, stacklevel=2)
+        """Warn of what can be built, but is probably not meant."""
+        warnings.warn(self.scene.source.message(where, text), PointglueWarning, stacklevel=2)
 
-    def make(self) -> None:
-        """Make all objects, and look at what does not go together."""
+    def build_objects(self) -> None:
+        """Build all objects, and find what does not go together."""
         for name, table in self.objects.items():
-            with self.about("objects", name):
+            with self.recording("objects", name):
                 self._object(name, table)
         self._check_moments()
         self._check_meetings()
 
     def simulation(self) -> Simulation:
-        """With all engines that the scene needs."""
-        self.make()
-        self._check_company()
+        """Return the simulation, with all engines that the scene needs."""
+        self.build_objects()
+        self._check_partners()
         if "usd" in self.tables.output.formats and find_spec("pxr") is None:
             text = "has usd, which needs usd-core: pip install 'pointglue[usd]'"
             self.problems.append((("output", "formats"), text))
-        if self.problems:  # what hangs on objects that could not be made need not be told
+        if self.problems:  # what depends on objects that could not be built is not reported
             raise self.scene.source.error(self.problems)
-        self.progress("looking for traps")
-        for where, text in traps(self.scene, self.built, self.tracks):
+        self.progress("looking for pitfalls")
+        for where, text in find_pitfalls(self.scene, self.built, self.tracks):
             self.warn(where, text)
         engines = [engine for engine in (self._handles(), self._particles(), self._solids()) if engine]
         followers = self._followers(engines)
@@ -172,33 +206,34 @@ class _Builder:
         colliders = self._all(BuiltCollider)
         tracks = {name: track for name, track in self.tracks.items() if name in colliders}
         shown = [look for look in looks if look]
-        objects = summarised(self.tables, self.built, self.crossing)
+        objects = summarise(self.tables, self.built, self.crossing)
         return Simulation(self.frames, engines, shown, tracks, followers, objects)
 
     def _object(self, name: str, table: Any) -> None:
-        self.progress(f"making {name}")
-        surface = drawn(table, self.scene.source.folder)
-        for text in weigh(table, surface):
+        self.progress(f"building {name}")
+        surface = object_surface(table, self.scene.source.folder)
+        for text in size_warnings(table, surface):
             self.warn(("objects", name), text)
         item = self.built[name] = build_with_surface(table, surface, self.scene.source.folder, self.frames)
         keys = getattr(table, "keys", ())
         if keys:
-            with self.about("objects", name, "keys"):
-                self.tracks[name] = Track(keys, self.frames, table.ease, middle(item.points))
+            with self.recording("objects", name, "keys"):
+                self.tracks[name] = Track(keys, self.frames, table.ease, box_center(item.points))
         pin = getattr(table, "pin", None)
         if pin is not None:
-            with self.about("objects", name, "pin"):
-                item.holds.append(Hold(select(pin, item.points, item.groups), self.tracks.get(name)))
+            with self.recording("objects", name, "pin"):
+                rows = select(pin, item.points, item.groups)
+                item.pinned.append(PinnedPoints(rows, self.tracks.get(name)))
         elif keys and isinstance(item, (BuiltSolid, BuiltParticles)):
             self.problems.append((("objects", name, "keys"), "move what is pinned: say what with pin"))
-        for grip, held in getattr(table, "grips", {}).items():
-            with self.about("objects", name, "grips", grip):
-                rows = select(held.points, item.points, item.groups)
-                if any(np.isin(rows, hold.rows).any() for hold in item.holds):
-                    raise InputError("holds points that are held already")
-                pivot = middle(item.points[rows])
-                track = Track(held.keys, self.frames, table.ease, pivot) if held.keys else None
-                item.holds.append(Hold(rows, track))
+        for group, own in getattr(table, "grips", {}).items():
+            with self.recording("objects", name, "grips", group):
+                rows = select(own.points, item.points, item.groups)
+                if any(np.isin(rows, other.rows).any() for other in item.pinned):
+                    raise InputError("pins points that are pinned already")
+                pivot = box_center(item.points[rows])
+                track = Track(own.keys, self.frames, table.ease, pivot) if own.keys else None
+                item.pinned.append(PinnedPoints(rows, track))
 
     def _all(self, *kinds: type[Built]) -> dict[str, Any]:
         return {name: item for name, item in self.built.items() if isinstance(item, kinds)}
@@ -225,7 +260,7 @@ class _Builder:
         )
 
     def _check_moments(self) -> None:
-        """Ends that come before beginnings."""
+        """Find ends that come before beginnings."""
         spans: list[tuple[tuple[str | int, ...], Any, Any, str]] = [
             (("force", k, "stop"), force.start, force.stop, "start")
             for k, force in enumerate(self.tables.force)
@@ -241,12 +276,12 @@ class _Builder:
                 self.problems.append((where, f"must come after {name}, which is {start}, got {stop}"))
 
     def _check_meetings(self) -> None:
-        """What cannot be tied, touched or pushed."""
+        """Find what cannot be attached, touched or pushed."""
         built, kinds = self.built, {name: table.kind for name, table in self.objects.items()}
-        tied, particles = self._all(*TIED), self._all(BuiltParticles)
+        implicit, particles = self._all(*IMPLICIT), self._all(BuiltParticles)
         for k, attach in enumerate(self.tables.attach):
             for key, name in (("from", attach.source), ("to", attach.to)):
-                wrong = name not in tied or (key == "from" and isinstance(built[name], BuiltAnimated))
+                wrong = name not in implicit or (key == "from" and isinstance(built[name], BuiltAnimated))
                 if name in built and wrong:
                     text = (
                         f"must be flesh, cloth, jelly or rigid, got {name!r}, which is of kind {kinds[name]}"
@@ -254,12 +289,12 @@ class _Builder:
                     self.problems.append((("attach", k, key), text))
         for k, force in enumerate(self.tables.force):
             for j, name in enumerate(force.on):
-                movable = name in particles or (name in tied and kinds[name] != "animated")
+                movable = name in particles or (name in implicit and kinds[name] != "animated")
                 if name in built and not movable:
                     text = f"cannot be pushed: {name!r} is of kind {kinds[name]}"
                     self.problems.append((("force", k, "on", j), text))
         contact = self.tables.contact
-        meeting = {*tied, *self._all(BuiltCollider)}
+        meeting = {*implicit, *self._all(BuiltCollider)}
         for k, pair in enumerate(contact.ignore if contact is not None else ()):
             for j, name in enumerate(pair):
                 if name not in meeting:
@@ -271,22 +306,22 @@ class _Builder:
                 text = f"must be an object that a solver moves, got {what}"
                 self.problems.append((("objects", name, "on"), text))
 
-    def _check_company(self) -> None:
-        """What is there for others, which are not."""
-        tied, contact = self._all(*TIED), self.tables.contact
-        if contact is not None and not tied:
+    def _check_partners(self) -> None:
+        """Find what is there for other objects, of which there are none."""
+        implicit, contact = self._all(*IMPLICIT), self.tables.contact
+        if contact is not None and not implicit:
             text = "is for flesh, cloth, jelly and rigid objects: there are none"
             self.problems.append((("contact",), text))
-        if not self._all(BuiltParticles) and (contact is None or not tied):
+        if not self._all(BuiltParticles) and (contact is None or not implicit):
             text = "is a collider that nothing can touch: particles can, and others where there is [contact]"
             self.problems += [(("objects", name), text) for name in self._all(BuiltCollider)]
 
     def _followers(self, engines: list[Engine]) -> dict[str, Follower]:
-        """What goes with other objects."""
-        homes: dict[str, Any] = {"particles": BuiltParticles, "implicit": TIED, "handles": BuiltHandles}
+        """Return the meshes that are bound to other objects."""
+        homes: dict[str, Any] = {"particles": BuiltParticles, "implicit": IMPLICIT, "handles": BuiltHandles}
         found = {}
         for name, item in self._all(BuiltFollower).items():
-            with self.about("objects", name):
+            with self.recording("objects", name):
                 on = self.built[item.on]
                 binding = bind_glue(on.points, item.points, parents=item.parents)
                 for k, engine in enumerate(engines):
@@ -306,29 +341,29 @@ class _Builder:
         offsets, first = {}, 0
         for name, item in items.items():
             table, body = self.objects[name], item.body
-            for hold in item.holds:
-                if hold.track is not None:
-                    scripts.append(Script(first + hold.rows, hold.track.at))
+            for one in item.pinned:
+                if one.track is not None:
+                    scripts.append(Script(first + one.rows, one.track.at))
                 else:
-                    body = body.replace(pinned=body.pinned | np.isin(np.arange(len(body)), hold.rows))
+                    body = body.replace(pinned=body.pinned | np.isin(np.arange(len(body)), one.rows))
             bodies.append(body)
-            velocities.append(moving(table, body.positions))
+            velocities.append(start_velocities(table, body.positions))
             spins.append(np.tile(table.spin, (len(body), 1)))
             offsets[name], first = first, first + len(body)
         world = self.tables.world
         acting: list[Any] = []
         if world.wind is not None:
-            acting.append(forces.Blowing(forces.Weather.of(world.wind, self.frames)))
+            acting.append(forces.ParticleWind(forces.SceneWind.of(world.wind, self.frames)))
         if world.water is not None:
-            acting.append(forces.Swell(world.water, world.gravity))
+            acting.append(forces.ParticleWater(world.water, world.gravity))
         own = self._forces(offsets, {name: item.body.mass for name, item in items.items()})
         acting += [forces.on_particles(own)] if own else []
         colliders = []
         for name, collider in self._all(BuiltCollider).items():
-            with self.about("objects", name):
+            with self.recording("objects", name):
                 colliders.append(collider.collider(self.tracks[name].at if name in self.tracks else None))
         self.progress("joining particles")
-        with self.about("solver", "particles"):
+        with self.recording("solver", "particles"):
             solver = ParticleSolver(
                 bodies,
                 gravity=world.gravity,
@@ -341,20 +376,20 @@ class _Builder:
         return None
 
     def _solids(self) -> Engine | None:
-        items = self._all(*TIED)
+        items = self._all(*IMPLICIT)
         if not items:
             return None
         if self.tables.contact is not None:
             items |= self._all(BuiltCollider)
         bodies: dict[str, ElasticBody | RigidBody] = {}
         for name, item in items.items():
-            with self.about("objects", name):
+            with self.recording("objects", name):
                 bodies[name] = item.solid(name, self.objects[name], self.tracks.get(name))
-        glue, joints = bonds_of(self.tables, self.built, self.about)
+        glue, joints = bonds_of(self.tables, self.built, self.recording)
         for name, item in self._all(BuiltSolid).items():
-            if item.hide is not None and self.tables.contact is not None:
-                with self.about("objects", name):
-                    skin, bond = item.touched(name, self.objects[name])
+            if item.skin_density is not None and self.tables.contact is not None:
+                with self.recording("objects", name):
+                    skin, bond = item.collision_skin(name, self.objects[name])
                     bodies[skin.name] = skin
                     glue.append(bond)
         if self.problems:
@@ -366,10 +401,10 @@ class _Builder:
             for (name, body), count in zip(bodies.items(), counts, strict=True)
         }
         self.progress("joining flesh, cloth, jelly and rigid objects")
-        acting = self._air(bodies, offsets, masses)
+        acting = self._wind(bodies, offsets, masses)
         own = self._forces(offsets, masses)
         acting += [forces.on_solids(own)] if own else []
-        make = partial(
+        build = partial(
             ImplicitSolver,
             list(bodies.values()),
             glue=glue,
@@ -378,40 +413,42 @@ class _Builder:
             gravity=self.tables.world.gravity,
             **self.tables.solver.implicit.model_dump(),
         )
-        with self.about("attach" if glue or joints else "objects"):
+        with self.recording("attach" if glue or joints else "objects"):
             try:
-                solver = make() if self.tables.contact is None else self._meeting(make, bodies)
+                solver = build() if self.tables.contact is None else self._with_contact(build, bodies)
             except BindingCycleError as error:
-                self.problems.append(circle_of(error.cycle, offsets, self.built, self.scene))
+                self.problems.append(cycle_problem(error.cycle, offsets, self.built, self.scene))
                 return None
             caged = {name: item for name, item in self._all(BuiltSolid).items() if item.tets is not None}
             skins = {name: partial(getattr, item, "skin") for name, item in caged.items()}
             return None if solver is None else ImplicitEngine(solver, skins)
         return None
 
-    def _meeting(
-        self, make: Callable[..., ImplicitSolver], bodies: Mapping[str, Any]
+    def _with_contact(
+        self, build: Callable[..., ImplicitSolver], bodies: Mapping[str, Any]
     ) -> ImplicitSolver | None:
-        """The solver with contact. Solids that cross themselves at the start do not meet themselves."""
+        """Return the solver with contact. Solids that start crossing themselves do not meet themselves."""
         assert self.tables.contact is not None
         options = self.tables.contact.model_dump()
-        touched = {name: name + SKIN for name in bodies if name + SKIN in bodies}
-        ignored = [tuple(touched.get(name, name) for name in pair) for pair in options.pop("ignore")]
+        skins = {name: name + SKIN_SUFFIX for name in bodies if name + SKIN_SUFFIX in bodies}
+        ignored = [tuple(skins.get(name, name) for name in pair) for pair in options.pop("ignore")]
         self.progress("looking for what intersects at the start")
         try:
-            return make(contact=Contact(**options, ignore=ignored))
+            return build(contact=Contact(**options, ignore=ignored))
         except IntersectionError as error:
-            pairs = [(one.removesuffix(SKIN), other.removesuffix(SKIN)) for one, other in error.pairs]
+            pairs = [
+                (one.removesuffix(SKIN_SUFFIX), other.removesuffix(SKIN_SUFFIX)) for one, other in error.pairs
+            ]
             found = zip(pairs, error.counts, error.places, strict=True)
             places = {pair: crossing_places(count, place, error.most) for pair, count, place in found}
         caged = [name for name, item in self._all(BuiltSolid).items() if item.tets is not None]
         own = [one for one, other in pairs if one == other and one in caged]
         for one, other in pairs:
             if one not in own or one != other:
-                told = f"{one!r} crosses itself" if one == other else f"{one!r} and {other!r} intersect"
-                way = "unfold it" if one == other else "move them apart"
+                fault = f"{one!r} crosses itself" if one == other else f"{one!r} and {other!r} intersect"
+                remedy = "unfold it" if one == other else "move them apart"
                 text = (
-                    f"{told} at the start {places[one, other]}: {way}, "
+                    f"{fault} at the start {places[one, other]}: {remedy}, "
                     f'or let contact ignore = [["{one}", "{other}"]]'
                 )
                 self.problems.append((("contact",), text))
@@ -424,11 +461,11 @@ class _Builder:
                 f"crosses itself at the start {places[name, name]}, so that it does not meet itself: "
                 f'ignore = [["{name}", "{name}"]] in [contact] says so without this warning',
             )
-        ignored += [(touched.get(name, name),) * 2 for name in own]
-        return make(contact=Contact(**options, ignore=ignored))
+        ignored += [(skins.get(name, name),) * 2 for name in own]
+        return build(contact=Contact(**options, ignore=ignored))
 
-    def _air(self, bodies: dict[str, Any], offsets: dict[str, int], masses: dict[str, Array]) -> list[Any]:
-        """Wind on all that can be moved."""
+    def _wind(self, bodies: dict[str, Any], offsets: dict[str, int], masses: dict[str, Array]) -> list[Any]:
+        """Return the wind on all that can be moved."""
         if self.tables.world.wind is None:
             return []
         exposed = [name for name in bodies if name in self._all(BuiltSolid, BuiltRigid)]
@@ -436,12 +473,12 @@ class _Builder:
         # A vertex is a corner of about six triangles: half the mean of its corners is a triangle's share.
         shares = [masses[name][own].mean(1) / 2 for name, own in zip(exposed, faces, strict=True)]
         placed = [own + offsets[name] for name, own in zip(exposed, faces, strict=True)]
-        weather = forces.Weather.of(self.tables.world.wind, self.frames)
+        wind = forces.SceneWind.of(self.tables.world.wind, self.frames)
         dt = 1 / (self.frames.rate * self.frames.substeps)
-        return [forces.Air(weather, np.concatenate(placed), np.concatenate(shares), dt)]
+        return [forces.SurfaceWind(wind, np.concatenate(placed), np.concatenate(shares), dt)]
 
     def _forces(self, offsets: dict[str, int], masses: dict[str, Array]) -> list[forces.Push | forces.Drag]:
-        """The [[force]] tables, of those objects that a solver has."""
+        """Return the forces of the [[force]] tables on those objects that a solver has."""
         found: list[forces.Push | forces.Drag] = []
         dt = 1 / (self.frames.rate * self.frames.substeps)
         for k, table in enumerate(self.tables.force):
@@ -452,7 +489,7 @@ class _Builder:
                     continue
                 item, rows = self.built[name], np.arange(len(masses[name]))
                 if table.points is not None:
-                    with self.about("force", k, "points"):
+                    with self.recording("force", k, "points"):
                         rows = select(table.points, item.points, item.groups)
                 mass, at = masses[name][rows], offsets[name] + rows
                 if isinstance(table, schema.PushForce):

@@ -1,4 +1,4 @@
-"""What an object will take, told before the work begins: how much there is of it, memory and time."""
+"""Estimates of an object before it is built: how many points it has, memory and time."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -9,20 +9,20 @@ from ...checks import Array
 from ...errors import InputError
 from ...geometry.moments import solid_moments
 from ...particles.authoring.from_mesh import EDGE, MOST, PER_CUBE, PER_SQUARE, REFINED, SAMPLE, USUAL
-from ..schema import fields as tables
 from ..schema import scene as schema
+from ..schema import shapes
 from .surfaces import USUAL_CELLS, Surface
 
-__all__ = ["Estimate", "estimate", "weigh"]
+__all__ = ["Estimate", "estimate", "extents", "size_warnings"]
 
-SLOW = 5.0  # s: an object that takes longer to make is told
-ASPECT = 200.0  # length by width from which on an object is told to be a needle
-# Most of a kind in one object, and from which share of it on it is told.
+SLOW_SECONDS = 5.0  # an object that takes longer to build gets a warning
+NEEDLE_ASPECT = 200.0  # length by width from which on an object gets a warning
+# Most of a kind in one object, and the share of it from which on there is a warning.
 MOST_SHEET = 200_000  # particles of a sheet or a rope, which have their places already
 MOST_CUBES = 300_000
 MOST_CLOTH = 500_000
 MOST_VERTICES = 2_000_000
-TOLD = 0.1
+WARNING_SHARE = 0.1
 # Seconds and bytes for each, as measured on one core of a server of 2026: right to a factor of two or so.
 SAMPLE_COST = (5e-5, 350.0)  # a sample of the volume, or a triangle, of what becomes particles
 TRIANGLE_COST = (5e-5, 1000.0)
@@ -34,63 +34,75 @@ VERTEX_COST = (5e-6, 2e3)
 
 @dataclass(frozen=True)
 class Estimate:
-    """About how much there will be of an object, and what it takes to make it and to step it once."""
+    """An estimate of how large an object will be, and what it takes to build it and to step it once."""
 
     count: float
+    """How many there are of what it consists of."""
     what: str
+    """What it consists of: particles, cubes or vertices."""
     most: int
+    """How many there may be."""
     remedy: str
+    """What to choose for fewer."""
     seconds: float
+    """Time to build it [s]."""
     size: float
-    """In bytes."""
+    """Memory [bytes]."""
 
     def __str__(self) -> str:
         count = f"{self.count:,.0f}" if self.count < 1e9 else f"{self.count:.2g}"
         return f"about {count} {self.what}, {_memory(self.size)} of memory and {_time(self.seconds)} to make"
 
 
-def weigh(table: Any, surface: Surface | None) -> list[str]:
-    """Return what is extreme about an object that is still to be made of a surface, with remedies.
+def size_warnings(table: Any, surface: Surface | None) -> list[str]:
+    """Return warnings of what is extreme about an object that is not built yet, with remedies.
+
+    Parameters
+    ----------
+    table : table
+        The object.
+    surface : Surface or None
+        Its mesh, or None for an object that is built from numbers alone.
 
     Raises
     ------
     InputError
-        There would be more of it than the limit.
+        If it would have more particles, cubes or vertices than are allowed.
     """
     found = estimate(table, surface)
     if found.count > found.most:
         raise InputError(
             f"would be {found}, but at most {found.most:,} {found.what} are allowed: choose {found.remedy}"
         )
-    told = []
-    if found.count > TOLD * found.most or found.seconds > SLOW:
-        told.append(f"will be {found}: choose {found.remedy} if that is too much")
+    texts = []
+    if found.count > WARNING_SHARE * found.most or found.seconds > SLOW_SECONDS:
+        texts.append(f"will be {found}: choose {found.remedy} if that is too much")
     solid = table.kind in ("particles", "flesh", "jelly", "rigid")
-    if surface is not None and solid and not isinstance(table.mesh, tables.RopeShape):
+    if surface is not None and solid and not isinstance(table.mesh, shapes.RopeShape):
         length, width, _ = extents(surface.vertices)
-        if length > ASPECT * width:
-            told.append(
+        if length > NEEDLE_ASPECT * width:
+            texts.append(
                 f"is {length:.4g} m long and only {width:.4g} m wide, {length / width:,.0f} to 1, which no "
                 "material holds together well: check the scale of each axis, or build it of shorter pieces"
             )
-    return told
+    return texts
 
 
 def estimate(table: Any, surface: Surface | None) -> Estimate:
-    """Return what an object takes; `surface` is its mesh, or None for those that are made of numbers."""
+    """Return the estimate of an object; `surface` is its mesh, or None for one built from numbers alone."""
     match table:
-        case schema.ParticlesObject(mesh=tables.SheetShape() as sheet):
+        case schema.ParticlesObject(mesh=shapes.SheetShape() as sheet):
             count = (sheet.cells[0] + 1) * (sheet.cells[1] + 1)
-            return _of(count, "particles", MOST_SHEET, "fewer mesh.cells", SHEET_COST)
-        case schema.ParticlesObject(mesh=tables.RopeShape() as rope):
-            return _of(rope.cells + 1, "particles", MOST_SHEET, "fewer mesh.cells", SHEET_COST)
+            return _counted(count, "particles", MOST_SHEET, "fewer mesh.cells", SHEET_COST)
+        case schema.ParticlesObject(mesh=shapes.RopeShape() as rope):
+            return _counted(rope.cells + 1, "particles", MOST_SHEET, "fewer mesh.cells", SHEET_COST)
         case schema.ParticlesObject() if surface is not None:
             return _particles(table, surface)
         case schema.FleshObject() | schema.JellyObject() if surface is not None:
-            return _of(_cubes(table, surface), "cubes", MOST_CUBES, "a larger cell", CUBE_COST)
+            return _counted(_cubes(table, surface), "cubes", MOST_CUBES, "a larger cell", CUBE_COST)
     count = 0 if surface is None else len(surface.vertices)
     most, cost = (MOST_CLOTH, CLOTH_COST) if table.kind == "cloth" else (MOST_VERTICES, VERTEX_COST)
-    return _of(count, "vertices", most, "a coarser mesh", cost)
+    return _counted(count, "vertices", most, "a coarser mesh", cost)
 
 
 def extents(points: Array) -> tuple[float, float, float]:
@@ -101,12 +113,12 @@ def extents(points: Array) -> tuple[float, float, float]:
     return length, width, thickness
 
 
-def _of(count: float, what: str, most: int, remedy: str, cost: tuple[float, float]) -> Estimate:
+def _counted(count: float, what: str, most: int, remedy: str, cost: tuple[float, float]) -> Estimate:
     return Estimate(count, what, most, remedy, count * cost[0], count * cost[1])
 
 
 def _particles(table: schema.ParticlesObject, surface: Surface) -> Estimate:
-    """Particles are chosen among samples of the volume, by distances over a mesh that is refined."""
+    """Return the estimate of particles, which are chosen among samples of the volume over a refined mesh."""
     area, volume, longest = _measured(surface)
     filled = table.placement in (None, "volume") and volume > 0
     per = PER_CUBE * volume if filled else PER_SQUARE * area
@@ -130,9 +142,9 @@ def _particles(table: schema.ParticlesObject, surface: Surface) -> Estimate:
 def _cubes(table: Any, surface: Surface) -> float:
     """Return about how many cubes fill a surface: those within, and a layer that it goes through."""
     mesh = table.mesh
-    if table.cell is None and isinstance(mesh, tables.BoxShape):
+    if table.cell is None and isinstance(mesh, shapes.BoxShape):
         return float(np.prod([float(n) for n in mesh.cells]))
-    if table.cell is None and isinstance(mesh, tables.BranchShape):
+    if table.cell is None and isinstance(mesh, shapes.BranchShape):
         return 4.0 * mesh.cells
     size = np.ptp(surface.vertices, axis=0)
     cell = table.cell or float(size.max()) / USUAL_CELLS

@@ -12,25 +12,37 @@ from ...elastic import SolverState
 from ...particles import Buoyancy, OrientedBody, ParticleState, Wind
 from ..schema import scene as schema
 
-__all__ = ["Air", "Blowing", "Drag", "Push", "Swell", "Weather"]
+__all__ = [
+    "Drag",
+    "ParticleWater",
+    "ParticleWind",
+    "Push",
+    "SceneWind",
+    "SurfaceWind",
+    "on_particles",
+    "on_solids",
+]
 
 
 @dataclass(frozen=True)
-class Weather:
+class SceneWind:
     """The wind of a scene as a function of the time."""
 
     table: schema.Wind
+    """Velocity, gusts and drag."""
     start: float
+    """When it sets in [s]."""
     stop: float
+    """When it ceases [s]."""
 
     @staticmethod
-    def of(table: schema.Wind, frames: schema.Frames) -> "Weather":
-        """With its moments in seconds."""
+    def of(table: schema.Wind, frames: schema.Frames) -> "SceneWind":
+        """Return the wind of a table, with its times in seconds."""
         stop = inf if table.stop is None else frames.seconds(table.stop)
-        return Weather(table, frames.seconds(table.start), stop)
+        return SceneWind(table, frames.seconds(table.start), stop)
 
     def velocity(self, time: float) -> Array:
-        """(3,), m/s."""
+        """Return the velocity of the air (3,) [m/s] at a time [s]."""
         wind = self.table
         if not self.start <= time < self.stop:
             return np.zeros(3)
@@ -38,27 +50,30 @@ class Weather:
 
 
 @dataclass(frozen=True)
-class Blowing:
+class ParticleWind:
     """Wind on particles."""
 
-    weather: Weather
+    wind: SceneWind
+    """The wind as a function of the time."""
 
     def __call__(self, body: OrientedBody, state: ParticleState, dt: float) -> Array:
-        """Forces (n, 3), N."""
-        vx, vy, vz = self.weather.velocity(state.time).tolist()
-        wind = self.weather.table
-        return Wind((vx, vy, vz), wind.density, wind.drag)(body, state, dt)
+        """Return the forces (n, 3) [N] on the particles."""
+        vx, vy, vz = self.wind.velocity(state.time).tolist()
+        table = self.wind.table
+        return Wind((vx, vy, vz), table.density, table.drag)(body, state, dt)
 
 
 @dataclass(frozen=True)
-class Swell:
-    """Water on particles, streaming and going to and fro."""
+class ParticleWater:
+    """Water on particles, with a current and a swell."""
 
     table: schema.Water
+    """Level, density, current and swell."""
     gravity: tuple[float, float, float]
+    """In m/s^2."""
 
     def __call__(self, body: OrientedBody, state: ParticleState, dt: float) -> Array:
-        """Forces (n, 3), N."""
+        """Return the forces (n, 3) [N] on the particles."""
         water = self.table
         beat = sin(2 * pi * state.time / water.period)
         x, y, z = (c + beat * s for c, s in zip(water.current, water.swell, strict=True))
@@ -67,29 +82,33 @@ class Swell:
 
 
 @dataclass(frozen=True, eq=False)
-class Air:
-    """Pressure of the wind on triangles (m, 3) between the particles of implicit solids.
+class SurfaceWind:
+    """Pressure of the wind on the surfaces of implicit solids.
 
-    Along the normal, 1/2 density drag area speed^2. A step of `dt` (s) takes a triangle of the given mass
-    (m,) at most to the speed of the air, however long it is.
+    The force along the normal is 1/2 density drag area speed^2. A step accelerates a triangle at most to the
+    speed of the air, however long it is.
     """
 
-    weather: Weather
+    wind: SceneWind
+    """The wind as a function of the time."""
     faces: NDArray[np.int64]
+    """Triangles (m, 3) of particles of the solver."""
     mass: Array
+    """Masses of the triangles (m,) [kg]."""
     dt: float
+    """Length of a step [s]."""
 
     def __call__(self, state: SolverState) -> Array:
-        """Forces (N, 3), N."""
+        """Return the forces (n, 3) [N] on all particles of the solver."""
         forces = np.zeros_like(state.positions)
-        wind = self.weather.table
+        table = self.wind.table
         corners = state.positions[self.faces]
         double = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
         length = np.linalg.norm(double, axis=1)
         normal = double / np.where(length > 0, length, 1.0)[:, None]
-        relative = self.weather.velocity(state.time) - state.velocities[self.faces].mean(1)
+        relative = self.wind.velocity(state.time) - state.velocities[self.faces].mean(1)
         speed = (relative * normal).sum(1)
-        c = 0.25 * wind.density * wind.drag * length * np.abs(speed)  # the area is half that length
+        c = 0.25 * table.density * table.drag * length * np.abs(speed)  # the area is half that length
         each = (c * speed / (1 + c * self.dt / self.mass) / 3)[:, None] * normal
         np.add.at(forces, self.faces, each[:, None])
         return forces
@@ -97,36 +116,44 @@ class Air:
 
 @dataclass(frozen=True, eq=False)
 class Push:
-    """Constant forces (k, 3) in N on particles (k,), between two times."""
+    """Constant forces between two times."""
 
     rows: NDArray[np.int64]
+    """Particles of the solver (k,)."""
     forces: Array
+    """Forces on them (k, 3) [N]."""
     start: float
+    """When they set in [s]."""
     stop: float
+    """When they cease [s]."""
 
     def add(self, time: float, velocities: Array, out: Array) -> None:
-        """Add them to forces (N, 3)."""
+        """Add them to the forces (n, 3) on all particles, given the time [s] and the velocities (n, 3)."""
         if self.start <= time < self.stop:
             out[self.rows] += self.forces
 
 
 @dataclass(frozen=True, eq=False)
 class Drag:
-    """Forces -strength velocity on particles (k,), strength (k,) in N s/m, between two times."""
+    """Forces -strength velocity between two times."""
 
     rows: NDArray[np.int64]
+    """Particles of the solver (k,)."""
     strength: Array
+    """Force by velocity (k,) [N s/m]."""
     start: float
+    """When they set in [s]."""
     stop: float
+    """When they cease [s]."""
 
     def add(self, time: float, velocities: Array, out: Array) -> None:
-        """Add them to forces (N, 3)."""
+        """Add them to the forces (n, 3) on all particles, given the time [s] and the velocities (n, 3)."""
         if self.start <= time < self.stop:
             out[self.rows] -= self.strength[:, None] * velocities[self.rows]
 
 
 def on_particles(acting: Sequence[Push | Drag]) -> Callable[[OrientedBody, ParticleState, float], Array]:
-    """A force of the particle solver."""
+    """Return pushes and drags as one force of the particle solver."""
 
     def force(body: OrientedBody, state: ParticleState, dt: float) -> Array:
         out = np.zeros_like(state.positions)
@@ -138,7 +165,7 @@ def on_particles(acting: Sequence[Push | Drag]) -> Callable[[OrientedBody, Parti
 
 
 def on_solids(acting: Sequence[Push | Drag]) -> Callable[[SolverState], Array]:
-    """A force of the implicit solver."""
+    """Return pushes and drags as one force of the implicit solver."""
 
     def force(state: SolverState) -> Array:
         out = np.zeros_like(state.positions)

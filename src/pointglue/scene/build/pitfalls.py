@@ -1,4 +1,4 @@
-"""What can be built but is probably not meant, each with its remedy: warnings of `check` and of `run`."""
+"""Pitfalls: what can be built but is probably not meant, each with its remedy."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -10,55 +10,78 @@ import numpy as np
 
 from ...checks import Array
 from ...geometry.inside import Inside
-from ..schema import fields as tables
 from ..schema import scene as schema
+from ..schema.fields import Key
 from ..schema.loading import LoadedScene, Problem, Where
-from .built import Built, BuiltAnimated, BuiltCollider, BuiltParticles, BuiltRigid, BuiltSolid, moving
+from ..schema.shapes import PlaneShape
+from ..tracks import Track
+from .built import (
+    Built,
+    BuiltAnimated,
+    BuiltCollider,
+    BuiltParticles,
+    BuiltRigid,
+    BuiltSolid,
+    start_velocities,
+)
 from .estimates import extents
-from .surfaces import Track
 
-__all__ = ["traps"]
+__all__ = ["find_pitfalls"]
 
-FLAT = 1e-3  # thickness by width below which a mesh is flat
-LARGE, SMALL = 100.0, 1e-3  # m: a mesh beyond these has probably been made in other units
-USUAL = 10.0  # m: a unit is likely if it makes a mesh smaller than this
+FLAT_ASPECT = 1e-3  # thickness by width below which a mesh is flat
+LARGE, SMALL = 100.0, 1e-3  # m: a mesh beyond these has probably other units
+LIKELY_SIZE = 10.0  # m: a unit is likely if it makes a mesh smaller than this
 UNITS = {"centimetres": 0.01, "millimetres": 0.001}
-NAMED = 3  # that a warning names
+MOST_NAMED = 3  # objects that a warning names
 PROBES = 300  # points of a body that must be inside another
-SAMPLED = 25  # moments at which keys are looked at
-LONGEST = 1e6  # s that motions are followed: beyond, squares of the time would overflow in the end
+TIME_SAMPLES = 25  # at which keyframed motions are evaluated
+LONGEST_TIME = 1e6  # s that motions are followed: beyond, squares of the time would overflow in the end
 MOVED_OR_MET = BuiltSolid | BuiltRigid | BuiltAnimated | BuiltParticles | BuiltCollider
 
 
 @dataclass(frozen=True, eq=False)
 class _Body:
-    """An object that is moved by a solver, or that others bump into."""
+    """An object that a solver moves, or that others bump into."""
 
     name: str
     table: Any
     item: Built
     low: Array
     high: Array
-    """Corners (3,) of a box around all places where it gets without being stopped."""
+    """Corners (3,) of the box that it sweeps if nothing stops it [m]."""
 
     def meets(self, other: "_Body") -> bool:
-        """Whether the boxes overlap."""
+        """Return whether the boxes overlap."""
         return bool((self.low <= other.high).all() and (other.low <= self.high).all())
 
 
-def traps(scene: LoadedScene, built: Mapping[str, Built], tracks: Mapping[str, Track]) -> list[Problem]:
-    """Return what is probably not meant in a scene whose objects are made, and the keys it is about."""
+def find_pitfalls(
+    scene: LoadedScene, built: Mapping[str, Built], tracks: Mapping[str, Track]
+) -> list[Problem]:
+    """Return what is probably not meant in a scene, each with the key that it is about.
+
+    Parameters
+    ----------
+    scene : LoadedScene
+        The scene.
+    built : mapping of str to Built
+        Its objects, by name.
+    tracks : mapping of str to Track
+        The motions of those that have keys.
+    """
     floors = _floors(scene.tables, tracks)
     bodies = [
-        _Body(name, table, built[name], *_swept(scene.tables, table, built[name], tracks.get(name), floors))
+        _Body(
+            name, table, built[name], *_swept_box(scene.tables, table, built[name], tracks.get(name), floors)
+        )
         for name, table in scene.tables.objects.items()
         if isinstance(built.get(name), MOVED_OR_MET)
     ]
     found = list(_keys_out_of_range(scene))
     for name, item in built.items():
         found += _odd_sizes(name, scene.tables.objects[name], item)
-    found += _strangers(bodies)
-    found += _dry(scene.tables.world.water, bodies)
+    found += _particles_meeting_solids(bodies)
+    found += _solids_in_water(scene.tables.world.water, bodies)
     found += _inside_each_other(scene.tables, bodies)
     return found
 
@@ -69,17 +92,17 @@ def _floors(scene: schema.SceneFile, tracks: Mapping[str, Track]) -> list[float]
         table.mesh.point[1] * table.transform.scale[1] + table.transform.translate[1]
         for name, table in scene.objects.items()
         if isinstance(table, schema.ColliderObject)
-        and isinstance(table.mesh, tables.PlaneShape)
+        and isinstance(table.mesh, PlaneShape)
         and table.mesh.normal[0] == table.mesh.normal[2] == 0 < table.mesh.normal[1]
         and not any(table.transform.rotate[:3])
         and name not in tracks
     ]
 
 
-def _swept(
+def _swept_box(
     scene: schema.SceneFile, table: Any, item: Built, track: Track | None, floors: list[float]
 ) -> tuple[Array, Array]:
-    """Return the corners (3,) of the box around where an object gets by its keys, or in free flight.
+    """Return the corners (3,) of the box that an object sweeps by its keys, or in free flight [m].
 
     It ends at the floors that it starts above, if it meets them.
     """
@@ -87,14 +110,14 @@ def _swept(
         return np.full(3, -np.inf), np.full(3, np.inf)
     points = item.points if item.surface is None else np.concatenate([item.points, item.surface.vertices])
     frames = scene.frames
-    lasts = min((frames.count - 1) / frames.rate, LONGEST)
+    lasts = min((frames.count - 1) / frames.rate, LONGEST_TIME)
     corners = np.array(list(product(*zip(points.min(0), points.max(0), strict=True))))
     places = [corners]
-    motions = [hold.track for hold in item.holds] if item.holds else [track]
-    free = not item.holds and _is_free(table, item, track)
-    velocities = moving(table, points) if free else np.zeros((1, 3))
+    motions = [one.track for one in item.pinned] if item.pinned else [track]
+    free = not item.pinned and _is_free(table, item, track)
+    velocities = start_velocities(table, points) if free else np.zeros((1, 3))
     slowest, fastest = velocities.min(0), velocities.max(0)
-    for time in np.linspace(0, lasts, SAMPLED):
+    for time in np.linspace(0, lasts, TIME_SAMPLES):
         places += [corners @ R.T + t for motion in motions if motion for R, t in [motion.at(time)]]
         if isinstance(item, BuiltAnimated):
             places.append(item.motion(time))
@@ -109,13 +132,13 @@ def _swept(
 
 
 def _is_free(table: Any, item: Built, track: Track | None) -> bool:
-    """Whether an object moves by itself."""
+    """Return whether forces move the whole object."""
     fixed = getattr(table, "fixed", False) or (isinstance(item, BuiltRigid) and track is not None)
     return isinstance(item, BuiltSolid | BuiltRigid | BuiltParticles) and not fixed
 
 
 def _keys_out_of_range(scene: LoadedScene) -> Iterator[Problem]:
-    """Keys before the first frame, and keys more than a frame after the last."""
+    """Find keys before the first frame, and keys more than a frame after the last."""
     frames = scene.tables.frames
     span = f"of the frames {frames.start} to {frames.end}"
     # Who asks for fewer frames than the file has wants to see its beginning only.
@@ -142,21 +165,20 @@ def _keys(numbers: list[float]) -> str:
     return "a key" if len(numbers) == 1 else f"{len(numbers)} keys"
 
 
-def _all_keys(scene: schema.SceneFile) -> Iterator[tuple[Where, tuple[tables.Key, ...]]]:
+def _all_keys(scene: schema.SceneFile) -> Iterator[tuple[Where, tuple[Key, ...]]]:
     for name, table in scene.objects.items():
         yield ("objects", name, "keys"), getattr(table, "keys", ())
-        for grip, held in getattr(table, "grips", {}).items():
-            yield ("objects", name, "grips", grip, "keys"), held.keys
-        for handle, place in getattr(table, "handles", {}).items():
-            yield ("objects", name, "handles", handle, "keys"), place.keys
+        for key in ("grips", "handles"):
+            for part, own in getattr(table, key, {}).items():
+                yield ("objects", name, key, part, "keys"), own.keys
 
 
 def _odd_sizes(name: str, table: Any, item: Built) -> Iterator[Problem]:
-    """Meshes in other units, and flat ones that should have a volume."""
+    """Find meshes in other units, and flat ones that should have a volume."""
     if item.surface is None or getattr(table, "mesh", None) is None:
         return
     _, width, thickness = extents(item.surface.vertices)
-    if isinstance(table, schema.FleshObject | schema.JellyObject) and thickness < FLAT * width:
+    if isinstance(table, schema.FleshObject | schema.JellyObject) and thickness < FLAT_ASPECT * width:
         yield (
             ("objects", name, "mesh"),
             f'is flat, and {table.kind} fills a volume: give the mesh a thickness, or make it kind = "cloth"',
@@ -167,7 +189,7 @@ def _odd_sizes(name: str, table: Any, item: Built) -> Iterator[Problem]:
     where = ("objects", name, "mesh")
     if extent > LARGE:
         how = "high" if size[1] == extent else "long"
-        likely = [unit for unit, scale in UNITS.items() if extent * scale < USUAL]
+        likely = [unit for unit, scale in UNITS.items() if extent * scale < LIKELY_SIZE]
         unit = likely[0] if likely else "millimetres"
         scale = UNITS[unit]
         yield (
@@ -189,8 +211,8 @@ def _scaled(table: Any, factor: float) -> str:
     return f"transform.scale = {scales[0] if len(set(scales)) == 1 else '[' + ', '.join(scales) + ']'}"
 
 
-def _strangers(bodies: list[_Body]) -> Iterator[Problem]:
-    """Particles and implicit objects whose ways cross: they do not meet."""
+def _particles_meeting_solids(bodies: list[_Body]) -> Iterator[Problem]:
+    """Find particles and implicit objects whose paths cross: they do not collide."""
     implicit = [body for body in bodies if isinstance(body.item, BuiltSolid | BuiltRigid | BuiltAnimated)]
     for body in bodies:
         if isinstance(body.item, BuiltParticles):
@@ -203,8 +225,8 @@ def _strangers(bodies: list[_Body]) -> Iterator[Problem]:
                 )
 
 
-def _dry(water: schema.Water | None, bodies: list[_Body]) -> Iterator[Problem]:
-    """Implicit objects that get into the water, which does not act on them."""
+def _solids_in_water(water: schema.Water | None, bodies: list[_Body]) -> Iterator[Problem]:
+    """Find implicit objects that get into the water, which does not act on them."""
     if water is None:
         return
     wet = [
@@ -222,31 +244,31 @@ def _dry(water: schema.Water | None, bodies: list[_Body]) -> Iterator[Problem]:
 
 
 def _inside_each_other(scene: schema.SceneFile, bodies: list[_Body]) -> Iterator[Problem]:
-    """Bodies that are wholly inside others at the start, and neither tied to them nor meant to overlap."""
+    """Find bodies that start wholly inside others, neither attached to them nor meant to overlap."""
     ignored = scene.contact.ignore if scene.contact is not None else ()
-    tied = {frozenset((attach.source, attach.to)) for attach in scene.attach} | set(map(frozenset, ignored))
+    exempt = {frozenset((attach.source, attach.to)) for attach in scene.attach} | set(map(frozenset, ignored))
     for inner in bodies:
         if isinstance(inner.item, BuiltCollider):
             continue
         for outer in bodies:
-            if inner is outer or frozenset((inner.name, outer.name)) in tied:
+            if inner is outer or frozenset((inner.name, outer.name)) in exempt:
                 continue
             if _contains(outer, inner):
                 below = "below the plane" if outer.item.surface is None else "inside"
                 yield (
                     ("objects", inner.name),
                     f"starts wholly {below} {outer.name!r}, where it cannot come out or is not stopped: "
-                    "move it with transform.translate, or tie them with [[attach]]",
+                    "move it with transform.translate, or attach them with [[attach]]",
                 )
 
 
 def _contains(outer: _Body, inner: _Body) -> bool:
-    """Whether the surface of one body is closed, looks outwards and goes around all points of another."""
-    seen = inner.item.surface
-    points = inner.item.points if seen is None else seen.vertices
+    """Return whether the surface of one body is closed, faces outwards and encloses all points of another."""
+    visible = inner.item.surface
+    points = inner.item.points if visible is None else visible.vertices
     points = points[:: max(1, len(points) // PROBES)]
     mesh = getattr(outer.table, "mesh", None)
-    if isinstance(mesh, tables.PlaneShape):
+    if isinstance(mesh, PlaneShape):
         a, b, c = outer.item.points[:3]
         return bool(((points - a) @ np.cross(b - a, c - a) < 0).all())
     surface = outer.item.surface
@@ -262,5 +284,5 @@ def _contains(outer: _Body, inner: _Body) -> bool:
 
 
 def _list(names: list[str]) -> str:
-    shown = ", ".join(map(repr, names[:NAMED]))
-    return shown + (f" and {len(names) - NAMED} more" if len(names) > NAMED else "")
+    shown = ", ".join(map(repr, names[:MOST_NAMED]))
+    return shown + (f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else "")

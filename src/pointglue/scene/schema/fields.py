@@ -1,21 +1,19 @@
-"""What all tables of a scene file are made of: numbers, vectors, places, points, keys, meshes."""
+"""What the tables of a scene file are made of: numbers, vectors, colours, transforms, keys, points."""
 
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, model_validator
 
-from ...view import PALETTE
+from ...assets.palette import PALETTE
 from .units import Moment, Plain, Quantity, Row, Whole
-
-MOST_POINTS = 2_000_000  # of a shape made from numbers: more is a slip of the pen
 
 
 def nearest(word: Any, valid: Iterable[str]) -> str:
-    """ ", did you mean ...?" if one of the valid words is close to it."""
+    """Return "; did you mean ...?" if one of the valid words is close to a word, or else nothing."""
     close = get_close_matches(str(word), list(valid), 1, 0.6)
     return f"; did you mean {close[0]!r}?" if close else ""
 
@@ -40,11 +38,11 @@ Cells2 = Annotated[tuple[int, int], Whole(2)]
 
 
 @dataclass(frozen=True)
-class _Turn(Row):
+class _Rotation(Row):
     """Three angles or a quaternion."""
 
     def parse(self, value: Any) -> tuple[float, ...]:
-        """The numbers; ValueError says what is wrong."""
+        """Return the numbers; ValueError says what is wrong."""
         turn = super().parse(value)
         if len(turn) == 4 and not max(map(abs, turn)) > 1e-6:
             raise ValueError(f"must not be zero: a quaternion wxyz is needed, got {value!r}")
@@ -58,7 +56,7 @@ class _Rgb(Plain):
     words = "colour"
 
     def parse(self, value: Any) -> tuple[float, ...]:
-        """From a name, a code or three numbers."""
+        """Return red, green and blue of a name, a code or three numbers."""
         code = PALETTE.get(value, value) if isinstance(value, str) else value
         if isinstance(code, str) and re.fullmatch("#[0-9a-fA-F]{6}", code):
             return tuple(int(code[k : k + 2], 16) / 255 for k in (1, 3, 5))
@@ -80,7 +78,7 @@ class _Scales(Plain):
     words = "1 or 3 numbers"
 
     def parse(self, value: Any) -> tuple[float, ...]:
-        """Three in any case."""
+        """Return three factors."""
         each = Quantity("", above=0, most=1e9)
         return Row(each).parse(value) if isinstance(value, list) else (each.parse(value),) * 3
 
@@ -92,7 +90,7 @@ class _Scales(Plain):
 
 
 Color = Annotated[tuple[float, float, float], _Rgb()]
-Turn = Annotated[tuple[float, ...], _Turn(Quantity("", least=-1e6, most=1e6), (3, 4))]
+Turn = Annotated[tuple[float, ...], _Rotation(Quantity("", least=-1e6, most=1e6), (3, 4))]
 Scales = Annotated[tuple[float, float, float], _Scales()]
 
 
@@ -103,7 +101,7 @@ class Table(BaseModel):
 
 
 def chosen_by(key: str, *names: str) -> Discriminator:
-    """How to tell which table it is: the value of `key`, unless there is one of the keys `names`."""
+    """Return what tells tables apart: the value of `key`, or one of the keys `names` if it is there."""
 
     def tag(value: Any) -> str | None:
         given = value if isinstance(value, dict) else getattr(value, "__dict__", {})
@@ -116,7 +114,7 @@ def chosen_by(key: str, *names: str) -> Discriminator:
 
 
 class Transform(Table):
-    """Scaled about the origin, then turned, then moved."""
+    """A scaling about the origin, then a rotation, then a translation."""
 
     scale: Scales = (1.0, 1.0, 1.0)
     """One factor, or one for each axis."""
@@ -134,11 +132,11 @@ class Key(Table):
     translate: Position = (0.0, 0.0, 0.0)
     """How far from where it starts."""
     rotate: Turn = (0.0, 0.0, 0.0)
-    """From how it starts, about its middle: degrees about x, then y, then z; or a quaternion wxyz."""
+    """The rotation from the start, about its middle: degrees about x, y, then z; or a quaternion wxyz."""
 
 
 class BallOf(Table):
-    """All within a ball."""
+    """A ball: all points within it."""
 
     center: Position
     """The centre of the ball, in the scene."""
@@ -147,16 +145,16 @@ class BallOf(Table):
 
 
 class Points(Table):
-    """Which points of an object, where they are at the start; one of these keys."""
+    """A choice among the points of an object, by where they are at the start; one of these keys."""
 
     box: Annotated[list[Position], Field(min_length=2, max_length=2)] | None = None
     """Those in a box: its lower and its upper corner."""
     ball: BallOf | None = None
     """Those in a ball."""
     nearest: Count | None = None
-    """So many, those nearest to the other object (of an attachment)."""
+    """How many: those nearest to the other object (of an attachment)."""
     indices: list[Annotated[int, Field(strict=True, ge=0, le=2**31 - 1)]] | None = None
-    """By their numbers, from 0."""
+    """Their numbers, from 0."""
     name: Name | None = None
     """Those that the object's `groups` give this name."""
     all: Flag | None = None
@@ -173,298 +171,3 @@ class Points(Table):
         if self.box is not None and any(a > b for a, b in zip(*self.box, strict=True)):
             raise ValueError(f"box must be its lower and its upper corner, got {[list(c) for c in self.box]}")
         return self
-
-
-class FromFile(Table):
-    """A mesh from a file."""
-
-    file: str
-    """The name of the file, PLY, OBJ, STL, OFF, GLB or GLTF, relative to the scene file."""
-
-
-class _Shape(Table):
-    @model_validator(mode="after")
-    def _not_too_many(self) -> "_Shape":
-        cells = getattr(self, "cells", ())
-        count = 1
-        for number in cells if isinstance(cells, tuple) else (cells,):
-            count *= number + 1
-        if count > MOST_POINTS:
-            raise ValueError(f"cells must make at most {MOST_POINTS:,} points, got {count:,}")
-        return self
-
-
-class BoxShape(_Shape):
-    """A box about the origin."""
-
-    shape: Literal["box"]
-    size: Sizes
-    """The lengths along x, y and z."""
-    cells: Cells = (1, 1, 1)
-    """How many along each: of its surface, and for flesh without `cell` of its tetrahedra."""
-
-
-class SphereShape(Table):
-    """A ball about the origin."""
-
-    shape: Literal["sphere"]
-    radius: Length
-    """The radius of the ball."""
-    detail: Annotated[int, Field(strict=True, ge=0, le=7)] = 3
-    """How often the faces of an icosahedron are divided into four."""
-
-
-class CylinderShape(_Shape):
-    """A cylinder about the origin, its axis along y."""
-
-    shape: Literal["cylinder"]
-    radius: Length
-    """The radius of the circle."""
-    height: Length
-    """The height, along y."""
-    sections: Annotated[int, Field(strict=True, ge=3, le=1000)] = 32
-    """Sides of the circle."""
-
-
-class CapsuleShape(Table):
-    """All within a radius of a line along y about the origin."""
-
-    shape: Literal["capsule"]
-    radius: Length
-    """The radius: how far the surface is from the line."""
-    height: Length
-    """The length of the line, from centre to centre of the round ends."""
-
-
-class SheetShape(_Shape):
-    """A flat grid about the origin, in the plane of x and z; its triangles' diagonals take turns."""
-
-    shape: Literal["sheet"]
-    size: Sizes2
-    """The lengths along x and z."""
-    cells: Cells2 = (20, 20)
-    """How many along each; of particles there is one at each corner."""
-
-
-class RopeShape(Table):
-    """A straight rope."""
-
-    shape: Literal["rope"]
-    start: Position
-    """The place of one end."""
-    end: Position
-    """The place of the other end."""
-    radius: Length
-    """The radius of the rope."""
-    cells: Annotated[int, Field(strict=True, ge=1, le=10_000)] = 20
-    """Pieces along it; of particles there is one at each end of a piece."""
-
-
-class BranchShape(_Shape):
-    """A bent stick that grows thinner, round at the tip."""
-
-    shape: Literal["branch"]
-    spine: Annotated[list[Position], Field(min_length=3, max_length=3)]
-    """The middle of its root, a point that it bends towards, and its tip."""
-    radius: Length
-    """The radius at the root."""
-    taper: Share = 0.7
-    """How much thinner it is at the tip, as a share."""
-    cells: Annotated[int, Field(strict=True, ge=1, le=1000)] = 20
-    """Along it, for flesh without `cell`."""
-
-
-class PlaneShape(Table):
-    """The half space below a plane: a collider only."""
-
-    shape: Literal["plane"]
-    point: Position = (0.0, 0.0, 0.0)
-    """Any point of the plane."""
-    normal: Direction = (0.0, 1.0, 0.0)
-    """Out of the half space, of any length."""
-
-
-class OctopusShape(Table):
-    """An octopus of 1 m that stands at y = 0."""
-
-    shape: Literal["octopus"]
-
-
-class FishShape(Table):
-    """A lionfish of half a metre about the origin, that looks along x."""
-
-    shape: Literal["fish"]
-
-
-class PlantShape(Table):
-    """A plant that stands at y = 0."""
-
-    shape: Literal["plant"]
-    seed: Annotated[int, Field(strict=True, ge=0, le=2**32 - 1)] = 0
-    """Other numbers, other plants."""
-
-
-class GearShape(Table):
-    """A gear wheel about the origin."""
-
-    shape: Literal["gear"]
-    teeth: Annotated[int, Field(strict=True, ge=3, le=200)] = 8
-    """How many."""
-
-
-class RingShape(Table):
-    """A ring about the origin, its axis along y."""
-
-    shape: Literal["ring"]
-    radius: Length
-    """The radius from the axis to the middle of the ring."""
-    girth: Length
-    """The radius of the ring itself, from its middle."""
-    sections: Annotated[int, Field(strict=True, ge=3, le=1000)] = 32
-    """Around the axis; half as many around the ring."""
-
-
-class BowlShape(Table):
-    """A shallow bowl that stands at y = 0, a metre wide."""
-
-    shape: Literal["bowl"]
-
-
-class ButtonShape(Table):
-    """A button with a rim about the origin, its axis along z."""
-
-    shape: Literal["button"]
-    radius: Length
-    """The radius of the button."""
-    sections: Annotated[int, Field(strict=True, ge=3, le=1000)] = 32
-    """Sides of its rim."""
-
-
-class DuckShape(Table):
-    """A duck of the bath of 27 cm, that looks along x."""
-
-    shape: Literal["duck"]
-    detail: Annotated[int, Field(strict=True, ge=1, le=10)] = 2
-    """More of it, more triangles."""
-
-
-class PuddingShape(Table):
-    """A fluted pudding of 21 cm that stands at y = 0."""
-
-    shape: Literal["pudding"]
-
-
-class FigureShape(Table):
-    """A figure of 1 m that stands at y = 0 and looks along z."""
-
-    shape: Literal["figure"]
-
-
-class PonyShape(Table):
-    """A pony of 2.3 m that stands at y = 0 and looks along x."""
-
-    shape: Literal["pony"]
-
-
-class DonkeyShape(Table):
-    """A young donkey of 65 cm that stands at y = 0 and looks along x."""
-
-    shape: Literal["donkey"]
-
-
-class TruckShape(Table):
-    """A part of a truck of 4 m that looks along x; the whole stands at y = 0."""
-
-    shape: Literal["truck"]
-    part: Literal["body", "glass", "lamps", "trim", "front wheels", "rear wheels"]
-    """The part of the truck; wheels are those of an axle, with it."""
-
-
-class LeavesShape(Table):
-    """Leaves about a branch, without the branch."""
-
-    shape: Literal["leaves"]
-    spine: Annotated[list[Position], Field(min_length=3, max_length=3)]
-    """The spine of the branch: the middle of its root, a point that it bends towards, and its tip."""
-    radius: Length
-    """The radius of the branch at the root."""
-    count: Annotated[int, Field(strict=True, ge=1, le=10_000)] = 16
-    """How many."""
-    size: Length = 0.14
-    """Of a leaf."""
-    seed: Annotated[int, Field(strict=True, ge=0, le=2**32 - 1)] = 0
-    """Other numbers, other leaves."""
-
-
-class TorsoShape(Table):
-    """A moving figure of 1.8 m, down to its thighs, that looks along x; for kind = "animated"."""
-
-    shape: Literal["torso"]
-    detail: Annotated[int, Field(strict=True, ge=2, le=8)] = 2
-    """More of it, more triangles."""
-
-
-class ShirtShape(Table):
-    """A part of a shirt that fits a torso of any detail.
-
-    It comes with groups: of the shirt "left" and "right", where the left front lies over the right one,
-    "left cuff", "right cuff", and "button 1" to "button 7", the points of the left front about each of them
-    from the top; of the pocket "seam", along three sides.
-    """
-
-    shape: Literal["shirt"]
-    part: Literal["shirt", "pocket"] = "shirt"
-    """The buttoned shirt, or the pocket that belongs before its chest."""
-    detail: Annotated[int, Field(strict=True, ge=2, le=8)] = 2
-    """More of it, more triangles."""
-
-
-class StairsShape(Table):
-    """A flight of stairs."""
-
-    shape: Literal["stairs"]
-    steps: Annotated[int, Field(strict=True, ge=1, le=1000)] = 8
-    """How many."""
-    rise: Length = 0.2
-    """Of a step."""
-    run: Length = 0.3
-    """Of a step."""
-    width: Length = 2.0
-    """Of the flight."""
-
-
-SHAPE_GROUPS = {
-    "shirt": ("left", "right", "left cuff", "right cuff", *(f"button {k}" for k in range(1, 8)), "seam")
-}
-"""Names of the groups that come with shapes."""
-
-Mesh = Annotated[
-    Annotated[FromFile, Tag("shape=file")]
-    | Annotated[BoxShape, Tag("shape=box")]
-    | Annotated[SphereShape, Tag("shape=sphere")]
-    | Annotated[CylinderShape, Tag("shape=cylinder")]
-    | Annotated[CapsuleShape, Tag("shape=capsule")]
-    | Annotated[SheetShape, Tag("shape=sheet")]
-    | Annotated[RopeShape, Tag("shape=rope")]
-    | Annotated[BranchShape, Tag("shape=branch")]
-    | Annotated[PlaneShape, Tag("shape=plane")]
-    | Annotated[OctopusShape, Tag("shape=octopus")]
-    | Annotated[FishShape, Tag("shape=fish")]
-    | Annotated[PlantShape, Tag("shape=plant")]
-    | Annotated[GearShape, Tag("shape=gear")]
-    | Annotated[StairsShape, Tag("shape=stairs")]
-    | Annotated[RingShape, Tag("shape=ring")]
-    | Annotated[BowlShape, Tag("shape=bowl")]
-    | Annotated[ButtonShape, Tag("shape=button")]
-    | Annotated[DuckShape, Tag("shape=duck")]
-    | Annotated[PuddingShape, Tag("shape=pudding")]
-    | Annotated[FigureShape, Tag("shape=figure")]
-    | Annotated[PonyShape, Tag("shape=pony")]
-    | Annotated[DonkeyShape, Tag("shape=donkey")]
-    | Annotated[TruckShape, Tag("shape=truck")]
-    | Annotated[LeavesShape, Tag("shape=leaves")]
-    | Annotated[TorsoShape, Tag("shape=torso")]
-    | Annotated[ShirtShape, Tag("shape=shirt")],
-    chosen_by("shape", "file"),
-]
-"""A file, or one of the shapes."""

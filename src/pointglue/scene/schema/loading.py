@@ -1,4 +1,4 @@
-"""Read scene files, and say all that is wrong with them at once: file, line, key, and what was meant."""
+"""Read scene files, and find all that is wrong with them at once: file, line, key, and what was meant."""
 
 import re
 import tomllib
@@ -12,8 +12,9 @@ from typing import Any, Union, get_args, get_origin
 from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 
+from ...assets.registry import ASSETS
 from ...errors import SceneError
-from .fields import SHAPE_GROUPS, Table, nearest
+from .fields import Table, nearest
 from .scene import SceneFile
 from .units import Quantity, Row, shown
 
@@ -27,7 +28,7 @@ _HEADER = re.compile(r"\s*(\[\[?)\s*([^\[\]]+?)\s*\]\]?\s*(?:#.*)?")
 _KEY = re.compile(r"""\s*((?:"[^"]*"|'[^']*'|[\w-]+)(?:\s*\.\s*(?:"[^"]*"|'[^']*'|[\w-]+))*)\s*=""")
 # How a message begins that goes on where the key, its subject, ends; any other is a sentence of its own.
 _PREDICATE = re.compile(
-    r"(must|should|would|will|is|are|has|have|had|cannot|does|do|names|ties|glues|holds|selects|needs|makes?|moves?|crosses|"
+    r"(must|should|would|will|is|are|has|have|had|cannot|does|do|names|attaches|glues|pins|selects|needs|makes?|moves?|crosses|"
     r"reaches|goes|was|starts|acts)\b"
 )
 _PART = re.compile(r""""([^"]*)"|'([^']*)'|([\w-]+)""")
@@ -38,8 +39,11 @@ class Source:
     """Where a scene comes from: a file and its text, or nothing but tables."""
 
     path: Path | None
+    """The file, if there is one."""
     text: str = ""
+    """What it says."""
     overridden: dict[Where, Any] = field(default_factory=dict)
+    """Values that were set besides, by key."""
 
     @property
     def folder(self) -> Path:
@@ -50,7 +54,7 @@ class Source:
     def _lines(self) -> dict[Where, int]:
         """The line of every key, and of every table by the first key in it."""
         lines: dict[Where, int] = {}
-        for key, line in _lines_of(self.text).items():  # from the first line to the last
+        for key, line in lines_of(self.text).items():  # from the first line to the last
             for table in filter(None, _outwards(key)):
                 lines.setdefault(table, line)
         return lines
@@ -59,17 +63,17 @@ class Source:
         """Return the line of a key, of the first key in it, or of the nearest table around it; 0 for none."""
         return next((self._lines[key] for key in _outwards(where) if key in self._lines), 0)
 
-    def told(self, where: Where, message: str) -> str:
-        """Return the message as a sentence about a key, after the file and the line."""
-        return self._told(where, message)[1]
+    def message(self, where: Where, text: str) -> str:
+        """Return the text as a sentence about a key, after the file and the line."""
+        return self._message(where, text)[1]
 
     def error(self, problems: "list[Problem]") -> SceneError:
-        """All problems, in the order of the file."""
-        told = dict.fromkeys(self._told(*problem) for problem in problems)
-        return SceneError(*(text for _, text in sorted(told, key=lambda pair: pair[0])))
+        """Return the error with all problems, in the order of the file."""
+        messages = dict.fromkeys(self._message(*problem) for problem in problems)
+        return SceneError(*(text for _, text in sorted(messages, key=lambda pair: pair[0])))
 
-    def _told(self, where: Where, message: str) -> tuple[int, str]:
-        """The line (0 if it is not known), and where and what."""
+    def _message(self, where: Where, text: str) -> tuple[int, str]:
+        """Return the line (0 if it is not known) and the message."""
         place = "" if self.path is None else f"{self.path}: "
         line = self.line(where)
         if any(key in self.overridden for key in _outwards(where)):
@@ -77,16 +81,18 @@ class Source:
         elif line:
             place = f"{self.path}:{line}: "
         key = spelled(where)
-        between = "" if not key else " " if _PREDICATE.match(message) else ": "
-        return line, f"{place}{key}{between}{message}"
+        between = "" if not key else " " if _PREDICATE.match(text) else ": "
+        return line, f"{place}{key}{between}{text}"
 
 
 @dataclass(frozen=True, eq=False)
 class LoadedScene:
-    """A scene whose tables are right; `pointglue.scene.build.builder` finds out whether it can be built."""
+    """A scene whose tables are right; `build_scene` finds out whether it can be built."""
 
     tables: SceneFile
+    """The tables, with defaults for what is left out, in SI units."""
     source: Source
+    """The file that they come from."""
     raw: dict[str, Any]
     """The tables as they were given."""
 
@@ -96,8 +102,22 @@ def load_scene(
 ) -> LoadedScene:
     """Read a TOML file, or take tables as they are, and check them.
 
-    `overrides` are values by dotted keys, ``{"frames.count": 10, "attach.0.release": "1 s"}``, that go before
-    what the file says. Raises SceneError with all problems.
+    Parameters
+    ----------
+    scene : str, Path or mapping
+        The file, or the tables.
+    overrides : mapping, optional
+        Values by dotted keys, ``{"frames.count": 10, "attach.0.release": "1 s"}``, that go before what the
+        file says.
+
+    Returns
+    -------
+    LoadedScene
+
+    Raises
+    ------
+    SceneError
+        With all that is wrong with the tables.
     """
     source, raw = read_tables(scene, overrides)
     tables, problems = validated(raw, source)
@@ -109,7 +129,7 @@ def load_scene(
 def read_tables(
     scene: str | Path | Mapping[str, Any], overrides: Mapping[str, Any] | None
 ) -> tuple[Source, dict[str, Any]]:
-    """The tables of a scene, whatever they say, with `overrides`."""
+    """Return the source and the tables of a scene, not checked, with `overrides`."""
     source, raw = _read(scene)
     for key, value in (overrides or {}).items():
         where = _override(raw, key, value)
@@ -118,7 +138,7 @@ def read_tables(
 
 
 def validated(raw: dict[str, Any], source: Source) -> tuple[SceneFile | None, list[Problem]]:
-    """The tables as a scene, if each has what it may have, and all that is wrong with them."""
+    """Return the tables as a scene, or None if they are wrong, and all that is wrong with them."""
     problems = _wrong_names(raw, source)
     try:
         return SceneFile.model_validate(raw), problems
@@ -130,7 +150,22 @@ def validated(raw: dict[str, Any], source: Source) -> tuple[SceneFile | None, li
 
 
 def parse_setting(text: str) -> tuple[str, Any]:
-    """A key and its value from "key=value": a number, true, a list... as in TOML, or else a text."""
+    """Return a key and its value from a text such as ``frames.count=10``.
+
+    Parameters
+    ----------
+    text : str
+        The key, "=", and a value of TOML, a number, true or a list say. Any other value is a text.
+
+    Returns
+    -------
+    key, value
+
+    Raises
+    ------
+    SceneError
+        If there is no key or no "=".
+    """
     key, equals, value = text.partition("=")
     if not equals or not key.strip():
         raise SceneError(f"a setting must look like key=value, got {text!r}")
@@ -146,7 +181,7 @@ def _outwards(where: Where) -> list[Where]:
 
 
 def spelled(where: Where) -> str:
-    """A key as one would write it: attach[0].points.box."""
+    """Return a key as one would write it: attach[0].points.box."""
     text = ""
     for part in where:
         if isinstance(part, int):
@@ -189,7 +224,7 @@ def _copied(value: Any) -> Any:
 
 
 def _override(raw: dict[str, Any], key: str, value: Any) -> Where:
-    """Set a value in the tables, and say where that is."""
+    """Set a value in the tables, and return the key as a tuple."""
     parts = key.split(".")
     here: Any = raw
     where: list[str | int] = []
@@ -214,7 +249,10 @@ def _override(raw: dict[str, Any], key: str, value: Any) -> Where:
 
 
 def _wrong_names(raw: dict[str, Any], source: Source) -> list[Problem]:
-    """What refers to objects, groups and files that are not there; of tables that may be wrong otherwise."""
+    """Return the problems of names of objects, groups and files that are not there.
+
+    The tables may be wrong otherwise.
+    """
     objects = raw.get("objects")
     objects = objects if isinstance(objects, dict) else {}
     problems: list[Problem] = []
@@ -232,7 +270,8 @@ def _wrong_names(raw: dict[str, Any], source: Source) -> list[Problem]:
             return
         own, mesh = body.get("groups"), body.get("mesh")
         shape = mesh.get("shape") if isinstance(mesh, dict) else None
-        groups = [*(own if isinstance(own, dict) else {}), *SHAPE_GROUPS.get(str(shape), ())]
+        model = ASSETS.get(shape) if isinstance(shape, str) else None
+        groups = [*(own if isinstance(own, dict) else {}), *(model.group_names if model else ())]
         if group not in groups:
             near = nearest(group, groups) or f"; it has {', '.join(map(repr, groups)) or 'none'}"
             problems.append(((*where, "name"), f"names no group of {name!r}: {group!r}{near}"))
@@ -255,7 +294,7 @@ def _wrong_names(raw: dict[str, Any], source: Source) -> list[Problem]:
             check(("attach", k, side), attach.get(side))
         itself = isinstance(attach.get("from"), str) and attach.get("from") == attach.get("to")
         if itself and (attach.get("kind") == "joint" or "among" not in attach):
-            text = f"ties {attach['from']!r} to itself"
+            text = f"attaches {attach['from']!r} to itself"
             hint = "" if attach.get("kind") == "joint" else ": say among which of its points"
             problems.append((("attach", k), text + hint))
         check_group(("attach", k, "points"), attach.get("points"), attach.get("from"))
@@ -327,7 +366,7 @@ def _choices(loc: tuple[str | int, ...]) -> tuple[str, list[str]]:
 
 
 def _inner(kind: Any, part: str | int) -> Any:
-    """The type of what is at `part` of a value of a type."""
+    """Return the type of what is at `part` of a value of a type."""
     kind = bare_type(kind)
     if isinstance(kind, type) and issubclass(kind, Table):
         for name, info in kind.model_fields.items():
@@ -347,7 +386,7 @@ def _inner(kind: Any, part: str | int) -> Any:
 
 
 def bare_type(kind: Any) -> Any:
-    """Without marks, and without None."""
+    """Return a type without its annotations, and without None."""
     while hasattr(kind, "__metadata__"):
         kind = kind.__origin__
     if get_origin(kind) in (Union, UnionType):
@@ -420,8 +459,8 @@ def _described(table: type[Table] | None, name: str | int) -> str:
     return ""
 
 
-def _lines_of(text: str) -> dict[Where, int]:
-    """The lines of tables and keys of a TOML text, as far as a look at each line tells."""
+def lines_of(text: str) -> dict[Where, int]:
+    """Return the lines of tables and keys of a TOML text, as far as single lines show them."""
     found: dict[Where, int] = {}
     counts: dict[Where, int] = {}
     table: Where = ()

@@ -1,4 +1,4 @@
-"""What objects are made of."""
+"""The materials that objects are made of."""
 
 from typing import Annotated, Literal
 
@@ -22,14 +22,14 @@ Stiffness = Annotated[float, Quantity("N/m", above=0)]
 
 
 class ParticleMaterial(Table):
-    """What oriented particles are made of. What is left out is that of the preset."""
+    """The material of oriented particles. What is left out is that of the preset."""
 
     preset: Literal["rigid", "plastic", "soft", "cloth", "rope"] = "soft"
     """rigid: one rigid piece; plastic: one that takes dents; soft: springs back; cloth and rope: bend."""
     density: Density = 1000.0
-    """Of the volume."""
+    """The mass by volume."""
     mass: Annotated[float, Quantity("kg", above=0)] | None = None
-    """Of the whole object, instead of the density."""
+    """The mass of the whole object, instead of the density."""
     floats: Annotated[float, Quantity("", above=0, most=100)] | None = None
     """Instead of both: the mass of each particle as a share of that of the water that it takes the place of.
     1 hovers, less rises."""
@@ -51,7 +51,7 @@ class FleshMaterial(Table):
     """An elastic solid: stable neo-Hookean."""
 
     density: Density = 1000.0
-    """Of the volume."""
+    """The mass by volume."""
     young: Annotated[float, Quantity("Pa", above=0)]
     """The Young's modulus: 1e4 Pa is jelly, 1e5 Pa muscle, 1e7 Pa rubber and green wood."""
     poisson: Annotated[float, Quantity("", least=-0.99, most=0.495)] = 0.4
@@ -62,7 +62,7 @@ class ClothMaterial(Table):
     """A thin sheet."""
 
     density: Annotated[float, Quantity("kg/m2", above=0)] = 0.2
-    """Of the area."""
+    """The mass by area."""
     stretch: Stiffness = 500.0
     """Resistance to stretch: Young's modulus times the thickness."""
     poisson: Annotated[float, Quantity("", least=-0.99, most=0.99)] = 0.3
@@ -77,14 +77,14 @@ class RigidMaterial(Table):
     """A rigid solid."""
 
     density: Density = 1000.0
-    """Of the volume."""
+    """The mass by volume."""
 
 
 class JellyMaterial(Table):
     """Shape matching of overlapping cubes."""
 
     density: Density = 1000.0
-    """Of the volume."""
+    """The mass by volume."""
     stiffness: Stiffness
     """The stiffness that draws each point to where its cubes want it."""
     blend: Share = 0.0

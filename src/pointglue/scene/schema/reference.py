@@ -1,4 +1,4 @@
-"""The reference of scene files, made from their schema.
+"""The reference of scene files, generated from their schema.
 
 ``python -m pointglue.scene.schema.reference`` prints it.
 """
@@ -6,7 +6,7 @@
 from typing import Any, Literal, get_args, get_origin
 
 from . import fields as tables
-from . import materials
+from . import materials, shapes
 from . import scene as schema
 from .loading import bare_type
 from .units import Plain, Quantity, Row, Whole
@@ -18,7 +18,8 @@ Tables = dict[str, type[tables.Table]]
 HEAD = """\
 # Reference of scene files
 
-<!-- Made by python -m pointglue.scene.schema.reference: change the docstrings there, not this page. -->
+<!-- Made by python -m pointglue.scene.schema.reference: change the docstrings there, or those of models in
+     pointglue/assets/registry.py, not this page. -->
 
 This page lists every table and key of a [scene file](../how-to/write-scenes.md). Numbers are in SI units; a
 text with a unit, such as `"2 mm"`, is accepted too. Keys marked *needed* have no default.
@@ -38,7 +39,7 @@ OF_OBJECTS: Tables = {
     "transform": tables.Transform,
     "keys": tables.Key,
     "handles": schema.Handle,
-    "grips": schema.Grip,
+    "grips": schema.KinematicPoints,
     "points, pin, among and groups": tables.Points,
     "ball": tables.BallOf,
 }
@@ -51,12 +52,12 @@ OPTIONS: Tables = {
 
 
 def reference() -> str:
-    """The page, in Markdown."""
+    """Return the reference page, in Markdown."""
     top = _table("The top of the file", schema.SceneFile, 2)
     kinds = {f'kind = "{kind}"': model for kind, model in _members(schema.Object).items()}
-    shapes = {f'shape = "{shape}"': model for shape, model in _members(tables.Mesh).items()}
-    shapes = {"a file": shapes.pop('shape = "file"'), **shapes}
-    ties = {f"[[attach]] of {kind}": model for kind, model in _members(schema.Attach).items()}
+    meshes = {f'shape = "{shape}"': model for shape, model in _members(shapes.Mesh).items()}
+    meshes = {"a file": meshes.pop('shape = "file"'), **meshes}
+    attachments = {f"[[attach]] of {kind}": model for kind, model in _members(schema.Attach).items()}
     pushes = {f"[[force]]: {kind}": model for kind, model in _members(schema.Force).items()}
     return "\n".join(
         [
@@ -66,9 +67,9 @@ def reference() -> str:
             "## Objects\n\n`[objects.NAME]`, each with a `kind`.\n",
             *_section({**kinds, **OF_OBJECTS}, 3),
             "## Meshes\n\n`mesh` is a file or one of the shapes.\n",
-            *_section(shapes, 3),
+            *_section(meshes, 3),
             "## Attachments\n\n`[[attach]]` with a `kind`, as many as you like.\n",
-            *_section(ties, 3),
+            *_section(attachments, 3),
             "## Forces\n\n`[[force]]` with a `kind`, as many as you like.\n",
             *_section(pushes, 3),
             *_section(OPTIONS, 2),
@@ -77,7 +78,7 @@ def reference() -> str:
 
 
 def _members(union: Any) -> Tables:
-    """The tables of a union that a key tells apart, by the value of that key."""
+    """Return the tables of a union that a key tells apart, by the value of that key."""
     return {get_args(part)[1].tag.split("=")[1]: get_args(part)[0] for part in get_args(get_args(union)[0])}
 
 
@@ -116,7 +117,7 @@ def _value(info: Any) -> str:
 
 
 def _type(annotation: Any, marks: Any = ()) -> str:
-    """What a value is, in a few words."""
+    """Return what a value is, in a few words."""
     for mark in (*marks, *getattr(annotation, "__metadata__", ())):
         if isinstance(mark, Quantity):
             return mark.unit or "number"

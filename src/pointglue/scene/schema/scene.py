@@ -1,4 +1,4 @@
-"""The tables of a scene file: what there is, what it is made of, what ties it together, how long it runs."""
+"""The tables of a scene file: its objects, what attaches them, what moves them, and how long it runs."""
 
 from typing import Annotated, Any, Literal
 
@@ -12,7 +12,6 @@ from .fields import (
     Forces,
     Key,
     Length,
-    Mesh,
     Name,
     Points,
     Position,
@@ -33,6 +32,7 @@ from .materials import (
     RigidMaterial,
     Stiffness,
 )
+from .shapes import Mesh
 from .units import Moment, Quantity, moment_in_seconds
 
 __all__ = ["Attach", "Force", "Object", "SceneFile", "json_schema"]
@@ -58,11 +58,11 @@ class Frames(Table):
 
     @property
     def end(self) -> int:
-        """Number of the last frame."""
+        """The number of the last frame."""
         return self.start + self.count - 1
 
     def seconds(self, moment: float | str) -> float:
-        """The time of a moment, from the first frame."""
+        """Return the time of a moment, from the first frame [s]."""
         return moment_in_seconds(moment, self.start, self.rate)
 
 
@@ -72,7 +72,7 @@ class Wind(Table):
     velocity: Speeds
     """The velocity of the air: where it blows to, and how fast."""
     density: Density = 1.2
-    """Of the air."""
+    """The density of the air."""
     drag: Annotated[float, Quantity("", least=0)] = 1.0
     """The drag coefficient."""
     gust: Annotated[float, Quantity("", least=0)] = 0.0
@@ -91,7 +91,7 @@ class Water(Table):
     level: Annotated[float, Quantity("m")] = 0.0
     """Height of its surface."""
     density: Density = 1000.0
-    """Of the water."""
+    """The density of the water."""
     drag: Annotated[float, Quantity("", least=0)] = 0.5
     """The drag coefficient."""
     current: Speeds = (0.0, 0.0, 0.0)
@@ -106,7 +106,7 @@ class World(Table):
     """What acts on everything."""
 
     gravity: Accelerations = (0.0, -9.81, 0.0)
-    """Of the earth, downwards."""
+    """The acceleration of gravity."""
     wind: Wind | None = None
     """Moving air."""
     water: Water | None = None
@@ -119,7 +119,7 @@ class _Object(Table):
     visible: Flag = True
     """Whether it is written out."""
     transform: Transform = Transform()
-    """From the mesh as it is made or read to where it starts."""
+    """The transform from the mesh as it is built or read to where it starts."""
     ease: Literal["smooth", "linear"] = "smooth"
     """How it goes from key to key: with or without slowing down at each."""
 
@@ -128,27 +128,27 @@ class _Moving(_Object):
     mesh: Mesh
     """The mesh that is seen: a file, or a shape."""
     velocity: Speeds = (0.0, 0.0, 0.0)
-    """At the start."""
+    """The velocity at the start."""
     spin: Spins = (0.0, 0.0, 0.0)
-    """At the start, about its middle."""
+    """The angular velocity at the start, about its middle."""
     keys: tuple[Key, ...] = ()
     """How what is pinned moves: poses at times."""
 
 
-class Grip(Table):
-    """Points that are held, and go where keys of their own say, turned about their middle."""
+class KinematicPoints(Table):
+    """Points that no force moves: keys of their own move them, and turn them about their middle."""
 
     points: Points
-    """The points of the object that are held."""
+    """The points of the object that are pinned."""
     keys: tuple[Key, ...] = ()
-    """Where they go; without, they stay."""
+    """How they move: poses at times. Without, they stay."""
 
 
 class _Soft(_Moving):
     pin: Points | None = None
-    """Points that stay where they are, or go where `keys` say."""
-    grips: dict[Name, Grip] = Field(default_factory=dict)
-    """Further points that are held, with keys of their own: two hands on a rope, say."""
+    """Points that stay where they are, or move as `keys` say."""
+    grips: dict[Name, KinematicPoints] = Field(default_factory=dict)
+    """Further points that are pinned, with keys of their own: two hands on a rope, say."""
     groups: dict[Name, Points] = Field(default_factory=dict)
     """Points with a name, for attachments and forces."""
 
@@ -160,18 +160,18 @@ class _Caged(_Soft):
     touch: Literal["cells", "mesh"] = "cells"
     """What others bump into: the cubes, or the mesh, whose contacts the cubes feel."""
     hide: Annotated[float, Quantity("kg/m2", above=0)] = 0.5
-    """What a mesh that others bump into weighs itself."""
+    """The mass by area of a mesh that others bump into."""
 
 
 class Handle(Table):
-    """A place on, in or about a mesh that is told where to go; the mesh follows."""
+    """A point on, in or about a mesh that keys move; the mesh follows."""
 
     at: Position
     """The place of the handle in the scene, at the start."""
     radius: Annotated[float, Quantity("m", least=0)] = 0.0
-    """Of a handle that carries an orientation, as a ball of that radius would."""
+    """The radius of a handle with an orientation, which acts as a ball of that radius."""
     keys: tuple[Key, ...] = ()
-    """Where it goes; without, it stays."""
+    """How it moves: poses at times. Without, it stays."""
 
 
 class HandlesObject(_Object):
@@ -191,7 +191,7 @@ class HandlesObject(_Object):
     stretch: Share = 0.0
     """How much vertices may scale: 0 is rigid."""
     damping: Annotated[float, Quantity("", least=0)] = 0.0
-    """Holds rotations back towards the frame before."""
+    """How much rotations stay near those of the frame before."""
     distance: Literal["inside", "euclidean"] = "inside"
     """How far a vertex is from a handle: through the inside of the mesh, or straight."""
 
@@ -201,13 +201,13 @@ class ParticlesObject(_Soft):
 
     kind: Literal["particles"]
     mesh: Mesh | None = None  # type: ignore[assignment]
-    """What it looks like, and what particles are made from; a sheet and a rope are made of their cells."""
+    """What it looks like, and what particles are sampled from; a sheet and a rope have one at each corner."""
     body: str | None = None
     """Instead of a mesh, a file of `pointglue.io.save_body`, relative to the scene file."""
     material: ParticleMaterial = ParticleMaterial()
     """What it is made of."""
     spacing: Length | None = None
-    """From particle to particle; left out, there are about 300."""
+    """The distance from particle to particle; left out, there are about 300."""
     placement: Literal["surface", "volume", "skeleton"] | None = None
     """Where particles are; left out, in the volume of what has one."""
     reach: Annotated[float, Quantity("", least=1, most=10)] = 1.4
@@ -215,7 +215,7 @@ class ParticlesObject(_Soft):
     aspect: Annotated[float, Quantity("", least=1, most=100)] = 2.0
     """Ellipsoids are at most so many times as long as thick."""
     thickness: Length | None = None
-    """Of the particles of a sheet; left out, a fifth of a cell."""
+    """The thickness of the particles of a sheet; left out, a fifth of a cell."""
     rigid: tuple[Points, ...] = ()
     """Pieces that are rigid, each by its particles. Pieces that share particles are jointed: by one as by a
     ball, by a row of them as by a hinge. The presets rigid and plastic have one piece without this."""
@@ -264,7 +264,7 @@ class RigidObject(_Moving):
 
 
 class ColliderObject(_Object):
-    """What others bump into: at rest, or moved by keys."""
+    """A collider, which others bump into: at rest, or moved by keys."""
 
     kind: Literal["collider"]
     mesh: Mesh
@@ -276,7 +276,7 @@ class ColliderObject(_Object):
 
 
 class AnimatedObject(_Object):
-    """A mesh whose every vertex is told where to go; others bump into it, and hold on to it."""
+    """A mesh with a motion of its own for every vertex; others bump into it, and can be attached to it."""
 
     kind: Literal["animated"]
     mesh: Mesh
@@ -322,15 +322,15 @@ class _Attach(Table):
     among: Points | None = None
     """Which points of `to` those may be; all if left out."""
     attach: Moment | None = None
-    """When it begins to hold: glue and joints hold things where they are then. Left out, from the start."""
+    """When it sets in: glue and joints keep things as they are then. Left out, at the start."""
     release: Moment | None = None
-    """When it lets go; never if left out."""
+    """When it is released; never if left out."""
     break_force: _Force | None = None
-    """Pulled harder than this, a point lets go; never if left out."""
+    """The force that breaks it at a point; never if left out."""
 
 
 class GlueAttach(_Attach):
-    """Points that are where glue says, to rounding."""
+    """Glue: points that are exactly where their binding puts them."""
 
     kind: Literal["glue"]
     points: Points
@@ -340,7 +340,7 @@ class GlueAttach(_Attach):
 
 
 class SpringAttach(_Attach):
-    """Points that springs draw to where glue says."""
+    """Springs that draw points to where their binding puts them."""
 
     kind: Literal["spring"]
     points: Points
@@ -348,7 +348,7 @@ class SpringAttach(_Attach):
     stiffness: Stiffness
     """The stiffness of each spring."""
     damping: Annotated[float, Quantity("N s/m", least=0)] = 0.0
-    """Of each spring."""
+    """The damping of each spring."""
 
 
 class JointAttach(_Attach):
@@ -360,7 +360,7 @@ class JointAttach(_Attach):
     at: Position
     """The place of the joint, in the scene at the start."""
     axis: Direction = (1.0, 0.0, 0.0)
-    """Of a hinge."""
+    """The axis of a hinge."""
 
 
 Attach = Annotated[
@@ -404,14 +404,14 @@ Force = Annotated[
 
 
 class ParticleOptions(Table):
-    """Of the particle solver."""
+    """Options of the particle solver."""
 
     iterations: Annotated[int, Field(strict=True, ge=1, le=1000)] = 2
-    """Over all constraints in an internal step."""
+    """Iterations over all constraints in an internal step."""
     substep: _Seconds = 1 / 120
     """The longest internal step."""
     contacts: Literal["all", "bodies", "none"] = "all"
-    """Between which particles: all, those of different objects, or none."""
+    """Which particles collide: all, those of different objects, or none."""
     friction: _Friction = 0.5
     """Coulomb's coefficient."""
     bounce: Share = 0.0
@@ -425,14 +425,14 @@ class ParticleOptions(Table):
 
 
 class ImplicitOptions(Table):
-    """Of the solver of flesh, cloth, jelly and rigid objects."""
+    """Options of the solver of flesh, cloth, jelly and rigid objects."""
 
     method: Literal["euler", "bdf2"] = "euler"
     """euler: of first order, damps; bdf2: of second order, damps less."""
     tolerance: Annotated[float, Quantity("m/s", above=0)] = 1e-3
     """A step is done when Newton's method moves nothing faster than this any more."""
     iterations: Annotated[int, Field(strict=True, ge=1, le=1000)] = 60
-    """Of Newton's method, at most, before a step is halved."""
+    """Iterations of Newton's method, at most, before a step is halved."""
 
 
 class Solver(Table):
@@ -465,10 +465,10 @@ class Output(Table):
 
 
 class SceneFile(Table):
-    """A scene: what there is, what it is made of, what ties it together, how long it runs."""
+    """A scene: its objects, what attaches them, what moves them, and how long it runs."""
 
     title: str = ""
-    """In words."""
+    """What it shows, in words."""
     frames: Frames = Frames()
     """Which frames there are."""
     world: World = World()
@@ -476,7 +476,7 @@ class SceneFile(Table):
     objects: Annotated[dict[Name, Object], Field(min_length=1)]
     """The objects, each a table by its name: [objects.ball], say."""
     attach: tuple[Attach, ...] = ()
-    """What ties them together."""
+    """What attaches them to each other."""
     force: tuple[Force, ...] = ()
     """What pushes them."""
     solver: Solver = Solver()
@@ -488,7 +488,13 @@ class SceneFile(Table):
 
 
 def json_schema() -> dict[str, Any]:
-    """The JSON Schema of scene files, for editors."""
+    """Return the JSON Schema of scene files, for editors.
+
+    Returns
+    -------
+    dict
+        The schema, of the draft 2020-12.
+    """
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         **SceneFile.model_json_schema(by_alias=True),

@@ -9,6 +9,8 @@ from typing import Annotated, Any, ClassVar
 from pydantic import BeforeValidator, GetCoreSchemaHandler, GetJsonSchemaHandler, WithJsonSchema
 from pydantic_core import CoreSchema, core_schema
 
+from ...checks import is_integer
+
 __all__ = ["Moment", "Plain", "Quantity", "Row", "Whole", "moment_in_seconds", "shown"]
 
 # Factor to SI, and the exponents of metre, kilogram, second and radian.
@@ -48,7 +50,7 @@ _FRAME = re.compile(r"\s*frame\s+(-?\d{1,9}(?:\.\d{1,9})?)\s*")
 
 
 def _unit(text: str) -> tuple[float, tuple[int, ...]]:
-    """Factor and exponents of a product and quotient of units; ValueError with the unit not known."""
+    """Return factor and exponents of products and quotients of units; ValueError has the unknown unit."""
     factor, exponents = 1.0, [0, 0, 0, 0]
     sign = 1
     for k, part in enumerate(re.split(r"([/*\s.·]+)", text)):
@@ -66,8 +68,8 @@ def _unit(text: str) -> tuple[float, tuple[int, ...]]:
 
 
 def _parsed(value: Any, unit: str) -> float:
-    """A number in SI, from one or from a text with a unit."""
-    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
+    """Return a number in SI units, from a number or from a text with a unit."""
+    if not isinstance(value, float | str) and not is_integer(value):
         raise ValueError(f"must be {_wanted(unit)}, got {shown(value)}")
     if isinstance(value, str):
         found = _NUMBER.fullmatch(value)
@@ -99,20 +101,20 @@ def _wanted(unit: str) -> str:
 
 
 def shown(value: Any) -> str:
-    """A value for a message, not too long."""
+    """Return a value for a message, not too long."""
     text = repr(value)
     return text if len(text) <= 60 else text[:57] + "..."
 
 
 class Plain(ABC):
-    """A mark of a field that reads it by its own `parse`."""
+    """An annotation of a field that reads it by its own `parse`."""
 
     words: ClassVar[str] = ""
     """What it is, for the reference."""
 
     @abstractmethod
     def parse(self, value: Any) -> Any:
-        """The value; ValueError says what is wrong with it."""
+        """Return the value; ValueError says what is wrong with it."""
 
     @property
     @abstractmethod
@@ -120,11 +122,11 @@ class Plain(ABC):
         """The schema for editors."""
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        """How pydantic reads it."""
+        """Return how pydantic reads it."""
         return core_schema.no_info_plain_validator_function(self.parse)
 
     def __get_pydantic_json_schema__(self, schema: Any, handler: GetJsonSchemaHandler) -> dict[str, Any]:
-        """How editors read it."""
+        """Return how editors read it."""
         return self.json
 
 
@@ -138,7 +140,7 @@ class Quantity(Plain):
     most: float | None = None
 
     def parse(self, value: Any) -> float:
-        """The number in SI; ValueError says what is wrong with it."""
+        """Return the number in SI units; ValueError says what is wrong with it."""
         number = _parsed(value, self.unit)
         if self.above is not None and not number > self.above:
             raise ValueError(f"must be greater than {self.above:g}, got {shown(value)}")
@@ -164,7 +166,7 @@ class Row(Plain):
     lengths: tuple[int, ...] = (3,)
 
     def parse(self, value: Any) -> tuple[float, ...]:
-        """The numbers in SI; ValueError says which is wrong."""
+        """Return the numbers in SI units; ValueError says which is wrong."""
         counts = " or ".join(map(str, self.lengths))
         unit = f" in {self.each.unit}" if self.each.unit else ""
         if not isinstance(value, (list, tuple)) or len(value) not in self.lengths:
@@ -186,12 +188,12 @@ class Row(Plain):
 
 @dataclass(frozen=True)
 class Whole(Plain):
-    """So many whole numbers of at least 1."""
+    """A row of `length` whole numbers of at least 1."""
 
     length: int
 
     def parse(self, value: Any) -> tuple[int, ...]:
-        """The numbers; ValueError says what is wrong."""
+        """Return the numbers; ValueError says what is wrong."""
         fits = isinstance(value, (list, tuple)) and len(value) == self.length
         if not fits or any(type(n) is not int or not 1 <= n <= 1_000_000 for n in value):
             raise ValueError(f"must be {self.length} whole numbers of at least 1, got {shown(value)}")
@@ -205,7 +207,7 @@ class Whole(Plain):
 
 
 def _moment(value: Any) -> Any:
-    """Seconds, or "frame N" as it is."""
+    """Return seconds, or "frame N" as it is."""
     if isinstance(value, str) and (found := _FRAME.fullmatch(value)):
         return f"frame {found[1]}"
     try:
@@ -223,5 +225,5 @@ Moment = Annotated[
 
 
 def moment_in_seconds(value: float | str, start: int, rate: float) -> float:
-    """Seconds from the first frame."""
+    """Return a moment in seconds from the first frame, which has the number `start`."""
     return value if isinstance(value, float) else (float(value.removeprefix("frame ")) - start) / rate

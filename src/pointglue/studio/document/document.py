@@ -21,9 +21,11 @@ from ...files import atomic_write, explain_write_errors
 from ...io import load_body, save_body
 from ...particles import OrientedBody
 from ...scene import LoadedScene, SceneFile, load_scene
-from ...scene.build.built import WELDED, BuiltParticles, build_object
-from ...scene.build.surfaces import USUAL_CELLS, Surface, middle, rotation, surface_of
+from ...scene.build.built import BuiltParticles
+from ...scene.build.construct import WELDED, build_object
+from ...scene.build.surfaces import USUAL_CELLS, Surface, surface_of
 from ...scene.schema.fields import Transform
+from ...scene.tracks import box_center, rotation
 from ..protocol.commands import What
 from .toml import toml_text
 
@@ -135,7 +137,7 @@ class Document:
             tables["contact"] = contact
         for name, table in self.objects.items():
             if table["kind"] == "handles" and not table.get("handles"):
-                at = middle(self.mesh(name).vertices).tolist()
+                at = box_center(self.mesh(name).vertices).tolist()
                 tables["objects"][name]["handles"] = {REST: {"at": at}}
         return tables
 

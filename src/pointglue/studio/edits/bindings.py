@@ -13,9 +13,11 @@ from scipy.spatial import cKDTree
 from ...checks import Array
 from ...errors import InputError, PointglueError
 from ...glue import Glue, bind_glue, bind_joint
-from ...scene.build.built import Built, BuiltRigid, BuiltSolid, build_object
-from ...scene.build.surfaces import placed, rotation, select
+from ...scene.build.built import Built, BuiltRigid, BuiltSolid
+from ...scene.build.construct import build_object
+from ...scene.build.selection import select
 from ...scene.schema.scene import JointAttach
+from ...scene.tracks import placed, rotation
 from ..document.document import TIED, Document, Hidden, dumped, file_age
 from ..protocol import commands as messages
 from .poses import frame_time

@@ -9,7 +9,8 @@ import numpy as np
 
 from ...assets.palette import color_code, object_colors
 from ...errors import InputError, PointglueWarning
-from ...scene.build.surfaces import FARTHEST, SMALLEST, USUAL_CELLS, middle, rotation
+from ...scene.build.surfaces import FARTHEST, SMALLEST, USUAL_CELLS
+from ...scene.tracks import box_center, rotation
 from ..document.document import GROUND, TIED, Document, Selection
 from ..protocol import commands as messages
 from . import bindings as gluing
@@ -136,7 +137,7 @@ def move(document: Document, command: messages.Move) -> Document:
         points = body.positions
     else:
         raise InputError(f"{name!r} has nothing to move")
-    scale, turn, centre = command.scale, rotation(command.rotate), middle(points)
+    scale, turn, centre = command.scale, rotation(command.rotate), box_center(points)
     shift = command.translate + centre - scale * turn @ centre
     there = scale * points @ turn.T + shift
     if not np.abs(there).max(initial=0.0) <= FARTHEST or not np.ptp(there, axis=0).max() >= SMALLEST:

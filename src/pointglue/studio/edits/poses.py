@@ -15,9 +15,9 @@ from ...checks import Array
 from ...deform import HandleDeformer, InsideShape, Skeleton
 from ...errors import InputError, PointglueWarning
 from ...io import Mesh, Part, open_output, read_mesh
-from ...scene.build.built import WELDED
-from ...scene.build.surfaces import Track, middle, rotation
+from ...scene.build.construct import WELDED
 from ...scene.schema.fields import Transform
+from ...scene.tracks import Track, box_center, rotation
 from ..document.document import Document, Rig
 from ..protocol import commands as messages
 
@@ -66,7 +66,7 @@ def _handles(document: Document, name: str) -> dict[str, Any]:
 def mirrored(document: Document, name: str, position: Array, axis: str) -> Array:
     """The place on the other side of the middle of the mesh."""
     k, image = AXES[axis], np.array(position, float)
-    image[k] = 2 * middle(document.mesh(name).vertices)[k] - image[k]
+    image[k] = 2 * box_center(document.mesh(name).vertices)[k] - image[k]
     return image
 
 

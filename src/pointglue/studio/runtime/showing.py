@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from pydantic import BaseModel
 
-from ...scene.build.surfaces import rotation
+from ...scene.tracks import rotation
 from ..document.document import TIED, Document, Rig
 from ..edits import bindings as gluing
 from ..edits import bodies as authoring

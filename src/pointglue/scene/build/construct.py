@@ -1,0 +1,219 @@
+"""From the table of an object to what it is built into; see `particle_bodies` for particles."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...checks import Array
+from ...deform import HandleDeformer
+from ...elastic import ClothEnergy, FleshEnergy, RigidBody, ShapeMatchingEnergy
+from ...errors import InputError
+from ...geometry import simplices
+from ...particles import Ball, Box, Capsule, Collider, MeshCollider, Plane
+from ..engines import HandledMesh
+from ..schema import scene as schema
+from ..schema import shapes
+from ..tracks import Track, placed, rotation
+from .animated import motion_of
+from .built import Built, BuiltAnimated, BuiltCollider, BuiltFollower, BuiltHandles, BuiltRigid, BuiltSolid
+from .particle_bodies import build_particles
+from .surfaces import Indices, Surface, cage_of, groups_of, surface_of
+
+__all__ = ["WELDED", "build_object", "build_with_surface", "object_surface"]
+
+WELDED = ("cloth", "rigid")  # kinds whose points are the vertices of their mesh
+PLANE_HALF_SIZE = 50.0  # m from its point, a plane ends where it is a surface
+
+
+def object_surface(table: Any, folder: Path) -> Surface | None:
+    """Return the mesh that an object is built from, or None for one that is built from numbers alone.
+
+    The mesh of particles is scaled only: their body is turned and moved as a whole.
+    """
+    mesh, transform = getattr(table, "mesh", None), table.transform
+    if mesh is None or (isinstance(mesh, shapes.PlaneShape) and isinstance(table, schema.ColliderObject)):
+        return None
+    if isinstance(table, schema.ParticlesObject):
+        if isinstance(mesh, shapes.SheetShape):
+            return None
+        if not isinstance(mesh, shapes.RopeShape):
+            identity = {"rotate": (0.0, 0.0, 0.0), "translate": (0.0, 0.0, 0.0)}
+            transform = transform.model_copy(update=identity)
+    return surface_of(mesh, transform, folder, weld=table.kind in WELDED)
+
+
+def build_object(table: Any, folder: Path, frames: schema.Frames) -> Built:
+    """Return an object, built from its table; `folder` is what names of files are relative to."""
+    return build_with_surface(table, object_surface(table, folder), folder, frames)
+
+
+def build_with_surface(table: Any, surface: Surface | None, folder: Path, frames: schema.Frames) -> Built:
+    """Return an object, built from its table and from what `object_surface` returns for it."""
+    match table:
+        case schema.ParticlesObject():
+            return build_particles(table, surface, folder)
+        case schema.ColliderObject():
+            return _collider(table, surface)
+    assert surface is not None
+    match table:
+        case schema.HandlesObject():
+            return _handles(table, surface, frames)
+        case schema.AnimatedObject():
+            return _animated(table, surface, folder, frames)
+        case schema.FollowerObject():
+            return BuiltFollower(points=surface.vertices, surface=surface, on=table.on, parents=table.parents)
+        case schema.FleshObject():
+            return _flesh(table, surface)
+        case schema.ClothObject():
+            return _cloth(table, surface)
+        case schema.JellyObject():
+            return _jelly(table, surface)
+    return BuiltRigid(
+        points=surface.vertices,
+        surface=surface,
+        groups=table.groups,
+        body=RigidBody.solid(surface.vertices, surface.faces, table.material.density),
+        faces=surface.faces,
+    )
+
+
+def _handles(table: schema.HandlesObject, surface: Surface, frames: schema.Frames) -> Built:
+    places = np.array([handle.at for handle in table.handles.values()])
+    tracks = {}
+    for k, (name, handle) in enumerate(table.handles.items()):
+        if handle.keys:
+            try:
+                tracks[k] = Track(handle.keys, frames, table.ease, places[k])
+            except InputError as error:
+                raise InputError(f"keys of the handle {name!r}: {error}") from None
+    radii = [handle.radius for handle in table.handles.values()]
+    deformer = HandleDeformer(
+        (surface.vertices, surface.faces),
+        places,
+        falloff=table.falloff,
+        stretch=table.stretch,
+        damping=table.damping,
+        distance=table.distance,
+        radii=radii if any(radii) else None,
+    )
+    mesh = HandledMesh(deformer, tracks, any(radii))
+    return BuiltHandles(points=surface.vertices, surface=surface, mesh=mesh)
+
+
+def _flesh(table: schema.FleshObject, surface: Surface) -> Built:
+    points, tets = cage_of(table.mesh, table.transform, surface, table.cell)
+    energy = FleshEnergy(points, tets, young=table.material.young, poisson=table.material.poisson)
+    return BuiltSolid(
+        points=points,
+        surface=surface,
+        groups=table.groups,
+        mass=energy.mass(table.material.density),
+        energy=energy,
+        faces=simplices.tet_surface(tets),
+        tets=tets,
+        skin_density=table.hide if table.touch == "mesh" else None,
+    )
+
+
+def _cloth(table: schema.ClothObject, surface: Surface) -> Built:
+    material = table.material
+    energy = ClothEnergy(
+        surface.vertices,
+        surface.faces,
+        stretch=material.stretch,
+        poisson=material.poisson,
+        bend=material.bend,
+        limit=material.limit,
+    )
+    used = np.unique(surface.faces)
+    if len(used) < len(surface.vertices):
+        loose = np.setdiff1d(np.arange(len(surface.vertices)), used)
+        raise InputError(f"mesh must not have vertices without faces, got {len(loose)}, first {loose[0]}")
+    return BuiltSolid(
+        points=surface.vertices,
+        surface=surface,
+        groups=groups_of(table.mesh) | table.groups,
+        mass=energy.mass(material.density),
+        energy=energy,
+        faces=surface.faces,
+    )
+
+
+def _jelly(table: schema.JellyObject, surface: Surface) -> Built:
+    material = table.material
+    points, tets = cage_of(table.mesh, table.transform, surface, table.cell)
+    cubes = [np.unique(cube) for cube in tets.reshape(-1, 24)]
+    corners = points[tets]
+    volumes = np.abs(np.linalg.det(corners[:, 1:] - corners[:, :1])) / 6
+    mass = np.bincount(tets.ravel(), np.repeat(volumes / 4, 4), minlength=len(points)) * material.density
+    energy = ShapeMatchingEnergy(
+        points,
+        mass,
+        material.stiffness,
+        clusters=cubes,
+        blend=material.blend,
+        damping=(material.damping, 0.0),
+    )
+    return BuiltSolid(
+        points=points,
+        surface=surface,
+        groups=table.groups,
+        mass=mass,
+        energy=energy,
+        faces=simplices.tet_surface(tets),
+        tets=tets,
+        skin_density=table.hide if table.touch == "mesh" else None,
+    )
+
+
+def _animated(table: schema.AnimatedObject, surface: Surface, folder: Path, frames: schema.Frames) -> Built:
+    motion = motion_of(table, surface.vertices, folder, frames)
+    return BuiltAnimated(
+        points=surface.vertices, surface=surface, groups=table.groups, motion=motion, faces=surface.faces
+    )
+
+
+def _collider(table: schema.ColliderObject, surface: Surface | None) -> Built:
+    mesh, transform = table.mesh, table.transform
+    turn, center = rotation(transform.rotate), np.asarray(transform.translate)
+    even = len(set(transform.scale)) == 1
+    scale, friction = transform.scale[0], table.friction
+    if isinstance(mesh, shapes.PlaneShape):
+        normal = turn @ np.asarray(mesh.normal)
+        if not np.abs(normal).max() > 0:
+            raise InputError("mesh.normal must not be zero")
+        point = placed([mesh.point], transform)[0]
+        points, faces = _square(point, normal / np.linalg.norm(normal))
+        # A plane has no end, and is not drawn: pictures have a ground of their own.
+        return BuiltCollider(
+            points=points,
+            surface=None,
+            faces=faces,
+            collider=lambda motion: Plane(point, normal, motion=motion, friction=friction),
+        )
+    assert surface is not None
+
+    def collider(motion: Any) -> Collider:
+        shared = {"motion": motion, "friction": friction}
+        match mesh:
+            case shapes.SphereShape() if even:
+                return Ball(center, scale * mesh.radius, **shared)
+            case shapes.BoxShape():
+                half = 0.5 * np.asarray(mesh.size) * transform.scale
+                return Box(center, half, turn, **shared)
+            case shapes.CapsuleShape() if even:
+                half = 0.5 * scale * mesh.height * turn[:, 1]
+                return Capsule(center - half, center + half, scale * mesh.radius, **shared)
+        return MeshCollider(surface.vertices, surface.faces, **shared)
+
+    return BuiltCollider(points=surface.vertices, surface=surface, faces=surface.faces, collider=collider)
+
+
+def _square(point: Array, normal: Array) -> tuple[Array, Indices]:
+    """Return a large square that stands for a plane."""
+    side = np.cross(normal, np.eye(3)[np.abs(normal).argmin()])
+    side *= PLANE_HALF_SIZE / np.linalg.norm(side)
+    other = np.cross(normal, side)
+    corners = np.array([side + other, -side + other, -side - other, side - other])
+    return point + corners, np.array([[0, 1, 2], [0, 2, 3]])
