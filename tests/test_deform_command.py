@@ -16,6 +16,7 @@ from trimesh.visual import TextureVisuals
 from waiting import DEADLINE, wait_until
 
 from pointglue import cli
+from pointglue.console import warnings_in_a_line
 from pointglue.deform import HandleDeformer
 from pointglue.geometry.shapes import box
 from pointglue.io import read_mesh
@@ -327,7 +328,7 @@ class TestWarnings:
         assert before == (warnings.showwarning, list(warnings.filters))
 
     def test_of_others_are_shown_as_ever(self):
-        with pytest.warns(UserWarning, match="of others"), cli._warnings_in_a_line(str):
+        with pytest.warns(UserWarning, match="of others"), warnings_in_a_line(str):
             warnings.warn("of others", UserWarning, stacklevel=1)
 
     def test_about_missing_materials(self, run):

@@ -1,31 +1,36 @@
 """The command line. No mathematics here."""
 
 import json
-import math
 import sys
-import time
-import warnings
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from dataclasses import asdict
 from enum import StrEnum
-from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .errors import InputError, MissingDependencyError, PointglueError, PointglueWarning, SceneError
+from .actions import (
+    CAMERA_DIRECTION,
+    PICTURE_SIZE,
+    benchmark_files,
+    deform_file,
+    render_folder,
+    run_benchmarks,
+    run_into_folder,
+)
+from .console import counted, parse_numbers, warnings_in_a_line
+from .errors import InputError, PointglueError, SceneError
 from .files import user_cache
 from .version import __version__
 
 if TYPE_CHECKING:
-    from .io import Handles
+    from .scene import Wedge
+    from .scene.progress import ReportStyle
 
 __all__ = ["app", "main"]
 
-Number = TypeVar("Number", int, float)
+# Commands import what they need when they run: `pointglue --help` takes a tenth of a second that way.
 
 app = typer.Typer(
     name="pointglue",
@@ -34,6 +39,14 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="Physics-based animation and mesh deformation on the best-fit rigid transform.",
 )
+
+Quiet = Annotated[bool, typer.Option("--quiet", help="Print warnings and errors only.")]
+Resume = Annotated[bool, typer.Option("--resume", help="Go on with the run that is in DIR.")]
+SceneArgument = Annotated[Path, typer.Argument(metavar="SCENE.toml", help="The scene file.")]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Another value for a key: frames.count=10."),
+]
 
 
 def _version(wanted: bool) -> None:
@@ -49,17 +62,6 @@ def _root(
     ] = False,
 ) -> None:
     pass
-
-
-def _benchmarks() -> Path:
-    """The folder of benchmarks: they come with the source, not with the package, as their peers do."""
-    for root in (Path(__file__).parents[2], Path.cwd()):
-        if (root / "benchmarks" / "core.py").is_file():
-            return root / "benchmarks"
-    raise PointglueError(
-        "the benchmarks are part of the source, not of the installed package: "
-        "run this command in a checkout of pointglue, after pip install -e '.[bench]'"
-    )
 
 
 @app.command()
@@ -78,23 +80,14 @@ def bench(
     ] = None,
 ) -> None:
     """Measure pointglue, against its peers where there are any, side by side in one run."""
-    folder = _benchmarks()
-    names = sorted(path.stem for path in folder.glob("[a-z]*.py"))
-    if name not in (*names, "all"):
-        raise typer.BadParameter(f"{name!r} is not one of {', '.join(names)}, all", param_hint="NAME")
-    sys.path.insert(0, str(folder))  # they share how they measure
-    try:
-        racing = import_module("_racing")
-        suites = racing.SUITES if name == "all" else [name]
-        racing.run_suites(suites, markdown=markdown, quick=quick, output=rows)
-    except ModuleNotFoundError as error:
-        raise MissingDependencyError(
-            f"the benchmark needs {error.name}: in the checkout, pip install -e '.[bench]'"
-        ) from error
+    benchmarks = benchmark_files()
+    if name not in (*benchmarks, "all"):
+        raise typer.BadParameter(f"{name!r} is not one of {', '.join(benchmarks)}, all", param_hint="NAME")
+    run_benchmarks(name, markdown=markdown, quick=quick, output=rows)
 
 
 class Distance(StrEnum):
-    """How far a vertex is from a handle."""
+    """How the distance of a vertex from a handle is measured."""
 
     inside = "inside"
     euclidean = "euclidean"
@@ -102,6 +95,7 @@ class Distance(StrEnum):
 
 @app.command()
 def deform(
+    *,
     mesh: Annotated[
         Path, typer.Argument(metavar="MESH", help="The mesh at rest, in any format that trimesh reads.")
     ],
@@ -129,7 +123,8 @@ def deform(
         typer.Option(show_default="0", help="How much vertices may scale: 0 is rigid, at most 1."),
     ] = None,
     damping: Annotated[
-        float | None, typer.Option(show_default="0", help="Holds rotations back towards the frame before.")
+        float | None,
+        typer.Option(show_default="0", help="How much rotations stay near those of the frame before."),
     ] = None,
     distance: Annotated[
         Distance | None,
@@ -140,65 +135,33 @@ def deform(
         typer.Option(
             metavar="DIR",
             show_default="$POINTGLUE_CACHE, $XDG_CACHE_HOME/pointglue or ~/.cache/pointglue",
-            help="Where distances are kept for the next run.",
+            help="Where distances are stored for the next run.",
         ),
     ] = None,
-    no_cache: Annotated[bool, typer.Option("--no-cache", help="Keep no distances.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print warnings and errors only.")] = False,
+    no_cache: Annotated[bool, typer.Option("--no-cache", help="Store no distances.")] = False,
+    quiet: Quiet = False,
 ) -> None:
     """Move point handles, and the mesh follows as rigidly as it can.
 
     What the options set goes before what the handles file says.
     """
-    begin = time.perf_counter()
     if no_cache and cache is not None:
         raise InputError("--cache and --no-cache exclude each other")
     chosen: dict[str, Any] = {"falloff": falloff, "stretch": stretch, "damping": damping}
     chosen["distance"] = None if distance is None else distance.value
     chosen = {name: value for name, value in chosen.items() if value is not None}
-    from .deform import HandleDeformer
-    from .io import open_output, read_handles, read_mesh
-    from .io.signals import deferred, stoppable
-
-    moves = read_handles(handles)
-    frames = len(moves.frames) if moves.animated else None
-    with _warnings_in_a_line(moves.named), stoppable(lambda: "before all was written"):
-        shape = read_mesh(mesh)
-        with open_output(output, shape, frames) as out:
-            with _about(moves, chosen):
-                deformer = HandleDeformer(
-                    (shape.vertices, shape.faces),
-                    moves.rest,
-                    cache=None if no_cache else cache or user_cache(),
-                    progress=not quiet,
-                    **{**moves.options, **chosen},
-                )
-            pose = None
-            for k in _shown(range(len(moves.frames)), quiet):
-                with _about(moves, chosen), deferred():
-                    pose = deformer.at(
-                        moves.frames[k],
-                        rotations=None if moves.rotations is None else moves.rotations[k],
-                        previous=None if pose is None else pose.rotations,
-                    )
-                out.add(pose.positions, None if shape.normals is None else pose.normals(shape.normals))
-    if not quiet:
-        counts = "" if frames is None else f"{_count(frames, 'frame')}, "
-        counts += f"{_count(len(shape.vertices), 'vertex', 'vertices')}, {_count(len(moves.rest), 'handle')}"
-        typer.echo(f"wrote {out.names} ({counts}, {time.perf_counter() - begin:.1f} s)")
+    store = None if no_cache else cache or user_cache()
+    deform_file(mesh, handles, output, options=chosen, cache=store, quiet=quiet)
 
 
 @app.command()
 def check(
     scene: Annotated[Path | None, typer.Argument(metavar="SCENE.toml", help="The scene file.")] = None,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Another value for a key: frames.count=10."),
-    ] = None,
+    settings: Settings = None,
     schema: Annotated[bool, typer.Option("--schema", help="Print the JSON Schema of scene files.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print what it is made of as JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the objects as JSON.")] = False,
 ) -> None:
-    """Say all that is wrong with a scene file at once, and what it is made of, without running it."""
+    """Find all that is wrong with a scene file at once, and list its objects, without running it."""
     from .scene import check_scene, json_schema, parse_setting
     from .scene.status import print_summary, waiting
 
@@ -208,67 +171,37 @@ def check(
         if not schema:
             raise typer.BadParameter("give a scene file, or --schema", param_hint="SCENE.toml")
         return
-    with _warnings_in_a_line(str) as warned, waiting() as progress:
+    with warnings_in_a_line() as warned, waiting() as progress:
         simulation = check_scene(scene, dict(map(parse_setting, settings or [])), progress)
     if schema:
         return
     if as_json:
         typer.echo(json.dumps([asdict(one) for one in simulation.objects], indent=2))
         return
-    found = f"can be run, with {_count(len(warned), 'warning')}" if warned else "nothing is wrong"
-    visible = _count(len(simulation.looks), "visible object")
-    typer.echo(f"{scene}: {found} ({_count(simulation.frames.count, 'frame')}, {visible})")
+    found = f"can be run, with {counted(len(warned), 'warning')}" if warned else "nothing is wrong"
+    visible = counted(len(simulation.looks), "visible object")
+    typer.echo(f"{scene}: {found} ({counted(simulation.frames.count, 'frame')}, {visible})")
     print_summary(simulation.objects)
 
 
 @app.command()
 def run(
-    scene: Annotated[Path, typer.Argument(metavar="SCENE.toml", help="The scene file.")],
+    scene: SceneArgument,
     output: Annotated[
         Path, typer.Option("--output", "-o", metavar="DIR", help="The folder for frames and other results.")
     ],
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with the run that is in DIR.")] = False,
+    resume: Resume = False,
     replace: Annotated[bool, typer.Option("--replace", help="Begin anew where a run has been.")] = False,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Another value for a key: frames.count=10."),
-    ] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print warnings and errors only.")] = False,
+    settings: Settings = None,
+    quiet: Quiet = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print a line of JSON for every frame.")] = False,
 ) -> None:
     """Simulate a scene, frame by frame, into a folder.
 
     It can be stopped at any time, and goes on with --resume.
     """
-    from .io.signals import stoppable
-    from .scene import parse_setting, run_scene
-    from .scene.progress import tell, tell_problems
-
-    if resume and replace:
-        raise InputError("--resume and --replace exclude each other")
-    overrides = dict(map(parse_setting, settings or []))
-    frames = None
-
-    def done() -> str:
-        if frames is None or frames.store is None:
-            return "before it began"
-        written = frames.store.numbers()
-        return f"after frame {written[-1]}" if written else "before the first frame"
-
-    def again() -> list[str]:
-        if frames is None:  # what was there before, to be resumed or replaced, still is
-            return sys.argv[1:]
-        return [word for word in sys.argv[1:] if word not in ("--resume", "--replace")] + ["--resume"]
-
-    try:
-        with _warnings_in_a_line(str), stoppable(done, again):
-            frames = run_scene(scene, output, resume=resume, replace=replace, overrides=overrides)
-            with frames:
-                tell(frames, "json" if as_json else "quiet" if quiet else "people")
-    except SceneError as error:
-        if as_json:
-            tell_problems(error.problems)
-        raise
+    style: ReportStyle = "json" if as_json else "quiet" if quiet else "people"
+    run_into_folder(scene, output, resume=resume, replace=replace, settings=settings or [], style=style)
 
 
 @app.command()
@@ -296,60 +229,38 @@ def render(
         Path | None,
         typer.Option("--output", "-o", metavar="OUT", show_default="DIR/pictures", help="Where they go."),
     ] = None,
-    size: Annotated[str, typer.Option(metavar="WxH", help="Width and height in pixels.")] = "960x540",
+    size: Annotated[str, typer.Option(metavar="WxH", help="Width and height in pixels.")] = "{}x{}".format(
+        *PICTURE_SIZE
+    ),
     every: Annotated[int, typer.Option(metavar="N", help="Draw one frame in so many.")] = 1,
     movie: Annotated[bool, typer.Option(help="Make a movie of the pictures.")] = True,
     ground: Annotated[bool, typer.Option(help="Draw the ground.")] = True,
     direction: Annotated[
         str, typer.Option("--from", metavar="X,Y,Z", help="Where the camera is, from what it looks at.")
-    ] = "0.55,0.38,1",
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print warnings and errors only.")] = False,
+    ] = ",".join(f"{x:g}" for x in CAMERA_DIRECTION),
+    quiet: Quiet = False,
 ) -> None:
     """Draw the frames of a run: pictures, a movie, and a contact sheet."""
-    from .io.signals import stoppable
-    from .view import Camera, render_run
-
-    width, height = _numbers("--size", size, "x", 2, int)
-    x, y, z = _numbers("--from", direction, ",", 3, float)
+    width, height = parse_numbers("--size", size, "x", 2, int)
+    x, y, z = parse_numbers("--from", direction, ",", 3, float)
     if not any((x, y, z)):
         raise InputError(
             f"--from must not be zero: say where the camera is, such as 0,0,1, got {direction!r}"
         )
-    drawn = 0
-
-    def count(done: int, total: int) -> None:
-        nonlocal drawn
-        drawn = done
-        if progress is not None:
-            progress(done, total)
-
-    def again() -> list[str]:
-        # A demo that is drawn need not be run again.
-        return sys.argv[1:] if "render" in sys.argv[1:2] else ["render", str(directory)]
-
-    with (
-        stoppable(lambda: f"after {_count(drawn, 'picture')}", again),
-        _bar("pictures", quiet) as progress,
-    ):
-        made = render_run(
-            directory,
-            output,
-            size=(width, height),
-            every=every,
-            movie=movie,
-            ground=ground,
-            camera=Camera(direction=(x, y, z)),
-            progress=count,
-        )
-    if not quiet:
-        typer.echo(f"wrote {_count(len(made.pictures), 'picture')} to {made.sheet.parent}")
-        for path in (made.movie, made.sheet):
-            if path is not None:
-                typer.echo(f"wrote {path}")
+    render_folder(
+        directory,
+        output,
+        size=(width, height),
+        every=every,
+        movie=movie,
+        ground=ground,
+        direction=(x, y, z),
+        quiet=quiet,
+    )
 
 
 class ExportFormat(StrEnum):
-    """What other programs read."""
+    """A format that other programs read."""
 
     usd = "usd"
     ply = "ply"
@@ -373,7 +284,7 @@ def export(
         ExportFormat | None,
         typer.Option(show_default="usd", help="One USD file, or a PLY or OBJ file for each frame."),
     ] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print warnings and errors only.")] = False,
+    quiet: Quiet = False,
 ) -> None:
     """Write the frames of a run for other programs: all that are there, whether it came to its end or not."""
     from .io import FrameStore, export_run
@@ -381,32 +292,29 @@ def export(
 
     with stoppable(lambda: "before all was written"):
         store = FrameStore.open(directory)
-        made = export_run(store, output, format=None if format is None else format.value)
+        written = export_run(store, output, format=None if format is None else format.value)
     if not quiet:
-        typer.echo(f"wrote {_count(len(store.numbers()), 'frame')} to {made}")
+        typer.echo(f"wrote {counted(len(store.numbers()), 'frame')} to {written}")
 
 
 @app.command()
 def demo(
     name: Annotated[str | None, typer.Argument(metavar="NAME", help="Which: see --list.")] = None,
-    every: Annotated[bool, typer.Option("--list", help="Say what there is, in a line each.")] = False,
+    every: Annotated[bool, typer.Option("--list", help="Print the names and titles of all.")] = False,
     output: Annotated[
         Path | None,
         typer.Option(
             "--output", "-o", metavar="DIR", show_default="out/NAME", help="The folder for results."
         ),
     ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with the run that is in DIR.")] = False,
+    resume: Resume = False,
     replace: Annotated[
         bool, typer.Option("--replace", help="Begin anew where a run has been; out/NAME always does.")
     ] = False,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Another value for a key: frames.count=10."),
-    ] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print warnings and errors only.")] = False,
+    settings: Settings = None,
+    quiet: Quiet = False,
 ) -> None:
-    """Run a scene that comes with pointglue, and film it. Without a name, say which there are."""
+    """Run a scene that comes with pointglue, and film it. Without a name, list all of them."""
     from .scene import demo_path, demo_titles
 
     if every or name is None:
@@ -417,16 +325,18 @@ def demo(
     path, folder = demo_path(name), output or Path("out") / name
     formats = ["output.formats=['usd']"] if find_spec("pxr") else []
     replace = replace or (output is None and not resume)
-    run(path, folder, resume, replace, [*formats, *(settings or [])], quiet, False)
+    chosen = [*formats, *(settings or [])]
+    style: ReportStyle = "quiet" if quiet else "people"
+    run_into_folder(path, folder, resume=resume, replace=replace, settings=chosen, style=style)
     if find_spec("polyscope") is None:
         typer.echo("for pictures: pip install 'pointglue[movie]', then pointglue render " + str(folder))
         return
-    render(folder, movie=find_spec("imageio_ffmpeg") is not None, quiet=quiet)
+    render_folder(folder, movie=find_spec("imageio_ffmpeg") is not None, quiet=quiet)
 
 
 @app.command()
 def wedge(
-    scene: Annotated[Path, typer.Argument(metavar="SCENE.toml", help="The scene file.")],
+    scene: SceneArgument,
     settings: Annotated[
         list[str],
         typer.Option(
@@ -455,7 +365,7 @@ def wedge(
         bool, typer.Option("--parquet", help="Write the table as a Parquet file as well.")
     ] = False,
     sheet: Annotated[bool, typer.Option(help="Draw the last frame of each on one sheet.")] = True,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print warnings and errors only.")] = False,
+    quiet: Quiet = False,
 ) -> None:
     """Run a scene for every combination of values, each into a folder of its own, with a table of all.
 
@@ -465,11 +375,11 @@ def wedge(
     from .scene import draw_wedges, parse_sweep, run_wedges
 
     folder = output or Path("out") / f"{scene.stem}_wedges"
-    through = "before the first wedge was through"
+    finished = "before the first wedge was finished"
 
-    def told(one: Any, done: int, count: int) -> None:
-        nonlocal through
-        through = f"with {done:,} of {_count(count, 'wedge')} through"
+    def report(one: "Wedge", done: int, count: int) -> None:
+        nonlocal finished
+        finished = f"with {done:,} of {counted(count, 'wedge')} finished"
         if one.status == "failed":
             typer.secho(f"pointglue: {one.folder.name}: {one.error}", fg="red", err=True)
         elif not quiet:
@@ -478,7 +388,7 @@ def wedge(
     files = [folder / "wedges.csv", *([folder / "wedges.parquet"] if parquet else [])]
 
     def stopped() -> str:
-        return through + (f"; they are in {files[0]}" if files[0].exists() else "")
+        return finished + (f"; they are in {files[0]}" if files[0].exists() else "")
 
     with stoppable(stopped):
         wedges = run_wedges(
@@ -488,7 +398,7 @@ def wedge(
             scheduler=scheduler,
             metrics=[name.strip() for names in metrics or [] for name in names.split(",")],
             parquet=parquet,
-            progress=told,
+            progress=report,
         )
         if sheet and find_spec("polyscope"):
             files += draw_wedges(wedges, folder / "contact_sheet.png")
@@ -497,81 +407,6 @@ def wedge(
             typer.echo(f"wrote {path}")
     if any(one.status == "failed" for one in wedges):
         raise typer.Exit(1)
-
-
-def _numbers(option: str, text: str, between: str, count: int, kind: type[Number]) -> list[Number]:
-    try:
-        numbers = [kind(part) for part in text.split(between)]
-        usable = len(numbers) == count and all(map(math.isfinite, numbers))
-    except (ValueError, OverflowError):
-        usable = False
-    if not usable:
-        words = "whole numbers" if kind is int else "finite numbers"
-        raise InputError(f"{option} must be {count} {words} with {between!r} between them, got {text!r}")
-    return numbers
-
-
-@contextmanager
-def _bar(what: str, quiet: bool) -> Iterator[Callable[[int, int], None] | None]:
-    """A progress bar, if there is somebody to look at it: what is done, and how many there are."""
-    if quiet or not sys.stderr.isatty():
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import Progress
-
-    with Progress(console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task(what)
-        yield lambda done, count: progress.update(task, completed=done, total=count)
-
-
-def _count(number: int, one: str, many: str = "") -> str:
-    return f"{number:,} {one if number == 1 else many or one + 's'}"
-
-
-@contextmanager
-def _about(moves: "Handles", chosen: dict[str, Any]) -> Iterator[None]:
-    """Say where a setting that is refused comes from: an option, or the handles file."""
-    try:
-        yield
-    except InputError as error:
-        text = moves.named(str(error))
-        if text.startswith("cache "):
-            raise InputError(f"{text}. Choose another folder with --cache, or --no-cache") from error
-        given = any(text.startswith(f"{name} ") for name in chosen)
-        raise InputError(f"--{text}" if given else f"{moves.path}: {text}") from error
-
-
-@contextmanager
-def _warnings_in_a_line(named: Callable[[str], str]) -> Iterator[list[str]]:
-    """Show warnings meant for people without source lines, but with the names of handles.
-
-    Yields the list of those that have been shown.
-    """
-    shown: list[str] = []
-    with warnings.catch_warnings():
-        warnings.simplefilter("always", PointglueWarning)
-        show = warnings.showwarning
-
-        def in_a_line(message: Warning | str, category: type[Warning], *rest: Any, **more: Any) -> None:
-            if issubclass(category, PointglueWarning):
-                shown.append(named(str(message)))
-                typer.secho(f"pointglue: warning: {shown[-1]}", fg="yellow", err=True)
-            else:
-                show(message, category, *rest, **more)
-
-        warnings.showwarning = in_a_line
-        yield shown
-
-
-def _shown(frames: range, quiet: bool) -> Iterable[int]:
-    """The frames, with a progress bar if there are several and somebody to look at it."""
-    if quiet or len(frames) < 2 or not sys.stderr.isatty():
-        return frames
-    from rich.console import Console
-    from rich.progress import track
-
-    return track(frames, "frames", console=Console(stderr=True))
 
 
 def main() -> None:

@@ -13,7 +13,7 @@ from waiting import DEADLINE
 from pointglue.io import FrameStore
 from pointglue.io.signals import Ending
 from pointglue.scene import checkpointing, run, run_scene
-from pointglue.scene.checkpointing import LONG, MOST, SHARE, CheckpointSchedule, FrameWriter
+from pointglue.scene.checkpointing import LONG_FRAME, MOST_LOST, TIME_SHARE, CheckpointSchedule, FrameWriter
 from pointglue.scene.simulation import Simulation
 
 
@@ -30,7 +30,7 @@ def kept(schedule, frames, cost):
 @pytest.mark.parametrize("cost", [1e-3, 0.6, 50.0])
 def test_there_is_one_after_every_long_frame(cost):
     """However slow the disk is: a heap of 20 s a frame was lost for a checkpoint that took 0.6 s."""
-    assert kept(CheckpointSchedule(), [1.1 * LONG] * 9, cost) == list(range(9))
+    assert kept(CheckpointSchedule(), [1.1 * LONG_FRAME] * 9, cost) == list(range(9))
     mixed = kept(CheckpointSchedule(), [0.01, 0.01, 2.0, 0.01, 2.0, 0.01], cost)
     assert {0, 2, 4} <= set(mixed)
 
@@ -38,14 +38,14 @@ def test_there_is_one_after_every_long_frame(cost):
 def test_checkpoints_of_quick_frames_take_a_small_share():
     cost = 0.01
     found = kept(CheckpointSchedule(), [0.01] * 10_000, cost)
-    assert cost * len(found) == pytest.approx(SHARE * 100, rel=0.05)
+    assert cost * len(found) == pytest.approx(TIME_SHARE * 100, rel=0.05)
 
 
 @pytest.mark.parametrize("cost", [0.5, 50.0])
 def test_no_more_than_some_seconds_of_quick_frames_are_lost(cost):
     found = kept(CheckpointSchedule(), [0.9] * 100, cost)
     apart = [b - a for a, b in pairwise(found)]
-    assert max(apart) * 0.9 <= MOST + 0.9
+    assert max(apart) * 0.9 <= MOST_LOST + 0.9
 
 
 def test_a_run_of_long_frames_has_a_checkpoint_of_each(tmp_path, monkeypatch):

@@ -84,7 +84,7 @@ def test_the_command(tmp_path, monkeypatch, command):
     code, _, told = demo("twisted_bar", "--set", "frames.count=3", "-o", "out/twisted_bar")
     assert code == 1
     assert "holds a run already: --resume it, --replace it" in told
-    monkeypatch.setattr("pointglue.cli.render", lambda folder, **_: None)  # it has been seen to draw
+    monkeypatch.setattr("pointglue.cli.render_folder", lambda folder, **_: None)  # it has been seen to draw
     for more, wrote in [
         (["--resume", "-o", "out/twisted_bar"], "wrote 1 frame "),
         (["--resume"], "wrote 0 frames "),

@@ -91,9 +91,9 @@ class TestInside:
         objects = {"small": RIGID, "large": RIGID | {"mesh": {"shape": "sphere", "radius": 1}}}
         (told,) = warned({"objects": objects})
         assert told.startswith("objects.small starts wholly inside 'large'")
-        assert "move it with transform.translate, or tie them with [[attach]]" in told
+        assert "move it with transform.translate, or attach them with [[attach]]" in told
 
-    def test_one_that_is_tied_or_ignored_may_be(self):
+    def test_one_that_is_attached_or_ignored_may_be(self):
         objects = {"small": RIGID, "large": FLESH | {"mesh": {"shape": "sphere", "radius": 1}}}
         tie = {"kind": "joint", "type": "weld", "from": "small", "to": "large", "at": [0, 0, 0]}
         assert warned({"objects": objects, "attach": [tie]}) == []
@@ -309,7 +309,8 @@ class TestCommand:
         assert code == 0
         assert told.splitlines() == [
             f"pointglue: warning: {scene}:7: objects.block starts wholly below the plane 'floor', where it "
-            "cannot come out or is not stopped: move it with transform.translate, or tie them with [[attach]]"
+            "cannot come out or is not stopped: move it with transform.translate, or attach them with "
+            "[[attach]]"
         ]
         if how == "check":
             assert printed.startswith(f"{scene}: can be run, with 1 warning (2 frames, 2 visible objects)\n")

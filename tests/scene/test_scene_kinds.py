@@ -162,10 +162,10 @@ class TestProblems:
         found = problems({"objects": {"a": CLOTH | {"groups": groups, "pin": {"name": "one"}}}})
         assert "names no group: 'two'" in found
 
-    def test_ties_to_itself(self):
+    def test_attachments_to_itself(self):
         tie = {"kind": "glue", "from": "a", "to": "a", "points": {"indices": [0]}}
         scene = {"objects": {"a": CLOTH}, "attach": [tie]}
-        assert "attach[0] ties 'a' to itself: say among which of its points" in problems(scene)
+        assert "attach[0] attaches 'a' to itself: say among which of its points" in problems(scene)
         scene["attach"] = [tie | {"among": {"indices": [13, 14, 18, 19, 24]}, "parents": 4}]
         first, last = frames(scene, 3)[::2]
         rest, now = first.points["a"], last.points["a"]

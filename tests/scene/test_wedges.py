@@ -18,17 +18,14 @@ from waiting import DEADLINE, wait_until
 from pointglue import view
 from pointglue.errors import PointglueError, SceneError
 from pointglue.io import FrameStore, load_checkpoint
-from pointglue.scene import draw_wedges, load_scene, parse_sweep, run_scene, run_wedges
+from pointglue.scene import Wedge, draw_wedges, load_scene, parse_sweep, run_scene, run_wedges
+from pointglue.scene.sweeps import planned_wedges, short_key, wedge_labels
 from pointglue.scene.wedge import (
-    Wedge,
-    _finished,
-    _hash,
-    _labels,
-    _measured,
-    _planned,
-    _short,
+    finished_wedge,
+    measured_metrics,
     run_wedge,
     stop_wedges,
+    wedge_hash,
     write_table,
 )
 
@@ -79,18 +76,18 @@ class TestSweeps:
         ],
     )
     def test_keys_are_shortened_to_what_tells_them_apart(self, keys, short):
-        assert [_short(key, keys) for key in keys] == short
+        assert [short_key(key, keys) for key in keys] == short
 
     def test_folders_have_names_of_their_own_that_last(self, tmp_path):
-        few = _planned({"a.x": [1, 2], "b": ["1 mm"]}, tmp_path)
-        many = _planned({"a.x": [0, 1, 2, 2], "b": ["1 mm", "1_mm"]}, tmp_path)
+        few = planned_wedges({"a.x": [1, 2], "b": ["1 mm"]}, tmp_path)
+        many = planned_wedges({"a.x": [0, 1, 2, 2], "b": ["1 mm", "1_mm"]}, tmp_path)
         assert {wedge.folder for wedge in few} < {wedge.folder for wedge in many}
         assert len(many) == 6
         assert all(wedge.folder.name.startswith("x=") for wedge in many)
         with pytest.raises(SceneError, match="combinations of values, got 0"):
-            _planned({"a": []}, tmp_path)
+            planned_wedges({"a": []}, tmp_path)
         with pytest.raises(SceneError, match="at least one key"):
-            _planned({}, tmp_path)
+            planned_wedges({}, tmp_path)
 
 
 def test_metrics_are_those_of_the_frames(tmp_path):
@@ -100,7 +97,7 @@ def test_metrics_are_those_of_the_frames(tmp_path):
     store = FrameStore.open(tmp_path / "run")
     frames = list(store)
     assert done["metrics"] == {"fastest particle": max(frame.stats["fastest particle"] for frame in frames)}
-    found = _measured(tmp_path / "run", ["low.dented", "high.rope", "drift.ball", "contacts"])
+    found = measured_metrics(tmp_path / "run", ["low.dented", "high.rope", "drift.ball", "contacts"])
     assert found["low.dented"] == min(frame.points["dented"][:, 1].min() for frame in frames)
     assert found["high.rope"] == max(frame.points["rope"][:, 1].max() for frame in frames)
     assert found["drift.ball"] == pytest.approx(np.linalg.norm(frames[-1].transforms["ball"][:3, 3]))
@@ -110,7 +107,7 @@ def test_metrics_are_those_of_the_frames(tmp_path):
 def test_tables(tmp_path):
     import pyarrow.parquet
 
-    wedges = _planned({"a": [1, "2 m"], "b": [[1, 2]]}, tmp_path)
+    wedges = planned_wedges({"a": [1, "2 m"], "b": [[1, 2]]}, tmp_path)
     write_table(tmp_path / "wedges.csv", wedges, parquet=True)
     read = pyarrow.parquet.read_table(tmp_path / "wedges.parquet").to_pydict()
     assert read["a"] == ["1", "2 m"]
@@ -159,7 +156,7 @@ def contact_sheet(count):
 
 
 def test_what_failed_is_on_the_contact_sheet(tmp_path, monkeypatch):
-    drawn, wedges = {}, _planned({"a.b.0": [1, 2, 3], "a.c.0": [4]}, tmp_path)
+    drawn, wedges = {}, planned_wedges({"a.b.0": [1, 2, 3], "a.c.0": [4]}, tmp_path)
     wedges[1] = replace(wedges[1], status="failed")
     pictures = [np.full((36, 64, 3), value, np.uint8) for value in (0, 1)]
     monkeypatch.setattr("pointglue.scene.wedge.last_pictures", lambda folders: pictures[: len(folders)])
@@ -190,7 +187,7 @@ def test_what_is_done_is_not_done_again_unless_the_scene_has_changed(tmp_path):
     scene, wedge = tmp_path / "scene.toml", Wedge({}, tmp_path / "run")
 
     def finished():
-        return _finished(wedge, _hash(load_scene(scene)), [])
+        return finished_wedge(wedge, wedge_hash(load_scene(scene)), [])
 
     scene.write_text(HANDLES)
     assert finished() is None
@@ -225,7 +222,7 @@ def test_frames_that_are_all_there_are_kept(tmp_path):
     ],
 )
 def test_labels_tell_wedges_apart(sweeps, labels, tmp_path):
-    assert _labels([wedge.settings for wedge in _planned(sweeps, tmp_path)]) == labels
+    assert wedge_labels([wedge.settings for wedge in planned_wedges(sweeps, tmp_path)]) == labels
 
 
 def test_a_wedge_that_is_stopped_goes_on_from_its_last_frame(tmp_path, monkeypatch):
@@ -271,7 +268,7 @@ def test_interrupted(tmp_path):
     assert process.returncode in (130, 143), told  # whichever the system hands over first
     assert "Traceback" not in told
     table = out / "wedges.csv"
-    assert f"stopped with 2 of 5 wedges through; they are in {table}. Go on with: pointglue wedge" in told
+    assert f"stopped with 2 of 5 wedges finished; they are in {table}. Go on with: pointglue wedge" in told
     with table.open() as file:
         assert [row["status"] for row in csv.DictReader(file)] == ["failed", "done"]
     for folder in {path.parent.parent for path in begun}:
@@ -280,7 +277,7 @@ def test_interrupted(tmp_path):
 
 
 def test_keys_that_no_wedge_can_have(tmp_path, monkeypatch):
-    monkeypatch.setattr("pointglue.scene.wedge.ANSWER", "1s")
+    monkeypatch.setattr("pointglue.scene.wedge.CONNECT_TIMEOUT", "1s")
     (tmp_path / "scene.toml").write_text(HANDLES)
     with pytest.raises(SceneError, match="did you mean 'falloff'"):
         run_wedges(tmp_path / "scene.toml", {"objects.bar.fallof": [1, 2]}, tmp_path / "out")

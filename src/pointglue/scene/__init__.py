@@ -10,7 +10,8 @@ from .run import Run, run_scene
 from .schema.loading import LoadedScene, load_scene, parse_setting
 from .schema.scene import SceneFile, json_schema
 from .simulation import Simulation, SimulationState
-from .wedge import Wedge, draw_wedges, parse_sweep, run_wedges
+from .sweeps import Wedge, parse_sweep
+from .wedge import draw_wedges, run_wedges
 
 __all__ = [
     "LoadedScene",

@@ -1,4 +1,4 @@
-"""Frames and checkpoints on their way to the disk, by a thread of its own."""
+"""Frames and checkpoints, written to disk by a thread of their own."""
 
 import queue
 import threading
@@ -12,14 +12,14 @@ from .simulation import Simulation, SimulationState
 
 __all__ = ["CheckpointSchedule", "FrameWriter"]
 
-SHARE = 0.005  # of the time of quick frames that checkpoints take
-LONG = 1.0  # s: a frame that takes longer is never computed again
-MOST = 10.0  # s of quick frames that a killed process loses at most
-SLOW = 0.1  # s a frame, from which on it is worth the time to have it on the disk, come what may
+TIME_SHARE = 0.005  # share of the time of quick frames that checkpoints may take
+LONG_FRAME = 1.0  # s: after a frame that takes longer there always is a checkpoint
+MOST_LOST = 10.0  # s of quick frames that a killed process loses at most
+SYNC_INTERVAL = 0.1  # s a frame: slower frames are synchronised to disk, so that a power cut loses none
 
 
 class CheckpointSchedule:
-    """After which frames there is a checkpoint.
+    """The frames after which there is a checkpoint.
 
     There is one after every frame that took more than a second to compute, however slow the disk is. After
     quicker frames there is one as soon as it takes no more than a small share of the time since the last,
@@ -30,13 +30,13 @@ class CheckpointSchedule:
         self._pending, self._wait = 0.0, 0.0
 
     def due(self, seconds: float) -> bool:
-        """Whether a checkpoint follows a frame that took so long to compute (s)."""
+        """Return whether a checkpoint follows a frame that took `seconds` to compute."""
         self._pending += seconds
-        return seconds > LONG or self._pending >= self._wait
+        return seconds > LONG_FRAME or self._pending >= self._wait
 
     def written(self, seconds: float) -> None:
-        """Take note of a checkpoint that took so long to write (s)."""
-        self._pending, self._wait = 0.0, min(seconds / SHARE, MOST)
+        """Take note of a checkpoint that took `seconds` to write."""
+        self._pending, self._wait = 0.0, min(seconds / TIME_SHARE, MOST_LOST)
 
 
 class FrameWriter:
@@ -66,18 +66,18 @@ class FrameWriter:
         threading.Thread(target=self._work, name="pointglue writer", daemon=True).start()
 
     def put(self, frame: Frame, state: SimulationState, seconds: float) -> None:
-        """Hand over a frame that took so long to compute (s); what went wrong before is raised here."""
+        """Hand over a frame that took `seconds` to compute; errors of earlier writes are raised here."""
         self._raise()
         # Packed here, where its arrays still are in the caches, and nobody has changed them yet.
         self._frames.put((self._store.pack(frame, self._templates.get()), state, seconds))
 
     def close(self) -> None:
-        """Return when all is on the disk."""
+        """Wait until all is written; errors of writing are raised."""
         self.abandon()
         self._raise()
 
     def abandon(self) -> None:
-        """The same, whatever went wrong."""
+        """Wait until all is written, or writing has failed."""
         self._frames.put(None)
         self._ended.wait()
 
@@ -120,9 +120,9 @@ class FrameWriter:
         self._spent = {}
 
     def _checkpoint(self, state: SimulationState) -> float:
-        """Write a checkpoint; how long it took (s)."""
+        """Write a checkpoint, and return how long it took [s]."""
         begin = perf_counter()
-        if begin - self._synced > SLOW * self._store.unsynced:
+        if begin - self._synced > SYNC_INTERVAL * self._store.unsynced:
             self._store.sync()
             self._stats.sync()
             self._synced = begin

@@ -12,12 +12,32 @@ FOLDER = Path(__file__).parent / "demos"
 
 
 def demo_titles() -> dict[str, str]:
-    """What each of them shows, by name."""
+    """Return the titles of the demos, which say what they show, by name.
+
+    Returns
+    -------
+    dict of str to str
+    """
     return {path.stem: load_scene(path).tables.title for path in sorted(FOLDER.glob("*.toml"))}
 
 
 def demo_path(name: str) -> Path:
-    """The scene file of one of them."""
+    """Return the scene file of a demo.
+
+    Parameters
+    ----------
+    name : str
+        One of the names of :func:`demo_titles`.
+
+    Returns
+    -------
+    Path
+
+    Raises
+    ------
+    SceneError
+        If there is no such demo.
+    """
     names = [path.stem for path in sorted(FOLDER.glob("*.toml"))]
     if name not in names:
         near = nearest(name, names) or f"; there are {', '.join(names)}"

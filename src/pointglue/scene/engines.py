@@ -1,4 +1,4 @@
-"""The three solvers behind one interface: particles, implicit solids, handles."""
+"""The three engines behind one interface: particles, implicit solids, handles."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
@@ -16,23 +16,26 @@ from .tracks import Track
 __all__ = ["STATS", "HandleEngine", "HandledMesh", "ImplicitEngine", "ParticleEngine"]
 
 STATS = ("fastest particle", "newton iterations", "solver steps", "joint violation", "contacts")
-"""What frames may have statistics of."""
+"""Names of the statistics that frames can have."""
 
 
 @dataclass(frozen=True, eq=False)
 class ParticleEngine:
-    """Bodies of oriented particles, by name in the order of the solver."""
+    """Bodies of oriented particles."""
 
     solver: ParticleSolver
+    """What steps them."""
     names: Sequence[str]
+    """Names of the objects, in the order of the solver."""
     velocities: Array
-    """At the start (n, 3), m/s."""
+    """Velocities at the start (n, 3) [m/s]."""
     spins: Array
-    """At the start (n, 3), rad/s."""
+    """Angular velocities at the start (n, 3) [rad/s]."""
     name: str = "particles"
+    """The key under which checkpoints hold its state."""
 
     def start(self) -> ParticleState:
-        """At rest but for the velocities."""
+        """Return the state at the first frame."""
         state = self.solver.start()
         free = ~state.pinned[:, None]
         return state.replace(velocities=self.velocities * free, spins=self.spins * free)
@@ -40,14 +43,14 @@ class ParticleEngine:
     def advance(
         self, state: ParticleState, now: float, dt: float, steps: int, watch: Callable[[], object]
     ) -> ParticleState:
-        """So many steps."""
+        """Return the state after `steps` steps of `dt` [s]."""
         for _ in range(steps):
             watch()
             state = self.solver.step(state, dt)
         return state
 
     def points(self, state: ParticleState) -> dict[str, Array]:
-        """The meshes; of bodies that have none, the particles."""
+        """Return the vertices of the meshes, or the particles of bodies that have none, by name."""
         shown = self.solver.body.skin(state) if self.solver.body.visual is not None else np.empty((0, 3))
         parts = zip(self.names, self.solver.parts, self.solver.visual_parts, strict=True)
         return {
@@ -56,29 +59,29 @@ class ParticleEngine:
         }
 
     def body(self, state: ParticleState, name: str) -> Array:
-        """The particles."""
+        """Return where the particles of an object are (n, 3) [m]."""
         return np.asarray(state.positions[self.solver.parts[list(self.names).index(name)]])
 
     def transforms(self, state: ParticleState) -> dict[str, Array]:
-        """None: they all deform."""
+        """Return nothing: all objects deform."""
         return {}
 
     def stats(self, state: ParticleState) -> dict[str, float | int]:
-        """How much is going on."""
+        """Return the statistics of a frame."""
         speed = float(np.sqrt((state.velocities**2).sum(1).max()))
         return {"fastest particle": speed}
 
     def details(self, state: ParticleState) -> dict[str, Any]:
-        """Nothing."""
+        """Return nothing: there is none."""
         return {}
 
     def pack(self, state: ParticleState) -> dict[str, Any]:
-        """The state and its rest pose."""
+        """Return the state and its rest pose as arrays and numbers."""
         own = {field.name: getattr(state, field.name) for field in fields(state) if field.name != "rest"}
         return own | {f"rest.{field.name}": getattr(state.rest, field.name) for field in fields(state.rest)}
 
     def unpack(self, arrays: Mapping[str, Any]) -> ParticleState:
-        """The state again."""
+        """Return the state that was packed."""
         rest = RestPose(**{field.name: np.array(arrays[f"rest.{field.name}"]) for field in fields(RestPose)})
         own = {
             field.name: np.array(arrays[field.name])
@@ -90,20 +93,23 @@ class ParticleEngine:
 
 @dataclass(frozen=True, eq=False)
 class ImplicitEngine:
-    """Flesh, cloth, jelly and rigid bodies; `skins` give the bindings of meshes to their cages, by name."""
+    """Flesh, cloth, jelly and rigid bodies."""
 
     solver: ImplicitSolver
+    """What steps them."""
     skins: Mapping[str, Callable[[], Binding]]
+    """Functions that return the bindings of meshes to their cages, by name."""
     name: str = "implicit"
+    """The key under which checkpoints hold its state."""
 
     def start(self) -> SolverState:
-        """At time 0."""
+        """Return the state at the first frame."""
         return self.solver.start()
 
     def advance(
         self, state: SolverState, now: float, dt: float, steps: int, watch: Callable[[], object]
     ) -> SolverState:
-        """So many steps; the report is of all of them."""
+        """Return the state after `steps` steps of `dt` [s], with one report of all of them."""
         reports = []
         for _ in range(steps):
             state = self.solver.step(state, dt, watch=watch)
@@ -111,7 +117,7 @@ class ImplicitEngine:
         return replace(state, report=StepReport.merged(reports))
 
     def points(self, state: SolverState) -> dict[str, Array]:
-        """Cloth, and the meshes in cages."""
+        """Return the vertices of cloth and of the meshes in cages, by name."""
         soft = [body.name for body in self.solver.model.bodies if not isinstance(body, RigidBody)]
         return {
             name: self.skins[name]().positions(state.body(name)) if name in self.skins else state.body(name)
@@ -119,11 +125,11 @@ class ImplicitEngine:
         }
 
     def body(self, state: SolverState, name: str) -> Array:
-        """The points of a body."""
+        """Return where the points of a body are (n, 3) [m]."""
         return state.body(name)
 
     def transforms(self, state: SolverState) -> dict[str, Array]:
-        """Of the rigid bodies."""
+        """Return the transforms of the rigid bodies (4, 4) from where they start, by name."""
         found = {}
         for body, origin, turn in zip(self.solver.model.rigid, state.origins, state.rotations, strict=True):
             T = np.eye(4)
@@ -132,7 +138,7 @@ class ImplicitEngine:
         return found
 
     def stats(self, state: SolverState) -> dict[str, float | int]:
-        """Of the last frame."""
+        """Return the statistics of the last frame."""
         report = state.report
         if report is None:
             return {}
@@ -146,7 +152,7 @@ class ImplicitEngine:
         return stats
 
     def details(self, state: SolverState) -> dict[str, Any]:
-        """Newton iterations of all attempts, the least gap (m), what bonds and joints did, and seconds."""
+        """Return Newton iterations of all attempts, the least gap [m], events, and seconds of parts."""
         report = state.report
         if report is None:
             return {}
@@ -167,33 +173,35 @@ class ImplicitEngine:
         return details | {"seconds": report.seconds}
 
     def pack(self, state: SolverState) -> dict[str, Any]:
-        """The state, and the one before it."""
+        """Return the state and the one before it as arrays and numbers."""
         packed = _packed(state)
         if state.past is not None:
             packed |= {f"past.{key}": value for key, value in _packed(state.past).items()}
         return packed
 
     def unpack(self, arrays: Mapping[str, Any]) -> SolverState:
-        """The state again."""
+        """Return the state that was packed."""
         rows = self.solver.model.rows
         past = {key.removeprefix("past."): value for key, value in arrays.items() if key.startswith("past.")}
         before = SolverState(**_unpacked(past), rows=rows) if past else None
         return SolverState(**_unpacked(arrays), rows=rows, past=before)
 
 
-_APART = ("rows", "report", "past")
+_SEPARATE = ("rows", "report", "past")  # fields of a state that are no arrays or numbers
 
 
 def _packed(state: SolverState) -> dict[str, Any]:
-    """Arrays and numbers of a state; what is None is left out."""
-    values = {field.name: getattr(state, field.name) for field in fields(state) if field.name not in _APART}
+    """Return the arrays and numbers of a state; what is None is left out."""
+    values = {
+        field.name: getattr(state, field.name) for field in fields(state) if field.name not in _SEPARATE
+    }
     return {name: value for name, value in values.items() if value is not None}
 
 
 def _unpacked(arrays: Mapping[str, Any]) -> dict[str, Any]:
     found = {}
     for field in fields(SolverState):
-        if field.name not in _APART and field.name in arrays:
+        if field.name not in _SEPARATE and field.name in arrays:
             value = np.asarray(arrays[field.name])
             found[field.name] = value.item() if value.ndim == 0 else np.array(value)
     return found
@@ -201,15 +209,20 @@ def _unpacked(arrays: Mapping[str, Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True, eq=False)
 class HandledMesh:
-    """A mesh with its handles (H, 3) and the tracks of those that move."""
+    """A mesh with keyframed handles."""
 
     deformer: HandleDeformer
+    """The mesh and its handles."""
     tracks: Mapping[int, Track]
+    """Motions of the handles that have keys, by their index."""
     oriented: bool
-    """Whether any handle carries an orientation."""
+    """Whether any handle has an orientation."""
 
     def at(self, time: float, previous: Array | None) -> tuple[Array, Array]:
-        """Vertices (V, 3) and their rotations (V, 3, 3), given those of the frame before."""
+        """Return vertices (n, 3) and their rotations (n, 3, 3) at a time [s].
+
+        `previous` (n, 3, 3) are the rotations of the frame before, or None for the first.
+        """
         handles = self.deformer.handles.copy()
         turns = np.tile(np.eye(3), (len(handles), 1, 1))
         for k, track in self.tracks.items():
@@ -222,13 +235,15 @@ class HandledMesh:
 
 @dataclass(frozen=True, eq=False)
 class HandleEngine:
-    """Meshes that follow handles, by name; a state is vertices and rotations of each."""
+    """Meshes that follow handles; a state has vertices and rotations of each."""
 
     meshes: Mapping[str, HandledMesh]
+    """The meshes, by name."""
     name: str = "handles"
+    """The key under which checkpoints hold its state."""
 
     def start(self) -> dict[str, tuple[Array, Array]]:
-        """At time 0."""
+        """Return the state at the first frame."""
         return {name: mesh.at(0.0, None) for name, mesh in self.meshes.items()}
 
     def advance(
@@ -239,31 +254,31 @@ class HandleEngine:
         steps: int,
         watch: Callable[[], object],
     ) -> dict[str, tuple[Array, Array]]:
-        """At the time `now`."""
+        """Return the state at the time `now` [s]."""
         return {name: mesh.at(now, state[name][1]) for name, mesh in self.meshes.items()}
 
     def points(self, state: dict[str, tuple[Array, Array]]) -> dict[str, Array]:
-        """The vertices."""
+        """Return the vertices."""
         return {name: vertices for name, (vertices, _) in state.items()}
 
     def body(self, state: dict[str, tuple[Array, Array]], name: str) -> Array:
-        """The vertices."""
+        """Return the vertices."""
         return state[name][0]
 
     def transforms(self, state: dict[str, tuple[Array, Array]]) -> dict[str, Array]:
-        """None: they all deform."""
+        """Return nothing: all objects deform."""
         return {}
 
     def stats(self, state: dict[str, tuple[Array, Array]]) -> dict[str, float | int]:
-        """Nothing."""
+        """Return nothing: there is none."""
         return {}
 
     def details(self, state: dict[str, tuple[Array, Array]]) -> dict[str, Any]:
-        """Nothing."""
+        """Return nothing: there is none."""
         return {}
 
     def pack(self, state: dict[str, tuple[Array, Array]]) -> dict[str, Any]:
-        """Vertices and rotations."""
+        """Return vertices and rotations as arrays."""
         return {
             f"{part}.{name}": array
             for name, pair in state.items()
@@ -271,7 +286,7 @@ class HandleEngine:
         }
 
     def unpack(self, arrays: Mapping[str, Any]) -> dict[str, tuple[Array, Array]]:
-        """The state again."""
+        """Return the state that was packed."""
         return {
             name: (np.array(arrays[f"vertices.{name}"]), np.array(arrays[f"rotations.{name}"]))
             for name in self.meshes

@@ -1,4 +1,4 @@
-"""What tells a run from runs of other scenes, and in what two of them differ."""
+"""The identity of a scene: what tells its runs from those of other scenes, and how two of them differ."""
 
 import hashlib
 import json
@@ -15,22 +15,22 @@ from .schema.scene import AnimatedObject
 
 __all__ = ["SceneIdentity", "differences", "scene_hash"]
 
-NAMED = 4  # differences that a message names
-LONGEST = 40  # letters of a value in a message
+MOST_NAMED = 4  # differences that a message names
+MOST_LETTERS = 40  # of a value in a message
 
 
 @dataclass(frozen=True)
 class SceneIdentity:
-    """All that changes what comes out of a scene."""
+    """All inputs that determine the frames of a scene."""
 
     hash: str
-    """Of all of it."""
+    """A digest of all of them."""
     inputs: dict[str, Any]
     """The version of pointglue, the tables, and the digest of each file by its name, as JSON has them."""
 
     @classmethod
     def of(cls, scene: LoadedScene) -> "SceneIdentity":
-        """Read all files that a scene names. Raises SceneError if one cannot be read."""
+        """Return the identity of a scene; SceneError if a file that it names cannot be read."""
         tables = scene.tables.model_dump(mode="json", by_alias=True, exclude={"title", "output"})
         del tables["frames"]["count"]  # a run may be made longer
         digest = hashlib.sha256(json.dumps([__version__, tables], sort_keys=True).encode())
@@ -46,7 +46,7 @@ class SceneIdentity:
 
 
 def scene_hash(scene: LoadedScene) -> str:
-    """What tells a run from runs of other scenes: all tables and files that change what comes out."""
+    """Return a digest of all tables and files that determine the frames of a scene."""
     return SceneIdentity.of(scene).hash
 
 
@@ -60,12 +60,12 @@ def _files(scene: LoadedScene) -> Iterator[Path]:
 
 
 def _relative(path: Path, folder: Path) -> str:
-    """The name of a file as seen from the scene, if it is below it."""
+    """Return the name of a file relative to the scene, if it is below it."""
     return str(path.relative_to(folder) if path.is_relative_to(folder) else path)
 
 
 def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
-    """Name what differs between the inputs of two runs: the version, a few keys of the tables, files."""
+    """Return what differs between the inputs of two runs: the version, a few keys of the tables, files."""
     found: list[str] = []
     if before["pointglue"] != now["pointglue"]:
         found.append(f"it is by pointglue {before['pointglue']}, this is {now['pointglue']}")
@@ -83,12 +83,12 @@ def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
         if old != new:
             change = "has changed" if old and new else "is read no more" if old else "was not read"
             found.append(f"the file {name} {change}")
-    more = len(found) - NAMED
-    return "; ".join(found[:NAMED] + ([f"and {more:,} more"] if more > 0 else []))
+    more = len(found) - MOST_NAMED
+    return "; ".join(found[:MOST_NAMED] + ([f"and {more:,} more"] if more > 0 else []))
 
 
 def _leaves(value: Any, where: tuple[str | int, ...] = ()) -> Iterator[tuple[tuple[str | int, ...], Any]]:
-    """The values of nested tables by their keys. Lists of numbers and texts are values."""
+    """Yield the values of nested tables with their keys. Lists of numbers and texts are values."""
     if isinstance(value, Mapping) and value:
         for key, each in value.items():
             yield from _leaves(each, (*where, key))
@@ -100,6 +100,6 @@ def _leaves(value: Any, where: tuple[str | int, ...] = ()) -> Iterator[tuple[tup
 
 
 def _shown(value: Any) -> str:
-    """A value, as long as a message can have it."""
+    """Return a value as text, shortened for a message."""
     text = json.dumps(value)
-    return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
+    return text if len(text) <= MOST_LETTERS else text[: MOST_LETTERS - 1] + "…"

@@ -1,9 +1,9 @@
-"""What a run says while it goes on: a bar on a terminal, lines in a log, JSON for programs, or nothing."""
+"""Reports of a run while it goes on: a bar on a terminal, lines in a log, JSON for programs, or nothing."""
 
 import json
 import sys
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
@@ -23,31 +23,32 @@ from rich.progress import (
 from ..io.frame_records import Frame
 from .run import Run
 
-__all__ = ["Saying", "tell"]
+__all__ = ["ReportStyle", "print_problems", "report_run"]
 
-RECENT = 10  # frames that the time that is left is told by
+RECENT = 10  # frames from whose times the time that is left is estimated
 
-Saying = Literal["people", "json", "quiet"]
+ReportStyle = Literal["people", "json", "quiet"]
 
 
-def tell(run: Run, saying: Saying) -> int:
-    """Go through all frames of a run; how many there were."""
+def report_run(run: Run, style: ReportStyle) -> int:
+    """Compute all frames of a run, report each, and return how many there were."""
     begin, count = perf_counter(), 0
-    with _shown(run, saying) as show:
+    with _reporter(run, style) as report:
         before = begin
         for frame in run:
             now = perf_counter()
-            show(frame, now - before)
+            report(frame, now - before)
             before, count = now, count + 1
-    _end(run, saying, count, perf_counter() - begin)
+    _report_end(run, style, count, perf_counter() - begin)
     return count
 
 
 @contextmanager
-def _shown(run: Run, saying: Saying) -> Iterator[Any]:
+def _reporter(run: Run, style: ReportStyle) -> Iterator[Callable[[Frame, float], object]]:
+    """Yield a function that reports a frame, given how long it took [s]."""
     last = run.simulation.frames.end
-    if saying == "json":
-        yield lambda frame, seconds: _line(
+    if style == "json":
+        yield lambda frame, seconds: _print_json(
             event="frame",
             frame=frame.number,
             last=last,
@@ -56,7 +57,7 @@ def _shown(run: Run, saying: Saying) -> Iterator[Any]:
             **frame.stats,
         )
         return
-    if saying == "quiet":
+    if style == "quiet":
         yield lambda frame, seconds: None
         return
     console = Console(stderr=True)
@@ -77,39 +78,39 @@ def _shown(run: Run, saying: Saying) -> Iterator[Any]:
         task = progress.add_task("", total=total, completed=done, number=run.numbers.start, stats="")
 
         def show(frame: Frame, seconds: float) -> None:
-            progress.update(task, advance=1, number=frame.number, stats=_told(frame))
+            progress.update(task, advance=1, number=frame.number, stats=_stats_text(frame))
 
         yield show
 
 
 class _Lines:
-    """A plain line for each frame, at once: for logs, and for terminals that are not looked at."""
+    """A plain line for each frame, at once: for logs, and for output that is redirected."""
 
     def __init__(self, run: Run) -> None:
         self._first, self._last = run.simulation.frames.start, run.simulation.frames.end
         self._recent: deque[float] = deque(maxlen=RECENT)
 
     def __call__(self, frame: Frame, seconds: float) -> None:
-        words = [f"frame {frame.number}/{self._last}", f"{seconds:.2f} s", _told(frame)]
-        if frame.number > self._first:  # which takes no step, and says nothing of the others
+        words = [f"frame {frame.number}/{self._last}", f"{seconds:.2f} s", _stats_text(frame)]
+        if frame.number > self._first:  # which takes no step, and is no measure of the others
             self._recent.append(seconds)
             each = sum(self._recent) / len(self._recent)
             words.append(f"left {timedelta(seconds=round((self._last - frame.number) * each))}")
         print("  ".join(filter(None, words)), flush=True)
 
 
-def _told(frame: Frame) -> str:
-    """What the solvers say of a frame, in a few words."""
+def _stats_text(frame: Frame) -> str:
+    """Return the statistics of a frame in a few words."""
     words = {"newton iterations": "Newton", "contacts": "contacts"}
     return "  ".join(f"{word} {frame.stats[key]}" for key, word in words.items() if key in frame.stats)
 
 
-def _end(run: Run, saying: Saying, count: int, seconds: float) -> None:
+def _report_end(run: Run, style: ReportStyle, count: int, seconds: float) -> None:
     folder = None if run.store is None else run.store.directory
-    if saying == "json":
+    if style == "json":
         files = [str(path) for path in run.files]
-        _line(event="done", frames=count, seconds=round(seconds, 3), directory=str(folder), files=files)
-    elif saying == "people":
+        _print_json(event="done", frames=count, seconds=round(seconds, 3), directory=str(folder), files=files)
+    elif style == "people":
         frames = "1 frame" if count == 1 else f"{count:,} frames"
         print(f"wrote {frames} to {folder} in {seconds:.1f} s")
         for path in run.files:
@@ -117,13 +118,13 @@ def _end(run: Run, saying: Saying, count: int, seconds: float) -> None:
                 print(f"wrote {path}")
 
 
-def _line(**values: Any) -> None:
-    """A line of JSON, at once."""
+def _print_json(**values: Any) -> None:
+    """Print a line of JSON, at once."""
     plain = {key: str(value) if isinstance(value, Path) else value for key, value in values.items()}
     sys.stdout.write(json.dumps(plain) + "\n")
     sys.stdout.flush()
 
 
-def tell_problems(problems: tuple[str, ...]) -> None:
-    """All that is wrong with a scene, as a line of JSON."""
-    _line(event="error", problems=list(problems))
+def print_problems(problems: tuple[str, ...]) -> None:
+    """Print all that is wrong with a scene as a line of JSON."""
+    _print_json(event="error", problems=list(problems))

@@ -1,4 +1,4 @@
-"""Run scenes: frames one after the other, on the disk as they come, and on from where a run was stopped."""
+"""Run scenes: frames one after the other, written to disk as they come; stopped runs can be resumed."""
 
 import warnings
 from collections.abc import Callable, Generator, Iterator, Mapping
@@ -34,12 +34,37 @@ def run_scene(
     replace: bool = False,
     overrides: Mapping[str, Any] | None = None,
 ) -> "Run":
-    """The frames of a scene, an iterator: each is computed when it is asked for.
+    """Run a scene: return an iterator over its frames, each computed when it is asked for.
 
-    With a folder `out`, every frame is written there, and when all are, what the scene's `output` asks for.
-    `resume` goes on after the last checkpoint that is there, to the same frames to the last bit, and gives
-    only those that are left; `replace` begins anew where another run has been. `overrides` are as in
-    :func:`load_scene`. Raises SceneError with all that is wrong with the scene.
+    Parameters
+    ----------
+    scene : str, Path, mapping or LoadedScene
+        A TOML file, its tables, or what :func:`load_scene` returns.
+    out : str or Path, optional
+        A folder. Every frame is written there, and after the last what the scene's `output` asks for.
+    resume : bool
+        Whether to go on after the last checkpoint in `out`. Frames are bit-identical to those of a run that
+        was not stopped; the iterator has only those that are left.
+    replace : bool
+        Whether to begin anew where another run has been.
+    overrides : mapping, optional
+        Values by dotted keys, as in :func:`load_scene`.
+
+    Returns
+    -------
+    Run
+
+    Raises
+    ------
+    SceneError
+        With all that is wrong with the scene, or if `out` holds another run.
+
+    Examples
+    --------
+    ::
+
+        for frame in run_scene("tree.toml", out="tree"):
+            print(frame.number, frame.stats)
     """
     if isinstance(scene, LoadedScene):
         if overrides:
@@ -51,7 +76,37 @@ def run_scene(
 
 
 class Run(Iterator[Frame]):
-    """A scene on its way: iterate over it, and close it if you stop before the end."""
+    """A run of a scene: an iterator over its frames. Close it if you stop before the end.
+
+    Parameters
+    ----------
+    scene : LoadedScene
+        The scene.
+    out : Path, optional
+        A folder for the frames.
+    resume, replace : bool
+        As in :func:`run_scene`.
+
+    Attributes
+    ----------
+    scene : LoadedScene
+        The scene.
+    simulation : Simulation
+        The engines that compute the frames.
+    identity : SceneIdentity
+        What tells the run from those of other scenes.
+    store : FrameStore or None
+        The frames on disk.
+    files : list of Path
+        What has been written besides the frames, once all frames are.
+    numbers : range
+        Numbers of the frames that were left at the beginning.
+
+    Raises
+    ------
+    SceneError
+        With all that is wrong with the scene, or if `out` holds another run.
+    """
 
     def __init__(
         self, scene: LoadedScene, out: Path | None = None, *, resume: bool = False, replace: bool = False
@@ -62,13 +117,11 @@ class Run(Iterator[Frame]):
         self.identity = SceneIdentity.of(scene)
         self.store: FrameStore | None = None
         self.files: list[Path] = []
-        """What has been written besides the frames, once all frames are."""
         state = None
         if out is not None:
             self.store, state = self._opened(out, resume, replace)
         frames = self.simulation.frames
         self.numbers = range(frames.start if state is None else state.number + 1, frames.end + 1)
-        """Of the frames that are left at the beginning."""
         self._frames = self._run(state)
 
     def __iter__(self) -> Self:
@@ -84,13 +137,13 @@ class Run(Iterator[Frame]):
         self.close()
 
     def close(self) -> None:
-        """Stop; frames that have been handed out are on the disk then."""
+        """Stop the run; frames that have been returned are on disk then."""
         self._frames.close()
         if self.store is not None:
             self.store.close()
 
     def _opened(self, out: Path, resume: bool, replace: bool) -> tuple[FrameStore, SimulationState | None]:
-        """The folder, and the state to go on from if there is one."""
+        """Return the folder, and the state to go on from if there is one."""
         begun = (out / "scene.npz").exists()
         if begun and not resume and not replace:
             raise SceneError(
@@ -122,16 +175,16 @@ class Run(Iterator[Frame]):
         return store, None
 
     def _other(self, store: FrameStore) -> str:
-        """Why a run of another scene is not resumed."""
+        """Return why a run of another scene is not resumed."""
         out = store.directory
-        told = differences(store.inputs, self.identity.inputs) if store.inputs else ""
-        if not told:  # of an earlier version, which did not keep what it was made of
+        changes = differences(store.inputs, self.identity.inputs) if store.inputs else ""
+        if not changes:  # of an earlier version, which did not keep what it was made of
             return (
                 f"{out}: holds the run of another scene, or the scene or a mesh has changed since: "
                 "it cannot be resumed. Give it back as it was, or run it anew"
             )
         return (
-            f"{out}: holds the run of another scene and cannot be resumed: {told}. "
+            f"{out}: holds the run of another scene and cannot be resumed: {changes}. "
             "Give it back as it was, --replace the run, or choose another folder"
         )
 
@@ -189,7 +242,7 @@ class Run(Iterator[Frame]):
                 self.store.close()
 
     def _writer(self, state: SimulationState | None) -> FrameWriter | None:
-        """What writes the frames after a state."""
+        """Return what writes the frames after a state."""
         if self.store is None:
             return None
         before = range(0) if state is None else range(self.simulation.frames.start, state.number + 1)

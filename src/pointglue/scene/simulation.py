@@ -1,4 +1,4 @@
-"""A scene that runs: engines that step side by side, a frame at a time."""
+"""The simulation of a scene: engines that step side by side, a frame at a time."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -23,46 +23,46 @@ class Engine(Protocol):
 
     @property
     def name(self) -> str:
-        """Under which checkpoints hold it."""
+        """The key under which checkpoints hold its state."""
         ...
 
     def start(self) -> Any:
-        """The state at the first frame."""
+        """Return the state at the first frame."""
         ...
 
     def advance(self, state: Any, now: float, dt: float, steps: int, watch: Callable[[], object]) -> Any:
-        """The state at `now` (s), after so many steps of `dt` (s); `watch` is called now and then."""
+        """Return the state at `now` [s], after `steps` steps of `dt` [s]; `watch` is called now and then."""
         ...
 
     def points(self, state: Any) -> dict[str, Array]:
-        """Where the points (n, 3) of the objects are that deform, by name."""
+        """Return the visible points (n, 3) [m] of the objects that deform, by name."""
         ...
 
     def body(self, state: Any, name: str) -> Array:
-        """Where the points (n, 3) of one of its objects are that others hold on to."""
+        """Return the points (n, 3) [m] of one of its objects that followers are bound to."""
         ...
 
     def transforms(self, state: Any) -> dict[str, Array]:
-        """How the others stand (4, 4), from where they start."""
+        """Return the transforms (4, 4) of the other objects from where they start, by name."""
         ...
 
     def stats(self, state: Any) -> dict[str, float | int]:
-        """What the last frame took; nothing that depends on the machine."""
+        """Return the statistics of the last frame; nothing that depends on the machine."""
         ...
 
     def details(self, state: Any) -> dict[str, Any]:
-        """What else there is to say of the last frame, which may depend on the machine.
+        """Return further statistics of the last frame, which may depend on the machine.
 
-        Under "seconds" there is what parts of the engine took (s), under "events" what happened.
+        "seconds" has the times of parts of the engine [s], "events" what happened.
         """
         ...
 
     def pack(self, state: Any) -> dict[str, Any]:
-        """The whole state as arrays, numbers and texts."""
+        """Return the whole state as arrays, numbers and texts."""
         ...
 
     def unpack(self, arrays: Mapping[str, Any]) -> Any:
-        """The same state again, to the last bit."""
+        """Return the state that was packed, bit-identical."""
         ...
 
 
@@ -71,18 +71,23 @@ class SimulationState:
     """The states of all engines at a frame."""
 
     number: int
+    """The number of the frame."""
     parts: tuple[Any, ...]
+    """The state of each engine."""
     seconds: tuple[float, ...] = ()
-    """What each engine took for this frame (s), where that is known; no part of checkpoints."""
+    """The time that each engine took for this frame [s], where it is known; no part of checkpoints."""
 
 
 @dataclass(frozen=True, eq=False)
 class Follower:
-    """A mesh that goes with the object `on` of an engine, one of `Simulation.engines` by its place there."""
+    """A mesh that is bound to an object of an engine."""
 
     engine: int
+    """The index of the engine in `Simulation.engines`."""
     on: str
+    """The name of the object."""
     binding: Binding
+    """Binds the vertices of the mesh to the points of the object."""
 
 
 @dataclass(frozen=True)
@@ -109,26 +114,46 @@ class ObjectSummary:
 
 @dataclass(frozen=True, eq=False)
 class Simulation:
-    """Engines, what their objects look like, and what moves by keys alone."""
+    """A scene that can be run: engines, looks of their objects, and what moves by keys alone."""
 
     frames: Frames
+    """Which frames there are."""
     engines: Sequence[Engine]
+    """The solvers with their objects."""
     looks: Sequence[StoredObject]
+    """What the visible objects look like."""
     tracks: Mapping[str, Track]
-    """Of objects that no engine moves, by name."""
+    """Motions of objects that no engine moves, by name."""
     followers: Mapping[str, Follower] = field(default_factory=dict)
-    """Meshes that go with objects, by name."""
+    """Meshes that are bound to objects, by name."""
     objects: Sequence[ObjectSummary] = ()
-    """What it is made of, in the order of the scene."""
+    """Summaries of the objects, in the order of the scene."""
 
     def start(self) -> SimulationState:
-        """The first frame."""
+        """Return the state at the first frame.
+
+        Returns
+        -------
+        SimulationState
+        """
         return SimulationState(self.frames.start, tuple(engine.start() for engine in self.engines))
 
     def advance(
         self, state: SimulationState, *, watch: Callable[[], object] = lambda: None
     ) -> SimulationState:
-        """The next frame. `watch` is called now and then: it may raise an error of its own to give it up."""
+        """Return the state at the next frame.
+
+        Parameters
+        ----------
+        state : SimulationState
+            The state at a frame.
+        watch : callable
+            Called now and then; it may raise an error of its own to stop the computation.
+
+        Returns
+        -------
+        SimulationState
+        """
         number, steps = state.number + 1, self.frames.substeps
         now, dt = self.time(number), 1 / (self.frames.rate * steps)
         parts, times = [], [perf_counter()]
@@ -139,11 +164,11 @@ class Simulation:
         return SimulationState(number, tuple(parts), seconds)
 
     def time(self, number: int) -> float:
-        """Of a frame, in seconds from the first."""
+        """Return the time of a frame from the first [s], given its number."""
         return (number - self.frames.start) / self.frames.rate
 
     def frame(self, state: SimulationState) -> Frame:
-        """What is seen of a state."""
+        """Return the frame of a state: where all visible objects are, and statistics."""
         points: dict[str, Array] = {}
         transforms = {name: track.matrix(self.time(state.number)) for name, track in self.tracks.items()}
         stats: dict[str, float | int] = {}
@@ -164,7 +189,7 @@ class Simulation:
         )
 
     def details(self, state: SimulationState) -> dict[str, Any]:
-        """What there is to say of a frame beyond its `stats`, with "seconds" by engine and its parts."""
+        """Return statistics of a frame beyond its `stats`, with "seconds" by engine and its parts."""
         details: dict[str, Any] = {}
         events: list[dict[str, Any]] = []
         seconds: dict[str, float] = {}
@@ -177,14 +202,14 @@ class Simulation:
         return {**details, "events": events, "seconds": seconds}
 
     def pack(self, state: SimulationState) -> dict[str, Any]:
-        """The whole state as arrays, numbers and texts by name."""
+        """Return the whole state as arrays, numbers and texts, by name."""
         packed: dict[str, Any] = {"number": state.number}
         for engine, part in zip(self.engines, state.parts, strict=True):
             packed |= {f"{engine.name}.{key}": value for key, value in engine.pack(part).items()}
         return packed
 
     def unpack(self, arrays: Mapping[str, Any]) -> SimulationState:
-        """The same state again, to the last bit."""
+        """Return the state that was packed, bit-identical."""
         parts = []
         try:
             for engine in self.engines:

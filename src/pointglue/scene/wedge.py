@@ -1,22 +1,19 @@
-"""Parameter sweeps: one run for each combination of values, on all cores or on a cluster, and a table."""
+"""Runs of parameter sweeps: one for each wedge, on all cores or on a cluster, and a table of all."""
 
 import csv
-import hashlib
-import itertools
 import json
 import logging
 import os
-import re
 import shutil
 import threading
-import tomllib
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
+from importlib.util import find_spec
 from pathlib import Path
 from time import perf_counter
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -31,69 +28,30 @@ from ..view.sheets import text_picture
 from .engines import STATS
 from .identity import scene_hash
 from .run import run_scene
-from .schema.loading import LoadedScene, load_scene, parse_setting
+from .schema.loading import LoadedScene, load_scene
+from .sweeps import Wedge, plain_text, planned_wedges, wedge_labels
 
-__all__ = ["Wedge", "draw_wedges", "parse_sweep", "run_wedges"]
+__all__ = ["draw_wedges", "run_wedges"]
 
-MOST = 100_000  # wedges: more are a slip of the pen
-ANSWER = "10s"  # within which a scheduler must answer
-# What workers do first: signals that end the command often reach them as well, and each would die of them,
+CONNECT_TIMEOUT = "10s"  # within which a scheduler must answer
+# What workers run first: signals that end the command often reach them as well, and each would die of them,
 # or with a traceback. They end with the command.
-DEAF = (
+IGNORE_SIGNALS = (
     "import signal\n"
     f"for number in {[int(one) for one in ENDING]}:\n"
     "    signal.signal(number, signal.SIG_IGN)\n"
 )
-LOSSES = 10  # how often the worker of a wedge may be lost before the wedge is given up
-DIGITS = (6, 9, 12, 17)  # of numbers in names: as few as tell them apart
-PLACES = {"low": "least height", "high": "greatest height", "drift": "how far its middle has gone"}
-"""Metrics of an object, "low.flag": over all frames, but `drift` in the last."""
+MOST_LOSSES = 10  # how often the worker of a wedge may be lost before the wedge is given up
+OBJECT_METRICS = {
+    "low": "least height [m]",
+    "high": "greatest height [m]",
+    "drift": "distance of the centroid from where it started [m]",
+}
+"""Metrics of an object, "low.flag" say: over all frames, but `drift` in the last."""
 
 _stopping = threading.Event()  # see `stop_wedges`
 
-Status = Literal["done", "failed", "skipped"]
-Progress = Callable[["Wedge", int, int], None]
-
-
-@dataclass(frozen=True)
-class Wedge:
-    """One combination of values, and what became of it."""
-
-    settings: dict[str, Any]
-    folder: Path
-    status: Status = "done"
-    """skipped: it had been done before."""
-    error: str = ""
-    seconds: float = 0.0
-    metrics: dict[str, float] = field(default_factory=dict)
-
-
-def parse_sweep(text: str) -> tuple[str, list[Any]]:
-    """A key and its values from "key=a,b,c", or from "key=0:1:5": five numbers from 0 to 1."""
-    key, equals, value = (part.strip() for part in text.partition("="))
-    if not equals or not key or not value:
-        raise SceneError(f"a setting must look like key=a,b,c or key=0:1:5, got {text!r}")
-    if value.count(":") == 2 and not value.startswith(('"', "'", "[")):
-        return key, _range(text, *value.split(":"))
-    try:
-        values = tomllib.loads(f"value = [{value}]")["value"]
-    except (ValueError, RecursionError):
-        values = [parse_setting(f"{key}={part}")[1] for part in value.split(",")]
-    return key, list(values)
-
-
-def _range(text: str, first: str, last: str, count: str) -> list[Any]:
-    try:
-        a, b, n = float(first), float(last), int(count)
-    except ValueError:
-        raise SceneError(f"a range must be first:last:count, three numbers, got {text!r}") from None
-    if n > MOST:
-        raise SceneError(f"a range must have at most {MOST:,} numbers, got {text!r}")
-    if n < 2 or not np.isfinite([a, b]).all():
-        raise SceneError(f"a range must have finite ends and at least 2 numbers, got {text!r}")
-    values = np.linspace(a, b, n).tolist()
-    whole = "." not in first + last and all(value == round(value) for value in values)
-    return [round(value) for value in values] if whole else values
+Progress = Callable[[Wedge, int, int], None]
 
 
 def run_wedges(
@@ -106,29 +64,55 @@ def run_wedges(
     parquet: bool = False,
     progress: Progress | None = None,
 ) -> list[Wedge]:
-    """Run a scene file for every combination of values of its keys, each into a folder of its own in `out`.
+    """Run a scene file for every combination of values of its keys, each into a folder of its own.
 
-    All local cores work on them, one wedge each; with `scheduler`, the address of a Dask scheduler, its
-    workers, which must see scene file and folder under the same names. A wedge that fails does not stop the
-    others, one whose worker is lost is run again from its last checkpoint, and one that has been done is not
-    run again. `metrics` are names of statistics, of which the table has the largest of all frames, or
-    "low.NAME", "high.NAME" and "drift.NAME" of an object; by default all statistics. ``wedges.csv`` in `out`
-    has a row for each; with `parquet`, so has ``wedges.parquet``. `progress` is called with every wedge
-    that is through, how many are, and how many there are. Stopped by KeyboardInterrupt, it leaves a table of
-    those that are through.
+    A wedge that fails does not stop the others, one whose worker is lost is run again from its last
+    checkpoint, and one that has been done is not run again. ``wedges.csv`` in `out` has a row for each. If
+    KeyboardInterrupt stops it, the table has those that are finished.
+
+    Parameters
+    ----------
+    scene : str or Path
+        The scene file.
+    sweeps : mapping of str to sequence
+        The values of each key.
+    out : str or Path
+        The folder of the table and of the folders of all wedges.
+    scheduler : str, optional
+        The address of a Dask scheduler, whose workers must see scene file and folder under the same names.
+        Without, all cores of this machine work on them, one wedge each.
+    metrics : sequence of str
+        Names of statistics, of which the table has the largest of all frames, or "low.NAME", "high.NAME" and
+        "drift.NAME" of an object [m]; all statistics if there are none.
+    parquet : bool
+        Whether to write ``wedges.parquet`` as well.
+    progress : callable, optional
+        Called with every wedge that is finished, how many are, and how many there are.
+
+    Returns
+    -------
+    list of Wedge
+        All combinations, the last key running fastest.
+
+    Raises
+    ------
+    SceneError
+        If no combination can be run.
+    MissingDependencyError
+        If Dask is not installed, or pyarrow for `parquet`.
     """
     if parquet:
         _need("pyarrow", "Parquet files need pyarrow: pip install 'pointglue[cluster]'")
     _need("distributed", "wedges need Dask: pip install 'pointglue[cluster]'")
     path, folder = Path(scene).absolute(), Path(out).absolute()
-    wedges = _planned(sweeps, folder)
+    wedges = planned_wedges(sweeps, folder)
     with explain_write_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
     found: dict[Path, Wedge] = {}
     left: list[Wedge] = []
     wrong: dict[Path, SceneError] = {}
 
-    def through(wedge: Wedge) -> None:
+    def finish(wedge: Wedge) -> None:
         found[wedge.folder] = wedge
         if progress is not None:
             progress(wedge, len(found), len(wedges))
@@ -140,21 +124,21 @@ def run_wedges(
         except SceneError as error:
             wrong[wedge.folder] = error
             continue
-        before = _finished(wedge, _hash(loaded), metrics)
+        before = finished_wedge(wedge, wedge_hash(loaded), metrics)
         if before is None:
             left.append(wedge)
         else:
-            through(before)
+            finish(before)
     if len(wrong) == len(wedges):
         raise wrong[wedges[0].folder]
     for wedge in wedges:
         if wedge.folder in wrong:
-            through(_failed(wedge, "; ".join(wrong[wedge.folder].problems)))
+            finish(_failed(wedge, "; ".join(wrong[wedge.folder].problems)))
     try:
         if left:
             with _client(scheduler, len(left)) as client:
                 for wedge in _results(client, path, left, list(metrics)):
-                    through(wedge)
+                    finish(wedge)
     except BaseException:  # a signal most often, or what it has led to
         if found:
             write_table(folder / "wedges.csv", _in_order(found, wedges), parquet=parquet)
@@ -165,70 +149,32 @@ def run_wedges(
 
 
 def _in_order(found: Mapping[Path, Wedge], planned: Sequence[Wedge]) -> list[Wedge]:
-    """What became of the wedges that are through, in the order in which they were planned."""
+    """Return the results of the wedges that are finished, in the order in which they were planned."""
     return [found[wedge.folder] for wedge in planned if wedge.folder in found]
-
-
-def _planned(sweeps: Mapping[str, Sequence[Any]], folder: Path) -> list[Wedge]:
-    """All combinations, the last key running fastest."""
-    if not sweeps:
-        raise SceneError("a wedge needs at least one key with values")
-    count = int(np.prod([len(values) for values in sweeps.values()], dtype=object))
-    if not 1 <= count <= MOST:
-        raise SceneError(f"there must be 1 to {MOST:,} combinations of values, got {count:,}")
-    planned = {}
-    for values in itertools.product(*sweeps.values()):
-        settings = dict(zip(sweeps, values, strict=True))
-        planned[_name(settings)] = Wedge(settings, folder / _name(settings))
-    return list(planned.values())
-
-
-def _name(settings: Mapping[str, Any]) -> str:
-    """What a folder is called: keys and values as far as they fit, and what tells it from all others."""
-    words = [f"{_short(key, settings)}={_plain(value)}" for key, value in settings.items()]
-    text = re.sub(r"[^\w=.+-]+", "_", ",".join(words)).strip("_.")[:60]
-    code = hashlib.sha256(json.dumps(settings, sort_keys=True, default=str).encode()).hexdigest()
-    return f"{text}-{code[:8]}"
-
-
-def _short(key: str, keys: Iterable[str]) -> str:
-    """The end of a key, from its last word on; where another key ends alike, after a part of its own."""
-    parts = key.split(".")
-    last_word = next((k for k in reversed(range(len(parts))) if not parts[k].isdecimal()), 0)
-    end = ".".join(parts[last_word:])
-    alike = [other.split(".") for other in keys if other != key and f".{other}".endswith(f".{end}")]
-    if not alike:
-        return end
-    own = [part for part in parts[:last_word] if not any(part in other for other in alike)]
-    return f"{own[-1]}.{end}" if own else key
-
-
-def _plain(value: Any, digits: int = DIGITS[0]) -> str:
-    return f"{value:.{digits}g}" if isinstance(value, float) else str(value)
 
 
 def _check_metrics(metrics: Sequence[str], scene: LoadedScene) -> None:
     objects = scene.tables.objects
     for metric in metrics:
         kind, dot, name = metric.partition(".")
-        if not ((dot and kind in PLACES and name in objects) or metric in STATS):
-            known = [*STATS, *(f"{kind}.NAME" for kind in PLACES)]
+        if not ((dot and kind in OBJECT_METRICS and name in objects) or metric in STATS):
+            known = [*STATS, *(f"{kind}.NAME" for kind in OBJECT_METRICS)]
             raise SceneError(f"metric must be one of {', '.join(known)}, NAME an object, got {metric!r}")
 
 
-def _hash(scene: LoadedScene) -> str:
-    """Of what a finished wedge depends on: the scene, and how long it is."""
+def wedge_hash(scene: LoadedScene) -> str:
+    """Return a digest of what a finished wedge depends on: the scene, its length and its output."""
     return f"{scene_hash(scene)} {scene.tables.frames.count} {scene.tables.output.formats}"
 
 
-def _finished(wedge: Wedge, hash: str, metrics: Sequence[str]) -> Wedge | None:
-    """A wedge that has been done before, with the metrics wanted now."""
+def finished_wedge(wedge: Wedge, hash: str, metrics: Sequence[str]) -> Wedge | None:
+    """Return a wedge that has been done before, with the metrics wanted now, or None."""
     try:
-        told = json.loads((wedge.folder / "wedge.json").read_text(encoding="utf-8"))
-        if told["hash"] != hash:
+        record = json.loads((wedge.folder / "wedge.json").read_text(encoding="utf-8"))
+        if record["hash"] != hash:
             return None
-        numbers = _measured(wedge.folder, metrics)
-        return Wedge(wedge.settings, wedge.folder, "skipped", "", float(told["seconds"]), numbers)
+        numbers = measured_metrics(wedge.folder, metrics)
+        return Wedge(wedge.settings, wedge.folder, "skipped", "", float(record["seconds"]), numbers)
     except (OSError, ValueError, KeyError, TypeError, PointglueError):
         return None  # not there, or not whole
 
@@ -238,7 +184,7 @@ def _failed(wedge: Wedge, error: str) -> Wedge:
 
 
 def run_wedge(scene: str, settings: dict[str, Any], folder: str, metrics: list[str]) -> dict[str, Any]:
-    """Run one wedge in this process, from where it was stopped; what became of it."""
+    """Run one wedge in this process, from where it was stopped, and return the fields of the result."""
     wedge, begin = Wedge(settings, Path(folder)), perf_counter()
     try:
         with warnings.catch_warnings(), threads(1):
@@ -250,11 +196,11 @@ def run_wedge(scene: str, settings: dict[str, Any], folder: str, metrics: list[s
                 for _ in run:
                     if _stopping.is_set():
                         raise PointglueError("it was stopped, and can go on from its last frame")
-            seconds, numbers = perf_counter() - begin, _measured(wedge.folder, metrics)
+            seconds, numbers = perf_counter() - begin, measured_metrics(wedge.folder, metrics)
             target = wedge.folder / "wedge.json"
-            told = {"hash": _hash(loaded), "seconds": seconds, "settings": settings}
+            record = {"hash": wedge_hash(loaded), "seconds": seconds, "settings": settings}
             with explain_write_errors(target), atomic_write(target) as draft:
-                draft.write_text(json.dumps(told, indent=1, default=str) + "\n", encoding="utf-8")
+                draft.write_text(json.dumps(record, indent=1, default=str) + "\n", encoding="utf-8")
         done = Wedge(settings, wedge.folder, "done", "", seconds, numbers)
     except Exception as error:  # of any kind: the other wedges go on
         reason = str(error) if isinstance(error, PointglueError) else f"{type(error).__name__}: {error}"
@@ -268,7 +214,7 @@ def stop_wedges() -> None:
 
 
 def _can_go_on(folder: Path, scene: LoadedScene) -> bool:
-    """Whether there is nothing in the folder, or a run of this scene that is no longer than it is now."""
+    """Return whether the folder is empty, or holds a run of this scene that is no longer than it is now."""
     try:
         store = FrameStore.open(folder)
     except InputError:
@@ -277,12 +223,12 @@ def _can_go_on(folder: Path, scene: LoadedScene) -> bool:
     return store.scene_hash == scene_hash(scene) and all(number <= last for number in store.numbers())
 
 
-def _measured(folder: Path, metrics: Sequence[str]) -> dict[str, float]:
-    """The metrics of a run that is whole."""
+def measured_metrics(folder: Path, metrics: Sequence[str]) -> dict[str, float]:
+    """Return the metrics of a finished run, by name."""
     store = FrameStore.open(folder)
     stats: dict[str, float] = {}
     places: dict[str, float] = {}
-    wanted = [metric.split(".", 1) for metric in metrics if metric.partition(".")[0] in PLACES]
+    wanted = [metric.split(".", 1) for metric in metrics if metric.partition(".")[0] in OBJECT_METRICS]
     first: dict[str, Any] = {}
     for frame in store:
         for name, value in frame.stats.items():
@@ -292,11 +238,11 @@ def _measured(folder: Path, metrics: Sequence[str]) -> dict[str, float]:
             points = positions.get(name)
             if points is None:
                 raise SceneError(f"{kind}.{name}: {name!r} is not visible, so that it cannot be measured")
-            middle = first.setdefault(name, points.mean(0))
+            start = first.setdefault(name, points.mean(0))
             value = {
                 "low": float(points[:, 1].min()),
                 "high": float(points[:, 1].max()),
-                "drift": float(np.linalg.norm(points.mean(0) - middle)),
+                "drift": float(np.linalg.norm(points.mean(0) - start)),
             }[kind]
             key = f"{kind}.{name}"
             before = places.get(key, value)
@@ -308,15 +254,16 @@ def _measured(folder: Path, metrics: Sequence[str]) -> dict[str, float]:
 
 @contextmanager
 def _client(scheduler: str | None, count: int) -> Iterator[Any]:
-    """A client of that scheduler, or of a cluster of processes of this machine that ends with it."""
+    """Yield a client of a scheduler, or of a cluster of processes of this machine that ends with it."""
+    # Dask is optional, and takes a while to load.
     import dask
     from distributed import Client, LocalCluster
 
-    quiet = {"distributed.scheduler.allowed-failures": LOSSES, "distributed.worker.daemon": True}
+    quiet = {"distributed.scheduler.allowed-failures": MOST_LOSSES, "distributed.worker.daemon": True}
     with dask.config.set(quiet):
         if scheduler is not None:
             try:
-                with Client(scheduler, timeout=ANSWER) as client:
+                with Client(scheduler, timeout=CONNECT_TIMEOUT) as client:
                     yield client
                     return
             except (OSError, TimeoutError, ValueError) as error:
@@ -324,7 +271,7 @@ def _client(scheduler: str | None, count: int) -> Iterator[Any]:
         workers = min(count, process_cores())
         options: dict[str, Any] = {"dashboard_address": ":0", "silence_logs": logging.CRITICAL}
         options |= {"n_workers": workers, "threads_per_worker": 1, "processes": True}
-        options["preload"] = [DEAF]
+        options["preload"] = [IGNORE_SIGNALS]
         with LocalCluster(**options) as cluster, Client(cluster) as client:
             try:
                 yield client
@@ -334,7 +281,7 @@ def _client(scheduler: str | None, count: int) -> Iterator[Any]:
 
 
 def _results(client: Any, scene: Path, wedges: list[Wedge], metrics: list[str]) -> Iterator[Wedge]:
-    """The wedges as they come; those of lost workers are run by others."""
+    """Yield the wedges as they are finished; those of lost workers are run by others."""
     from distributed import KilledWorker, as_completed
 
     futures = {}
@@ -348,24 +295,24 @@ def _results(client: Any, scene: Path, wedges: list[Wedge], metrics: list[str]) 
             yield Wedge(**future.result())
         except KilledWorker:
             yield _failed(
-                wedge, f"its worker was lost {LOSSES + 1} times: it may need more memory than there is"
+                wedge, f"its worker was lost {MOST_LOSSES + 1} times: it may need more memory than there is"
             )
         except Exception as error:  # a worker without pointglue, say
             yield _failed(wedge, f"{type(error).__name__}: {error}")
 
 
 def process_cores() -> int:
-    """How many cores this process may use."""
+    """Return how many cores this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def write_table(path: Path, wedges: Sequence[Wedge], *, parquet: bool = False) -> list[Path]:
-    """A row for each wedge: its values, what became of it, and its metrics."""
+    """Write a table with a row for each wedge: values, status and metrics. Return the files."""
     names = list(dict.fromkeys(name for wedge in wedges for name in wedge.metrics))
     rows = [
         {
             **{
-                key: _plain(value) if isinstance(value, list | dict) else value
+                key: plain_text(value) if isinstance(value, list | dict) else value
                 for key, value in w.settings.items()
             },
             "folder": w.folder.name,
@@ -386,7 +333,7 @@ def write_table(path: Path, wedges: Sequence[Wedge], *, parquet: bool = False) -
         table.writerows(rows)
     if not parquet:
         return [path]
-    import pyarrow
+    import pyarrow  # optional
     import pyarrow.parquet
 
     target = path.with_suffix(".parquet")
@@ -402,11 +349,24 @@ def write_table(path: Path, wedges: Sequence[Wedge], *, parquet: bool = False) -
 
 
 def draw_wedges(wedges: Sequence[Wedge], path: Path) -> list[Path]:
-    """Draw the last frame of each wedge, or that it failed, with its values below; none if all failed."""
+    """Draw the last frame of each wedge on one sheet, with its values below.
+
+    Parameters
+    ----------
+    wedges : sequence of Wedge
+        What :func:`run_wedges` returned; those that failed are marked.
+    path : Path
+        The PNG file to write.
+
+    Returns
+    -------
+    list of Path
+        The file, or nothing if all wedges failed.
+    """
     whole = [wedge for wedge in wedges if wedge.status != "failed"]
     if not whole:
         return []
-    labels = _labels([wedge.settings for wedge in wedges])
+    labels = wedge_labels([wedge.settings for wedge in wedges])
     drawn = last_pictures([wedge.folder for wedge in whole])
     failed = text_picture("failed", size=(drawn[0].shape[1], drawn[0].shape[0]))
     left = iter(drawn)
@@ -415,29 +375,6 @@ def draw_wedges(wedges: Sequence[Wedge], path: Path) -> list[Path]:
     return [path]
 
 
-def _labels(settings: Sequence[Mapping[str, Any]]) -> list[str]:
-    """A text for each wedge that tells it from all others: its values of the keys that have several."""
-    columns = {key: _told_apart([each[key] for each in settings]) for key in settings[0]}
-    varying = {key: texts for key, texts in columns.items() if len(set(texts)) > 1} or columns
-    names = [_short(key, varying) for key in varying]
-    if len(set(names)) < len(names):
-        names = list(varying)
-    rows = zip(*varying.values(), strict=True)
-    return [", ".join(map("=".join, zip(names, row, strict=True))) for row in rows]
-
-
-def _told_apart(values: Sequence[Any]) -> list[str]:
-    """Texts of values, with as many digits as it takes that different values have different ones."""
-    count = len({repr(value) for value in values})
-    for digits in DIGITS:
-        texts = [_plain(value, digits) for value in values]
-        if len(set(texts)) == count:
-            return texts
-    return [repr(value) for value in values]
-
-
 def _need(module: str, text: str) -> None:
-    from importlib.util import find_spec
-
     if find_spec(module) is None:
         raise MissingDependencyError(text)
