@@ -407,6 +407,9 @@ export type Command =
   | LetGo
   | CloseRun;
 
+/** What can be added. */
+export const SHAPES = ["box", "sphere", "sheet", "octopus"] as const;
+
 /** A handle; `keys` are frames, `link` names what it holds together with. */
 export interface HandleState {
   name: string;

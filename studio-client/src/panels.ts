@@ -2,7 +2,7 @@
 
 import type { App, Tool } from "./app";
 import { button, check, choice, h, numberField, row, section, slider, vectorField } from "./dom";
-import type { AttachState, ObjectState } from "./messages";
+import { SHAPES, type AttachState, type ObjectState } from "./messages";
 
 const KINDS: [string, string][] = [
   ["handles", "Mesh with handles"], ["particles", "Particles"], ["flesh", "Flesh"], ["jelly", "Jelly"],
@@ -67,8 +67,10 @@ function objectsPanel(app: App): HTMLElement {
   const object = app.object;
   return section("Objects",
     list.length ? h("ul", { class: "objects" }, ...list) : h("p", { class: "empty" }, "Nothing yet: open a mesh, or add a shape."),
-    choice("Add a shape", "", [["", "choose…"], ["box", "Box"], ["sphere", "Sphere"], ["sheet", "Sheet"], ["octopus", "Octopus"]],
-      (shape) => shape && app.send({ type: "add_shape", shape: shape as "box" })),
+    choice("Add a shape", "", [["", "choose…"], ...SHAPES.map((name): [string, string] => [name, capitalised(name)])], (name) => {
+      const shape = SHAPES.find((one) => one === name);
+      if (shape) app.send({ type: "add_shape", shape });
+    }),
     object && choice("It is", object.kind, KINDS, (kind) => app.send({ type: "set_kind", object: object.name, kind: kind as "flesh" })),
     object && app.mode === "View" && row(
       button("Rename…", () => {
@@ -78,6 +80,10 @@ function objectsPanel(app: App): HTMLElement {
       button("Remove", () => app.send({ type: "remove", object: object.name }), { id: "Remove object" }),
     ),
   );
+}
+
+function capitalised(word: string): string {
+  return word.charAt(0).toUpperCase() + word.slice(1);
 }
 
 /** Numbers of a material that are worth a field, with their units and what they are without one. */

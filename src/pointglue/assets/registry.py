@@ -84,6 +84,8 @@ class Asset:
     motion : callable, optional
         Takes the parameters by name and returns a function from the time [s] to the vertices (n, 3) [m], for
         a model that moves by itself.
+    in_studio : bool
+        Whether the studio offers it among the shapes to add; all parameters of such a model have defaults.
     """
 
     name: str
@@ -94,6 +96,7 @@ class Asset:
     group_names: tuple[str, ...] = ()
     groups: Callable[..., Groups] | None = None
     motion: Callable[..., Motion] | None = None
+    in_studio: bool = False
 
 
 @cache  # several parts of one truck are asked for
@@ -139,7 +142,7 @@ _SPINE = "The spine of the branch: the middle of its root, a point that it bends
 _DETAIL = "More of it, more triangles."
 
 ASSETS = _listed(
-    Asset("octopus", "An octopus of 1 m that stands at y = 0.", octopus),
+    Asset("octopus", "An octopus of 1 m that stands at y = 0.", octopus, in_studio=True),
     Asset("fish", "A lionfish of half a metre about the origin, that looks along x.", fish),
     Asset(
         "plant",

@@ -18,12 +18,6 @@ from . import poses as posing
 
 __all__ = ["GROUND", "add_shape", "color", "ground", "move", "remove", "rename", "select", "set_kind"]
 
-_SHAPES: dict[str, dict[str, Any]] = {
-    "box": {"size": [1.0, 1.0, 1.0], "cells": [4, 4, 4]},
-    "sphere": {"radius": 0.5},
-    "sheet": {"size": [1.0, 1.0], "cells": [16, 16]},
-    "octopus": {},
-}
 # The share of its height by which what is made of flesh or jelly gives way under its own weight, about.
 _SAG = {"flesh": 0.04, "jelly": 0.03}
 WEIGHT = 1000 * 9.81  # N/m^3, of water
@@ -36,7 +30,7 @@ def add_shape(document: Document, command: messages.AddShape) -> Document:
     name = document.free_name(command.shape)
     table: dict[str, Any] = {
         "kind": "handles",
-        "mesh": {"shape": command.shape, **_SHAPES[command.shape]},
+        "mesh": {"shape": command.shape, **messages.SHAPES[command.shape]},
         "handles": {},
     }
     if any(name != GROUND for name in document.objects):

@@ -5,13 +5,14 @@ binary messages: a length, a header (`Update`, JSON) and the arrays that the hea
 `python -m pointglue.studio.protocol.typescript` prints the same as TypeScript for the client.
 """
 
-from typing import Annotated, Any, Literal, Union
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Union
 
 from pydantic import BaseModel, ConfigDict, FailFast, Field, TypeAdapter
 
+from ...assets.registry import ASSETS
 from ...scene.build.surfaces import FARTHEST, SMALLEST
 
-__all__ = ["COMMANDS", "Axis", "Brushed", "Edit", "Message", "Vector", "What", "parse_command"]
+__all__ = ["COMMANDS", "SHAPES", "Axis", "Brushed", "Edit", "Message", "Vector", "What", "parse_command"]
 
 # Numbers that fit the 32 bits of arrays, and texts that are no longer than the names of files can be.
 Number = Annotated[int, Field(ge=0, lt=2**31)]
@@ -24,6 +25,18 @@ Length = Annotated[float, Field(ge=SMALLEST, le=FARTHEST)]
 Vector = tuple[Coordinate, Coordinate, Coordinate]
 Axis = Literal["x", "y", "z"]
 What = Literal["particles", "vertices", "points", "handles"]
+
+SHAPES: dict[str, dict[str, Any]] = {
+    "box": {"size": [1.0, 1.0, 1.0], "cells": [4, 4, 4]},
+    "sphere": {"radius": 0.5},
+    "sheet": {"size": [1.0, 1.0], "cells": [16, 16]},
+    **{name: {} for name, asset in ASSETS.items() if asset.in_studio},
+}
+"""The shapes that can be added, with the keys of their tables: primitives, and models of the registry."""
+if TYPE_CHECKING:
+    Shape = str
+else:
+    Shape = Literal[tuple(SHAPES)]
 
 
 class Message(BaseModel):
@@ -111,7 +124,7 @@ class AddShape(Edit):
     """Add a simple object."""
 
     type: Literal["add_shape"] = "add_shape"
-    shape: Literal["box", "sphere", "sheet", "octopus"]
+    shape: Shape
 
 
 class SetKind(Edit):

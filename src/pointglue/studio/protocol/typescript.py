@@ -3,7 +3,7 @@
 import types
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
-from .commands import COMMANDS, Message
+from .commands import COMMANDS, SHAPES, Message
 from .replies import REPLIES
 
 __all__ = ["typescript"]
@@ -49,6 +49,8 @@ def typescript() -> str:
     parts = ["// Made by `python -m pointglue.studio.protocol.typescript`; do not edit."]
     parts += [_interface(model, False) for model in COMMANDS]
     parts.append("export type Command =\n  | " + "\n  | ".join(model.__name__ for model in COMMANDS) + ";")
+    names = ", ".join(f'"{name}"' for name in SHAPES)
+    parts.append(f"/** What can be added. */\nexport const SHAPES = [{names}] as const;")
     parts += [_interface(model, True) for model in REPLIES]
     return "\n\n".join(parts) + "\n"
 
