@@ -133,7 +133,7 @@ class TestErrors:
             ),
             (
                 Stall("joint", ("a", "b")),
-                "leaving out a pin, keys or an attachment that hold objects.a and objects.b apart",
+                "leaving out a pin, keys or an attachment that keep objects.a and objects.b apart",
             ),
             (
                 Stall("convergence"),
