@@ -37,7 +37,7 @@ def benchmark_files() -> dict[str, Path]:
 
 
 def run_benchmarks(name: str, *, markdown: bool, quick: bool, output: Path | None) -> None:
-    """Run the benchmark of a name, or "all" of them; they print tables, and `output` gets the rows as JSON."""
+    """Run the benchmark of a name, or "all": tables are printed, and `output` gets the rows as JSON."""
     folder = next(iter(benchmark_files().values())).parent
     sys.path.insert(0, str(folder))  # they share how they measure
     try:

@@ -119,18 +119,27 @@ SPINE = (1.28, 1.19, 1.10, 1.01, 0.92)  # heights of its joints (m)
 
 @dataclass(frozen=True)
 class Torso:
-    """A figure from the thighs up that looks along x, its arms away from its sides; a closed mesh."""
+    """A figure from the thighs up that looks along x, its arms away from its sides; a closed mesh.
+
+    Parameters
+    ----------
+    vertices : (n, 3)
+        Where the vertices are at rest [m].
+    faces : (m, 3) of int
+        Triangles, counter-clockwise seen from outside.
+    height : (n,)
+        Height along the spine [m]: that of the shoulder for all of an arm.
+    shoulders : (n, 2)
+        Share of the rotation of the left and of the right shoulder that a vertex takes.
+    elbows : (n, 2)
+        The same of the elbows.
+    """
 
     vertices: Array
-    """Where the vertices are at rest (n, 3) [m]."""
     faces: Ints
-    """Triangles (m, 3), counter-clockwise seen from outside."""
     height: Array
-    """Height along the spine (n,) [m]: that of the shoulder for all of an arm."""
     shoulders: Array
-    """Share of the rotation of the left and of the right shoulder that a vertex takes (n, 2)."""
     elbows: Array
-    """The same of the elbows (n, 2)."""
 
     def pose(self, time: float) -> Array:
         """Return the vertices at a time: at rest at 0, then it bends, turns and swings its arms.
@@ -169,28 +178,42 @@ class Torso:
 
 @dataclass(frozen=True)
 class Shirt:
-    """A shirt around the figure at rest, buttoned up; its left front lies over the right one."""
+    """A shirt around the figure at rest, buttoned up; its left front lies over the right one.
+
+    Parameters
+    ----------
+    vertices : (n, 3)
+        Where the vertices are [m].
+    faces : (m, 3) of int
+        Triangles.
+    parts : (m,) of int
+        Index into `SHIRT_PARTS` of each face.
+    left : array of int
+        Vertices of the left front where it lies over the right one.
+    right : array of int
+        Vertices of the right front, under it.
+    cuffs : tuple of arrays
+        Vertices of the last two rings of the left and of the right sleeve.
+    buttons : (7, 3)
+        Where the buttons are on the left front [m], from the top.
+    normals : (7, 3)
+        Outward unit normals there.
+    pocket : (vertices, faces)
+        Vertices and faces of a patch before the left chest.
+    seam : array of int
+        Vertices of the pocket along three sides: all but the upper one.
+    """
 
     vertices: Array
-    """Where the vertices are (n, 3) [m]."""
     faces: Ints
-    """Triangles (m, 3)."""
     parts: Ints
-    """Index into `SHIRT_PARTS` of each face (m,)."""
     left: Ints
-    """Vertices of the left front where it lies over the right one."""
     right: Ints
-    """Vertices of the right front, under it."""
     cuffs: tuple[Ints, Ints]
-    """Vertices of the last two rings of the left and of the right sleeve."""
     buttons: Array
-    """Where the buttons are on the left front (7, 3) [m], from the top."""
     normals: Array
-    """Outward unit normals there (7, 3)."""
     pocket: tuple[Array, Ints]
-    """Vertices and faces of a patch before the left chest."""
     seam: Ints
-    """Vertices of the pocket along three sides: all but the upper one."""
 
 
 def torso(detail: int = 3) -> Torso:

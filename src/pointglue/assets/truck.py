@@ -32,28 +32,42 @@ QUARTER: Polygon = [(-0.62, 1.58), (-0.11, 1.58), (-0.11, 1.92), (-0.55, 1.92)]
 
 @dataclass(frozen=True)
 class Car:
-    """A truck of 4 m that looks along x and stands on y = 0; right is +z. A part is (vertices, faces)."""
+    """A truck of 4 m that looks along x and stands on y = 0; right is +z. A part is (vertices, faces).
+
+    Parameters
+    ----------
+    body : (vertices, faces)
+        The painted metal.
+    glass : (vertices, faces)
+        The window panes, which go with the body.
+    lamps : (vertices, faces)
+        Eight lamps, which go with the body.
+    trim : (vertices, faces)
+        Bumpers, grille, frame and roll bars, which go with the body.
+    axles : tuple of (vertices, faces)
+        The front and the rear axle.
+    rims : tuple of (vertices, faces)
+        The rims: front left, front right, rear left and rear right.
+    tyres : tuple of (vertices, faces)
+        The tyres, in the order of the rims.
+    axle_ends : (2, 2, 3)
+        The centres of the wheels [m]: front and rear, left and right.
+    tyre_radius : float
+        Radius of a tyre [m].
+    tyre_width : float
+        Width of a tyre [m].
+    """
 
     body: Surface
-    """The painted metal."""
     glass: Surface
-    """The window panes, which go with the body."""
     lamps: Surface
-    """Eight of them, which go with the body."""
     trim: Surface
-    """Bumpers, grille, frame and roll bars, which go with the body."""
     axles: tuple[Surface, ...]
-    """The front and the rear axle."""
     rims: tuple[Surface, ...]
-    """Front left, front right, rear left and rear right."""
     tyres: tuple[Surface, ...]
-    """In the order of the rims."""
     axle_ends: Array
-    """The centres of the wheels (2, 2, 3) [m]: front and rear, left and right."""
     tyre_radius: float
-    """In metres."""
     tyre_width: float
-    """In metres."""
 
 
 def car() -> Car:

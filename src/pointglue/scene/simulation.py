@@ -68,14 +68,21 @@ class Engine(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class SimulationState:
-    """The states of all engines at a frame."""
+    """The states of all engines at a frame.
+
+    Parameters
+    ----------
+    number : int
+        The number of the frame.
+    parts : tuple
+        The state of each engine.
+    seconds : tuple of float, optional
+        The time that each engine took for this frame [s], where it is known; no part of checkpoints.
+    """
 
     number: int
-    """The number of the frame."""
     parts: tuple[Any, ...]
-    """The state of each engine."""
     seconds: tuple[float, ...] = ()
-    """The time that each engine took for this frame [s], where it is known; no part of checkpoints."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,20 +121,30 @@ class ObjectSummary:
 
 @dataclass(frozen=True, eq=False)
 class Simulation:
-    """A scene that can be run: engines, looks of their objects, and what moves by keys alone."""
+    """A scene that can be run: engines, looks of their objects, and what moves by keys alone.
+
+    Parameters
+    ----------
+    frames : Frames
+        Which frames there are.
+    engines : sequence of Engine
+        The solvers with their objects.
+    looks : sequence of Look
+        What the visible objects look like.
+    tracks : mapping of str to Track
+        Motions of objects that no engine moves, by name.
+    followers : mapping of str to Follower, optional
+        Meshes that are bound to objects, by name.
+    objects : sequence of ObjectSummary, optional
+        Summaries of the objects, in the order of the scene.
+    """
 
     frames: Frames
-    """Which frames there are."""
     engines: Sequence[Engine]
-    """The solvers with their objects."""
     looks: Sequence[StoredObject]
-    """What the visible objects look like."""
     tracks: Mapping[str, Track]
-    """Motions of objects that no engine moves, by name."""
     followers: Mapping[str, Follower] = field(default_factory=dict)
-    """Meshes that are bound to objects, by name."""
     objects: Sequence[ObjectSummary] = ()
-    """Summaries of the objects, in the order of the scene."""
 
     def start(self) -> SimulationState:
         """Return the state at the first frame.

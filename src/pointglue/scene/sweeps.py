@@ -25,20 +25,30 @@ Status = Literal["done", "failed", "skipped"]
 
 @dataclass(frozen=True)
 class Wedge:
-    """One combination of values, and the result of its run."""
+    """One combination of values, and the result of its run.
+
+    Parameters
+    ----------
+    settings : dict
+        The values, by key.
+    folder : Path
+        Where its frames are.
+    status : {"done", "failed", "skipped"}, optional
+        "skipped" if it had been done before.
+    error : str, optional
+        Why it failed.
+    seconds : float, optional
+        How long it took [s].
+    metrics : dict of str to float, optional
+        The metrics of its frames, by name.
+    """
 
     settings: dict[str, Any]
-    """The values, by key."""
     folder: Path
-    """Where its frames are."""
     status: Status = "done"
-    """"skipped" if it had been done before."""
     error: str = ""
-    """Why it failed."""
     seconds: float = 0.0
-    """How long it took [s]."""
     metrics: dict[str, float] = field(default_factory=dict)
-    """The metrics of its frames, by name."""
 
 
 def parse_sweep(text: str) -> tuple[str, list[Any]]:

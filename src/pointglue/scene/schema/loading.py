@@ -87,14 +87,21 @@ class Source:
 
 @dataclass(frozen=True, eq=False)
 class LoadedScene:
-    """A scene whose tables are right; `build_scene` finds out whether it can be built."""
+    """A scene whose tables are right; `build_scene` finds out whether it can be built.
+
+    Parameters
+    ----------
+    tables : SceneFile
+        The tables, with defaults for what is left out, in SI units.
+    source : Source
+        The file that they come from.
+    raw : dict
+        The tables as they were given.
+    """
 
     tables: SceneFile
-    """The tables, with defaults for what is left out, in SI units."""
     source: Source
-    """The file that they come from."""
     raw: dict[str, Any]
-    """The tables as they were given."""
 
 
 def load_scene(
