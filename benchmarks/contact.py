@@ -27,8 +27,8 @@ PARTS = {
     "linear solve": ("sum", "factor", "solve"),
 }
 KERNELS = {
-    "fits": ("glue.kernels.carry", "procrustes.kernels.jacobian"),
-    "second derivatives": ("glue.kernels.bends", "glue.kernels.sum_bends"),
+    "fits": ("glue.kernels.fit_positions", "procrustes.kernels.jacobian"),
+    "second derivatives": ("glue.kernels.hessian_terms", "glue.kernels.sum_hessian_pairs"),
 }
 SECONDS = "seconds a frame"
 HEADINGS = ["vertices", "contacts", "iterations a step", SECONDS, *PARTS, *KERNELS]

@@ -43,8 +43,8 @@ SKIN, TROUSERS, WHITE, NAVY, BLUE, PALE, STITCH, THREAD = (
 )
 PROFILE = [(0, -1.0), (6.5, -1.0), (8, 0.2), (8, 1.2), (7, 1.6), (5.5, 0.9), (0, 0.9)]  # of a button, mm
 # What the paper's figure is of, the fits of glue with their derivatives; and second derivatives.
-FITS = ("glue.kernels.carry", "procrustes.kernels.jacobian")
-BENDS = ("glue.kernels.bends", "glue.kernels.sum_bends")
+FITS = ("glue.kernels.fit_positions", "procrustes.kernels.jacobian")
+HESSIANS = ("glue.kernels.hessian_terms", "glue.kernels.sum_hessian_pairs")
 LINED = [assets.SHIRT_PARTS.index(part) for part in ("cuff", "placket", "stand", "collar")]
 
 
@@ -296,7 +296,7 @@ def tell(outfit, states, taken, kernels):
     clock = sum(taken[1:])
     spent = {part: sum(report.seconds[part] for report in reports[1:]) for part in reports[0].seconds}
     print(", ".join(f"{part} {value / clock:.2%}" for part, value in spent.items()))
-    fits, bends = (sum(kernels[name] for name in names) / clock for names in (FITS, BENDS))
+    fits, bends = (sum(kernels[name] for name in names) / clock for names in (FITS, HESSIANS))
     print(
         f"of glue, fits and their derivatives take {fits:.3%} (the paper's: < 0.1 %), second ones {bends:.3%}"
     )

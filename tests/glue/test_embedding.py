@@ -320,7 +320,7 @@ BAD_CAGES = [
         ({"tolerance": float("nan")}, "tolerance must be a number"),
         ({"tolerance": None}, "tolerance must be a number"),
         ({"tolerance": 1e3}, "tolerance must be a number from 0 to 0.1"),
-        ({"on_degenerate": "foo"}, "on_degenerate must be 'raise' or 'clamp', got 'foo'"),
+        ({"on_degenerate": "foo"}, 'on_degenerate must be "raise" or "clamp", got \'foo\''),
         ({"min_gap": -1}, "min_gap must be"),
         ({"parents": "x"}, "parents must be a whole number of at least 3, got 'x'"),
     ],

@@ -258,7 +258,7 @@ def test_a_large_hessian_goes_in_parts(rng, monkeypatch):
     rest, glue = bound_cloud(rng)
     x, f = deformed(rest, rng), rng.standard_normal((40, 3))
     whole = glue.hessian(x, f).toarray()
-    monkeypatch.setattr("pointglue.glue.glue.MOST_PAIRS", 700)  # seven targets of 100 pairs each
+    monkeypatch.setattr("pointglue.glue.glue.MAX_PAIRS", 700)  # seven targets of 100 pairs each
     np.testing.assert_allclose(glue.hessian(x, f).toarray(), whole, atol=1e-13 * np.abs(whole).max())
 
 

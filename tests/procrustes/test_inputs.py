@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import pointglue as pg
-from pointglue import compute
+from pointglue.compute import parallel
 from pointglue.errors import InputError, PointglueError
 
 GOOD = np.random.default_rng(3).standard_normal((4, 3))
@@ -164,12 +164,12 @@ def test_group_lists():
 @pytest.mark.parametrize(
     ("options", "match"),
     [
-        ({"on_degenerate": "ignore"}, "on_degenerate must be 'raise' or 'clamp', got 'ignore'"),
+        ({"on_degenerate": "ignore"}, 'on_degenerate must be "raise" or "clamp", got \'ignore\''),
         ({"on_degenerate": np.array(["raise"])}, "on_degenerate must be"),
-        ({"min_gap": 0.0}, "min_gap must be a number between 0 and 1, got 0.0"),
-        ({"min_gap": float("nan")}, "min_gap must be a number between 0 and 1, got nan"),
-        ({"min_gap": "a"}, "min_gap must be a number between 0 and 1, got 'a'"),
-        ({"min_gap": np.array([0.1])}, "min_gap must be a number"),
+        ({"min_gap": 0.0}, "min_gap must be a finite number above 0 and below 1, got 0.0"),
+        ({"min_gap": float("nan")}, "min_gap must be a finite number above 0 and below 1, got nan"),
+        ({"min_gap": "a"}, "min_gap must be a finite number above 0 and below 1, got 'a'"),
+        ({"min_gap": np.array([0.1])}, "min_gap must be a finite number"),
         ({"previous": np.zeros((0, 3, 3))}, "previous must hold at least one rotation"),
         (
             {"previous": np.eye(2)},
@@ -224,7 +224,7 @@ def test_threads_must_be_a_count(monkeypatch):
         pass
     for given in ("two", "0"):
         wrong = f"POINTGLUE_NUM_THREADS must be a whole number of at least 1, got '{given}'"
-        compute._check_environment.cache_clear()  # as in a new process
+        parallel._check_environment.cache_clear()  # as in a new process
         monkeypatch.setenv("POINTGLUE_NUM_THREADS", given)
         for _ in range(2):
             with pytest.raises(InputError, match=wrong):

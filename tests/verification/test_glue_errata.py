@@ -46,7 +46,7 @@ def test_z_needs_sorted_singular_values():
 def test_equations_19_and_20_rotation_part_is_not_u_skew_v(setup, rng):
     w, v, _, A, fit = setup
     v_b = rng.standard_normal(3)
-    J = fit.jacobian(fit.rest._centroid[0] + v_b)
+    J = fit.jacobian(fit.rest.arrays.centroids[0] + v_b)
     U, _, Vt = np.linalg.svd(A)
     S = fit.rotation.T @ A
     G = np.linalg.inv(np.trace(S) * np.eye(3) - S)

@@ -66,7 +66,7 @@ def _pool(workers: int, _process: int) -> ThreadPoolExecutor:
 def measured() -> Iterator[dict[str, float]]:
     """Gives a dictionary of the seconds by the clock that each kernel takes within the ``with`` block.
 
-    By name, "glue.kernels.carry"; with all that calling them costs, and compiling them the first time.
+    By name, "glue.kernels.fit_positions"; with what calling them costs, and compiling them the first time.
     """
     spent: dict[str, float] = {}
     token = _seconds.set(spent)

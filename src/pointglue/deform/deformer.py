@@ -11,9 +11,9 @@ from ..checks import Array, as_array, as_integers, as_reals, require_finite
 from ..compute import run
 from ..errors import InputError
 from ..procrustes import matrices
-from ..procrustes.fit import lift
-from ..procrustes.kernels import OUT_OF_PLANE
+from ..procrustes.algebra import OUT_OF_PLANE
 from ..procrustes.rotation import BLOCK, DEGENERATE
+from ..procrustes.space import axial_vectors, cross_matrices, vectors_to_space
 from . import kernels
 from .distances import CacheFolder, inside_distances
 
@@ -120,7 +120,7 @@ class HandleDeformer:
         self._heads = np.empty(count, np.int64)
         self._light, self._e = np.empty(count), np.empty((count, 3))
         spread, self._inverse_others = np.empty(count), np.empty(count)
-        points, self._p = lift(self.points), lift(self.handles)
+        points, self._p = vectors_to_space(self.points), vectors_to_space(self.handles)
         distance = np.empty((0, 0)) if self.distances is None else self.distances
         run(
             kernels.weigh,
@@ -333,7 +333,7 @@ class HandleDeformer:
                 f"{name} must have shape {self.handles.shape}, one row per handle, got {given.shape}"
             )
         _check_size(name, given)
-        return np.ascontiguousarray(lift(given))
+        return np.ascontiguousarray(vectors_to_space(given))
 
     def _orientations(self, rotations: ArrayLike | None) -> Array:
         """Z (H, 9): the rotations that handles carry, weighted; none if no handle has a radius."""
@@ -426,7 +426,11 @@ class HandlePose:
     @cached_property
     def _coupling(self) -> tuple[Array, Array]:
         """How scale and spin of a damped vertex pull at each other: a (V, 3), and trace - a . G a (V,)."""
-        a = _axial(_body(self._R, self._A)) if self.deformer.damping > 0 else np.zeros((len(self._R), 3))
+        a = (
+            axial_vectors(_body(self._R, self._A))
+            if self.deformer.damping > 0
+            else np.zeros((len(self._R), 3))
+        )
         own = self.deformer._trace - np.einsum("ni,nij,nj->n", a, self._compliance, a)
         return a, own
 
@@ -437,7 +441,7 @@ class HandlePose:
         still = np.zeros((0 if deformer._orientation is None else len(rates), 9))
         dA, d_shift = deformer._moments(rates, still)
         M = _body(self._R, dA)
-        spin, growth = self._respond(self._scale[:, None] * _axial(M), np.einsum("nii->n", M))
+        spin, growth = self._respond(self._scale[:, None] * axial_vectors(M), np.einsum("nii->n", M))
         R, arm = self._R.reshape(-1, 3, 3), deformer._arms
         change = growth[:, None] * arm + self._scale[:, None] * np.cross(spin, arm)
         moved = np.einsum("nij,nj->ni", R, change) + rates[deformer._heads] + d_shift
@@ -452,14 +456,14 @@ class HandlePose:
                 f"g must have shape {deformer.points.shape}, one row per vertex, got {given.shape}"
             )
         require_finite("g", given)
-        by_vertex = np.ascontiguousarray(lift(given))
+        by_vertex = np.ascontiguousarray(vectors_to_space(given))
         R, arm = self._R.reshape(-1, 3, 3), deformer._arms
         pulled = np.einsum("nji,nj->ni", R, by_vertex)
         spin, growth = self._respond(
             self._scale[:, None] * np.cross(arm, pulled), np.einsum("ni,ni->n", arm, pulled)
         )
         # The covector of A: scale R [spin]x + growth R, in the measure of the moments.
-        B = growth[:, None, None] * np.eye(3) + self._scale[:, None, None] * _cross_matrix(spin)
+        B = growth[:, None, None] * np.eye(3) + self._scale[:, None, None] * cross_matrices(spin)
         gA = (deformer._factor[:, None, None] * (R @ B)).reshape(-1, 9)
         parts = -(-deformer._blocks // PART_BLOCKS)
         sums = np.empty((parts, len(self._q), 3))
@@ -481,18 +485,6 @@ class HandlePose:
 def _body(R: Array, M: Array) -> Array:
     """R^T M (n, 3, 3) of rows of nine."""
     return np.asarray(np.swapaxes(R.reshape(-1, 3, 3), 1, 2) @ M.reshape(-1, 3, 3))
-
-
-def _axial(M: Array) -> Array:
-    """vee(M - M^T) (n, 3)."""
-    return np.stack([M[:, 2, 1] - M[:, 1, 2], M[:, 0, 2] - M[:, 2, 0], M[:, 1, 0] - M[:, 0, 1]], axis=1)
-
-
-def _cross_matrix(v: Array) -> Array:
-    """[v]x (n, 3, 3)."""
-    x, y, z = v.T
-    o = np.zeros_like(x)
-    return np.stack([o, -z, y, z, o, -x, -y, x, o], axis=1).reshape(-1, 3, 3)
 
 
 def check_rotations(name: str, given: Array) -> None:

@@ -16,7 +16,7 @@ import math
 import numpy as np
 
 from ..compute import kernel
-from ..procrustes.kernels import OUT_OF_PLANE
+from ..procrustes.algebra import OUT_OF_PLANE
 from ..procrustes.rotation import BLOCK, SCRATCH, block_failed, block_rotations
 
 __all__ = ["deform", "gather", "moments", "weigh"]

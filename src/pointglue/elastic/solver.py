@@ -12,10 +12,10 @@ from ..checks import Array, as_reals, require_finite
 from ..errors import InputError
 from ..glue import BodyFrames, Spring
 from ..procrustes import special_procrustes
+from ..procrustes.space import cross_matrices
 from .bodies import Bond, ElasticBody, JointBond, checked_energy
 from .contact.stage import Contact, ContactStage, ContactSurfaces
 from .energies.base import Energy
-from .model.dofs import cross_matrices
 from .model.rigid_bodies import RigidBody, rotated
 from .model.solver_model import SolverModel
 from .state import SolverState, Stall, StepError, StepReport
@@ -243,7 +243,9 @@ class ImplicitSolver:
             require_finite(f"forces[{k}]", given)
             forces += given
         with clock("glue"):
-            before = system.assembly.carry(state.positions.copy(), BodyFrames(state.origins, state.rotations))
+            before = system.assembly.evaluate(
+                state.positions.copy(), BodyFrames(state.origins, state.rotations)
+            )
             directions = model.directions(before)
         contact = self._stage(
             state, scheme, h, firmness, clock, [tie.holds(moment, loose, opened) for tie in model.ties]

@@ -1,4 +1,4 @@
-"""All the particles of a scene, free, bound and on rigid bodies, as functions of what is free to move."""
+"""All the particles of a scene, free, bound and on rigid bodies, as functions of the degrees of freedom."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -9,10 +9,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import coo_array, csr_array
 
-from ..checks import Array, as_integers, as_reals, require_finite
+from ..checks import Array, as_integers, as_reals, check_rotations, require_finite
 from ..compute import run
 from ..errors import BindingCycleError, InputError
 from ..procrustes import special_procrustes
+from ..procrustes.space import cross_matrices
 from . import kernels
 from .binding import Binding, BoundPose, bound_rows
 
@@ -21,23 +22,53 @@ __all__ = ["Assembly", "AssemblyPose", "BodyFrames"]
 
 @dataclass(frozen=True, eq=False)
 class BodyFrames:
-    """Where B rigid bodies are: origins (B, 3) and rotations from rest (B, 3, 3)."""
+    """Where B rigid bodies are.
+
+    Attributes
+    ----------
+    origins : (B, 3)
+        Their origins [m].
+    rotations : (B, 3, 3)
+        Their rotations from rest.
+    """
 
     origins: Array
     rotations: Array
 
 
 class Assembly:
-    """Particles of which some are bound to others, in chains of any length, and some ride on rigid bodies.
+    """Particles, some of them bound to others in chains of any length, and some fixed to rigid bodies.
 
-    `rest` (N, 3) holds every particle of the scene. `bindings` are pairs (rows, binding): particle
-    ``rows[k]`` is target k of the binding, and the binding's parents are particles of the scene too,
-    free, bound themselves, or on a body. `body_of` (N,) names the rigid body that a particle is fixed
-    to, -1 for none; `origins` (B, 3) are the places about which the bodies' torques are meant, by
-    default the means of their particles.
+    The degrees of freedom, which are the columns of Jacobians, are the 3 F coordinates of the free particles,
+    then six numbers a body: velocity of its origin and angular velocity, in world space.
 
-    What is free to move, the columns of Jacobians, are the 3 F coordinates of the free particles, then
-    six numbers a body: velocity of its origin and angular velocity, in world space.
+    Parameters
+    ----------
+    rest : (N, 3)
+        Rest positions of every particle of the scene [m].
+    bindings : sequence of pairs (rows, binding)
+        Particle ``rows[k]`` is target k of the binding, and the binding's parents are particles of the scene
+        too: free, bound themselves, or on a body.
+    body_of : (N,), optional
+        The rigid body that a particle is fixed to, -1 for none.
+    origins : (B, 3), optional
+        The points about which the bodies' torques are taken [m]; by default the centroids of their particles.
+
+    Attributes
+    ----------
+    free : (F,)
+        Rows of the particles that are free to move.
+    on_body : (k,)
+        Rows of the particles on rigid bodies.
+    layers : list of pairs (rows, binding)
+        The bindings in an order in which every parent comes before what is bound to it.
+
+    Raises
+    ------
+    InputError
+        If the arguments do not go together, or a particle is bound twice.
+    BindingCycleError
+        If particles are bound to each other in a cycle.
     """
 
     def __init__(
@@ -54,23 +85,21 @@ class Assembly:
         require_finite("rest", self.rest)
         self.body_of, self.origins = self._checked_bodies(body_of, origins)
         self.on_body = np.flatnonzero(self.body_of >= 0)
-        self._body = self.body_of[self.on_body]
-        self.arms = self.rest[self.on_body] - self.origins[self._body]
+        body = self.body_of[self.on_body]
+        self.body_rows = kernels.BodyRows(self.on_body, body, self.rest[self.on_body] - self.origins[body])
         owned = self.body_of >= 0
         checked = [self._checked_binding(k, pair, owned) for k, pair in enumerate(bindings)]
         self.free: NDArray[np.int64] = np.flatnonzero(~owned)
-        """Rows of the particles that are free to move (F,)."""
-        self._driven = np.flatnonzero(owned)
+        self._dependent = np.flatnonzero(owned)
         self.layers = _ordered(checked, len(self.rest))
-        """(rows, binding), in an order in which every parent comes before what is bound to it."""
 
     def __len__(self) -> int:
         """Number of particles."""
         return len(self.rest)
 
     @property
-    def freedom(self) -> int:
-        """Number of columns of the Jacobian: 3 F + 6 B."""
+    def dofs(self) -> int:
+        """The number of degrees of freedom, the columns of the Jacobian: 3 F + 6 B."""
         return 3 * len(self.free) + 6 * len(self.origins)
 
     def _checked_bodies(
@@ -102,7 +131,7 @@ class Assembly:
     def _checked_binding(
         self, k: int, pair: Any, owned: NDArray[np.bool_]
     ) -> tuple[NDArray[np.int64], Binding]:
-        """One of the bindings; marks its particles in `owned`."""
+        """Return one of the bindings, and mark its particles in `owned`."""
         if not isinstance(pair, tuple | list) or len(pair) != 2 or not isinstance(pair[1], Binding):
             raise InputError(f"bindings[{k}] must be a pair (rows, binding), got {type(pair).__name__}")
         rows, binding = pair
@@ -135,35 +164,50 @@ class Assembly:
     def at(
         self, x: ArrayLike, frames: BodyFrames | None = None, *, previous: "AssemblyPose | None" = None
     ) -> "AssemblyPose":
-        """Every particle, when the free ones are at their rows of x (N, 3) and the bodies at `frames`.
+        """Return every particle, with the free ones and the bodies at given positions.
 
-        Rows of x that are not free are not read. `previous` is the pose of the step before: it settles
-        the spin of frames that their parents leave free.
+        Parameters
+        ----------
+        x : (N, 3)
+            Positions of the free particles in their rows [m]; other rows are not read.
+        frames : BodyFrames, optional
+            Where the bodies are.
+        previous : AssemblyPose, optional
+            The pose of the step before, towards which an undetermined spin of a frame is pulled.
+
+        Returns
+        -------
+        AssemblyPose
+
+        Raises
+        ------
+        InputError
+            If a shape is another, a number is not finite or a matrix is no rotation.
+        DegenerateFitError
+            If the parents of a bound particle do not determine a frame, and its binding is to raise.
         """
         given = as_reals("x", x)
         if given.shape != self.rest.shape:
             raise InputError(f"x must have shape {self.rest.shape}, one row per particle, got {given.shape}")
         positions = given.astype(np.float64)
-        positions[self._driven] = self.rest[self._driven]
+        positions[self._dependent] = self.rest[self._dependent]
         require_finite("x", positions)
-        return self.carry(positions, self._checked_frames(frames), previous=previous)
+        return self.evaluate(positions, self._checked_frames(frames), previous=previous)
 
-    def carry(
+    def evaluate(
         self, positions: Array, frames: BodyFrames, *, previous: "AssemblyPose | None" = None
     ) -> "AssemblyPose":
-        """As `at`, for solvers: nothing is checked, and `positions` (N, 3) is what the pose keeps.
+        """Return the same as `at`, unchecked, for solvers; the pose keeps the array `positions` (N, 3).
 
         Its free rows are read, all others are written.
         """
-        arms = np.empty_like(self.arms)
+        particles, origins, rotations = self.body_rows, frames.origins, frames.rotations
+        arms = np.empty_like(particles.rest_arms)
         if len(arms):
-            run(
-                kernels.ride, len(arms), 8192, self.on_body, self._body, self.arms,
-                frames.origins, frames.rotations, arms, positions,
-            )  # fmt: skip
+            run(kernels.rigid_positions, len(arms), 8192, particles, origins, rotations, arms, positions)
         before = [None] * len(self.layers) if previous is None else previous.poses
         poses = tuple(
-            binding.carry(positions, rows, previous=last)
+            binding.evaluate_into(positions, rows, previous=last)
             for (rows, binding), last in zip(self.layers, before, strict=True)
         )
         return AssemblyPose(self, positions, arms, poses)
@@ -177,13 +221,7 @@ class Assembly:
         if not isinstance(frames, BodyFrames):
             raise InputError(f"frames must be BodyFrames(origins, rotations), got {type(frames).__name__}")
         origins = bound_rows("frames.origins", frames.origins, count, 3, "body")
-        rotations = as_reals("frames.rotations", frames.rotations)
-        if rotations.shape != (count, 3, 3):
-            raise InputError(f"frames.rotations must have shape ({count}, 3, 3), got {rotations.shape}")
-        off = np.abs(np.swapaxes(rotations, 1, 2) @ rotations - np.eye(3)).max((1, 2), initial=0)
-        bad = ~(off < 1e-6) | ~(np.linalg.det(rotations) > 0)
-        if bad.any():
-            raise InputError(f"frames.rotations[{int(bad.argmax())}] is no rotation")
+        rotations = check_rotations("frames.rotations", frames.rotations, (count, 3, 3))
         # To the last digit, or bodies would stretch by what is missing.
         return BodyFrames(origins, special_procrustes(rotations) if count else rotations)
 
@@ -191,7 +229,7 @@ class Assembly:
 def _ordered(
     bindings: list[tuple[NDArray[np.int64], Binding]], count: int
 ) -> list[tuple[NDArray[np.int64], Binding]]:
-    """The bindings cut into layers, each of which needs only what earlier ones provide."""
+    """Return the bindings cut into layers, each of which needs only what earlier ones provide."""
     known = np.ones(count, dtype=bool)
     for rows, _ in bindings:
         known[rows] = False
@@ -236,18 +274,37 @@ def _cycle(
 
 @dataclass(frozen=True, eq=False)
 class AssemblyPose:
-    """An assembly whose free particles and bodies are at given places."""
+    """An assembly whose free particles and bodies are at given positions.
+
+    Attributes
+    ----------
+    assembly : Assembly
+    positions : (N, 3)
+        Positions of all particles [m].
+    arms : (k, 3)
+        Vectors from the origins of the bodies to the particles on them [m].
+    poses : tuple of BoundPose
+        The layers of the assembly.
+    """
 
     assembly: Assembly
     positions: Array
-    """Of all particles (N, 3)."""
     arms: Array = field(repr=False)
     poses: tuple[BoundPose, ...] = field(repr=False)
 
     def velocities(self, v: ArrayLike, twists: ArrayLike | None = None) -> Array:
-        """Of all particles (N, 3), given those of the free ones in their rows of v, and of the bodies.
+        """Return the velocities of all particles.
 
-        `twists` (B, 6): velocity of the origin and angular velocity of each body.
+        Parameters
+        ----------
+        v : (N, 3)
+            Velocities of the free particles in their rows [m/s].
+        twists : (B, 6), optional
+            Velocity of the origin [m/s] and angular velocity [1/s] of each body.
+
+        Returns
+        -------
+        (N, 3)
         """
         rates = self._free_rows("v", v)
         spin = self._six("twists", twists)[self._body]
@@ -263,7 +320,19 @@ class AssemblyPose:
         twists: ArrayLike | None = None,
         twist_rates: ArrayLike | None = None,
     ) -> Array:
-        """Of all particles (N, 3), given v and a of the free ones, twists and their rates of the bodies."""
+        """Return the accelerations of all particles.
+
+        Parameters
+        ----------
+        v, a : (N, 3)
+            Velocities [m/s] and accelerations [m/s^2] of the free particles in their rows.
+        twists, twist_rates : (B, 6), optional
+            Velocity of the origin and angular velocity of each body, and their rates.
+
+        Returns
+        -------
+        (N, 3)
+        """
         rates = self.velocities(v, twists)
         second = self._free_rows("a", a)
         spin = self._six("twists", twists)[self._body][:, 3:]
@@ -276,13 +345,22 @@ class AssemblyPose:
         return second
 
     def transfer_forces(self, f: ArrayLike) -> tuple[Array, Array]:
-        """What forces f (N, 3) on all particles do to what is free.
+        """Pull forces on all particles back to the degrees of freedom.
 
-        Returns forces (N, 3), zero but on free particles, and wrenches (B, 6): force and torque about
-        the origin of each body.
+        Parameters
+        ----------
+        f : (N, 3)
+            Forces on all particles [N].
+
+        Returns
+        -------
+        forces : (N, 3)
+            Forces on the free particles [N], zero on all others.
+        wrenches : (B, 6)
+            Force [N] and torque about the origin [N m] of each body.
         """
         forces = self._checked_forces(f)
-        self.hand_down(forces)
+        self.pull_back(forces)
         wrenches = np.zeros((len(self.assembly.origins), 6))
         pushes = forces[self.assembly.on_body]
         np.add.at(wrenches, self._body, np.hstack([pushes, np.cross(self.arms, pushes)]))
@@ -290,7 +368,7 @@ class AssemblyPose:
         return forces, wrenches
 
     def jacobian(self) -> csr_array:
-        """d positions / d freedom (3 N, 3 F + 6 B); see :class:`Assembly` for the columns."""
+        """Return d positions / d dofs (3 N, 3 F + 6 B); see :class:`Assembly` for the columns."""
         return self._jacobian.copy()
 
     @cached_property
@@ -300,35 +378,35 @@ class AssemblyPose:
         axis = np.arange(3)
         rows = (3 * assembly.free[:, None] + axis).ravel()
         D = csr_array(
-            (np.ones(len(rows)), (rows, np.arange(len(rows)))), shape=(count, assembly.freedom)
+            (np.ones(len(rows)), (rows, np.arange(len(rows)))), shape=(count, assembly.dofs)
         ) + self._body_jacobian(count)
         for (bound, binding), pose in zip(assembly.layers, self.poses, strict=True):
             # The rows of what is bound are empty so far; its Jacobian fills them.
             place = (3 * bound[:, None] + axis).ravel()
-            spread = csr_array((np.ones(len(place)), (place, np.arange(len(place)))), (count, len(place)))
-            D = D + spread @ (pose.jacobian() @ D[: 3 * binding.point_count])
+            scatter = csr_array((np.ones(len(place)), (place, np.arange(len(place)))), (count, len(place)))
+            D = D + scatter @ (pose.jacobian() @ D[: 3 * binding.point_count])
         return csr_array(D)
 
     def hessian(self, f: ArrayLike) -> csr_array:
-        """Second derivative of sum f . positions by what is free (3 F + 6 B squared), symmetric.
+        """Return the second derivative of sum f . positions by the degrees of freedom, symmetric.
 
-        Bodies turn by rotation vectors from where they are: R = exp([theta]x) R_now at theta = 0.
+        Bodies rotate by rotation vectors from where they are: R = exp([theta]x) R_now at theta = 0.
         """
-        D, size = self._jacobian, self.assembly.freedom
+        D, size = self._jacobian, self.assembly.dofs
         total = csr_array((size, size))
         forces = self._checked_forces(f)
-        for pose, load in zip(self.poses, self.hand_down(forces), strict=True):
+        for pose, load in zip(self.poses, self.pull_back(forces), strict=True):
             part = D[: 3 * pose.binding.point_count]
             total = total + part.T @ pose.hessian(load) @ part
         return csr_array(total + self._body_hessian(forces))
 
-    def hand_down(self, forces: Array) -> list[Array]:
-        """Move forces (N, 3) on bound particles to what they hang on, in place, last binding first.
+    def pull_back(self, forces: Array) -> list[Array]:
+        """Move forces (N, 3) on bound particles to their parents, in place, last binding first.
 
-        Returns what has gathered on the particles of each layer. For solvers: nothing is checked.
+        Return the forces that came to the particles of each layer. Solvers call it: nothing is checked.
         """
         loads = [
-            pose.hand_down(forces, rows)
+            pose.pull_back(forces, rows)
             for (rows, _), pose in zip(self.assembly.layers[::-1], self.poses[::-1], strict=True)
         ]
         return loads[::-1]
@@ -336,34 +414,31 @@ class AssemblyPose:
     @property
     def _body(self) -> NDArray[np.int64]:
         """The body of each particle that has one."""
-        return self.assembly._body
+        return self.assembly.body_rows.body
 
     def _checked_forces(self, f: ArrayLike) -> Array:
         return np.array(bound_rows("f", f, len(self.assembly), 3, "particle"), dtype=np.float64)
 
     def _body_jacobian(self, count: int) -> csr_array:
-        """Rows of the particles on bodies: [I, -[r]x] in the columns of their body."""
-        r = self.arms
-        blocks = np.zeros((len(r), 3, 6))
-        blocks[:, :, :3] = np.eye(3)
-        for i, j, k in ((0, 1, 2), (1, 2, 0), (2, 0, 1)):
-            blocks[:, i, 3 + j], blocks[:, j, 3 + i] = r[:, k], -r[:, k]
+        """Return the rows of the particles on bodies: [I, -[r]x] in the columns of their body."""
+        blocks = np.zeros((len(self.arms), 3, 6))
+        blocks[:, :, :3], blocks[:, :, 3:] = np.eye(3), cross_matrices(-self.arms)
         rows = 3 * self.assembly.on_body[:, None, None] + np.arange(3)[:, None]
         columns = 3 * len(self.assembly.free) + 6 * self._body[:, None, None] + np.arange(6)
-        return _scattered(blocks, rows, columns, (count, self.assembly.freedom))
+        return _scattered(blocks, rows, columns, (count, self.assembly.dofs))
 
     def _body_hessian(self, forces: Array) -> csr_array:
-        """(f r^T + r f^T) / 2 - (f . r) I in the angular columns, summed over the particles of a body."""
+        """Return (f r^T + r f^T) / 2 - (f . r) I in the angular columns, summed over a body's particles."""
         f, r = forces[self.assembly.on_body], self.arms
         outer = f[:, :, None] * r[:, None, :]
         trace = np.einsum("bi,bi->b", f, r)
         blocks = (outer + np.swapaxes(outer, 1, 2)) / 2 - trace[:, None, None] * np.eye(3)
         columns = 3 * len(self.assembly.free) + 6 * self._body[:, None, None] + 3 + np.arange(3)
-        size = self.assembly.freedom
+        size = self.assembly.dofs
         return _scattered(blocks, np.swapaxes(columns, 1, 2), columns, (size, size))
 
     def _free_rows(self, name: str, value: ArrayLike) -> Array:
-        """Values of the free particles in their rows, zeros elsewhere."""
+        """Return values of the free particles in their rows, zeros elsewhere."""
         given = as_reals(name, value)
         if given.shape != self.positions.shape:
             raise InputError(
@@ -382,6 +457,6 @@ class AssemblyPose:
 
 
 def _scattered(blocks: Array, rows: Array, columns: Array, shape: tuple[int, int]) -> csr_array:
-    """Blocks (n, p, q) at their rows (n, p, 1) and columns (n, 1, q); where they meet they add up."""
+    """Return blocks (n, p, q) at their rows (n, p, 1) and columns (n, 1, q); where they meet they add up."""
     rows, columns = np.broadcast_to(rows, blocks.shape), np.broadcast_to(columns, blocks.shape)
     return csr_array(coo_array((blocks.ravel(), (rows.ravel(), columns.ravel())), shape=shape))

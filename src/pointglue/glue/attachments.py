@@ -1,15 +1,14 @@
-"""How particles are held: hard, by springs that come and go, and what is made of conflicts."""
+"""Attachments of particles to bound points: hard, or by springs, which also resolve conflicts."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf
-from numbers import Real
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import bsr_array
 
-from ..checks import Array, as_integers, as_reals, require_finite
+from ..checks import Array, as_integers, as_reals, check_real, check_rows, require_finite
 from ..errors import InputError
 from .assembly import Assembly
 from .binding import Binding
@@ -19,41 +18,55 @@ __all__ = ["Attachment", "Spring", "Springs", "assemble"]
 
 @dataclass(frozen=True)
 class Spring:
-    """How a particle is drawn to its bound point.
+    """A spring of no rest length that pulls a particle to its bound point.
 
-    The spring has no length at rest. It acts from the time `attach` until the time `release` (s). Whoever
-    steps it takes it out once its force exceeds `break_force` (N), see :meth:`Springs.overloaded`.
+    Parameters
+    ----------
+    stiffness : float
+        Stiffness [N/m].
+    damping : float
+        Damping of the relative velocity [N s/m].
+    attach, release : float
+        The times from which and until which it acts [s].
+    break_force : float
+        The force beyond which it breaks [N]; solvers take it out then, see :meth:`Springs.overloaded`.
+
+    Raises
+    ------
+    InputError
+        If a number is out of range, or `release` does not come after `attach`.
     """
 
     stiffness: float
-    """N/m."""
     damping: float = 0.0
-    """N s/m, of the relative velocity."""
     attach: float = -inf
     release: float = inf
     break_force: float = inf
 
     def __post_init__(self) -> None:
         """Check the numbers."""
-        for name in ("stiffness", "damping", "attach", "release", "break_force"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, (int, float, np.number)) or np.isnan(value):
-                raise InputError(f"{name} must be a number, got {value!r}")
-        if not 0 < self.stiffness < inf:
-            raise InputError(f"stiffness must be positive and finite, got {self.stiffness!r}")
-        if not 0 <= self.damping < inf:
-            raise InputError(f"damping must be finite and not negative, got {self.damping!r}")
+        check_real("stiffness", self.stiffness, above=0.0)
+        check_real("damping", self.damping, at_least=0.0)
+        check_real("attach", self.attach, infinite=True)
+        check_real("release", self.release, infinite=True)
         if not self.attach < self.release:
             raise InputError(f"release must come after attach, got {self.release!r} after {self.attach!r}")
-        if not self.break_force > 0:
-            raise InputError(f"break_force must be positive, got {self.break_force!r}")
+        check_real("break_force", self.break_force, above=0.0, infinite=True)
 
 
 @dataclass(frozen=True, eq=False)
 class Attachment:
-    """Particles that are to follow bound points: ``particles[k]`` goes with target k of the binding.
+    """Particles that follow bound points: ``particles[k]`` goes with target k of the binding.
 
-    Without `spring` they are bound hard: their positions are those of the bound points, exactly.
+    Parameters
+    ----------
+    particles : (T,)
+        Rows of the particles.
+    binding : Binding
+        The points that they follow.
+    spring : Spring, optional
+        What pulls them there. Without it they are bound hard: their positions are those of the bound points,
+        exactly.
     """
 
     particles: ArrayLike
@@ -63,10 +76,23 @@ class Attachment:
 
 @dataclass(frozen=True, eq=False)
 class Springs:
-    """Springs without length between pairs of particles, as arrays over the springs (S,).
+    """Springs of no rest length between pairs of particles, as arrays over the springs (S,).
 
     Which of them act is a mask that you keep: ``active = springs.active(time) & intact``, and after a
     step ``intact &= ~springs.overloaded(x, v, active)``.
+
+    Attributes
+    ----------
+    first, second : (S,)
+        Rows of the two particles.
+    stiffness : (S,)
+        Stiffness [N/m].
+    damping : (S,)
+        Damping of the relative velocity [N s/m].
+    attach, release : (S,)
+        The times from which and until which they act [s].
+    break_force : (S,)
+        The force beyond which they break [N].
     """
 
     first: NDArray[np.int64]
@@ -82,23 +108,22 @@ class Springs:
         return len(self.first)
 
     def active(self, time: float) -> NDArray[np.bool_]:
-        """Springs that are attached at `time` and not released yet (S,)."""
-        if isinstance(time, bool) or not isinstance(time, Real) or np.isnan(time):
-            raise InputError(f"time must be a number of seconds, got {time!r}")
+        """Return which springs are attached at `time` [s] and not released yet (S,), bool."""
+        time = check_real("time", time, infinite=True)
         return np.asarray((self.attach <= time) & (time < self.release))
 
     def value(self, x: ArrayLike, active: ArrayLike) -> float:
-        """Energy (J) of the active springs at particle positions x (N, 3)."""
+        """Return the energy [J] of the active springs (S,) at particle positions x (N, 3)."""
         return float(
             0.5 * np.sum(self._now(self.stiffness, active) * (self._stretched("x", x)[1] ** 2).sum(1))
         )
 
     def gradient(self, x: ArrayLike, active: ArrayLike) -> Array:
-        """Derivative of the energy by the positions (N, 3)."""
-        return -self._spread(self._pull(x, None, active), len(self._stretched("x", x)[0]))
+        """Return the derivative of the energy by the positions (N, 3) [N]."""
+        return -self._scattered(self._tension(x, None, active), len(self._stretched("x", x)[0]))
 
     def hessian(self, x: ArrayLike, active: ArrayLike) -> bsr_array:
-        """Second derivative of the energy (3 N, 3 N); it is constant while the same springs act."""
+        """Return the second derivative of the energy (3 N, 3 N) [N/m]; it depends on `active` alone."""
         count, k = len(self._stretched("x", x)[0]), self._now(self.stiffness, active)
         signed = np.concatenate([k, k, -k, -k])
         rows = np.concatenate([self.first, self.second, self.first, self.second])
@@ -110,22 +135,22 @@ class Springs:
         return bsr_array((blocks, place % count, indptr), shape=(3 * count, 3 * count))
 
     def forces(self, x: ArrayLike, v: ArrayLike, active: ArrayLike) -> Array:
-        """Forces on the particles (N, 3), damping included."""
-        return self._spread(self._pull(x, v, active), len(self._stretched("x", x)[0]))
+        """Return the forces on the particles (N, 3) [N], damping included."""
+        return self._scattered(self._tension(x, v, active), len(self._stretched("x", x)[0]))
 
     def overloaded(self, x: ArrayLike, v: ArrayLike, active: ArrayLike) -> NDArray[np.bool_]:
-        """Springs whose force exceeds what they bear (S,)."""
-        return np.asarray(np.linalg.norm(self._pull(x, v, active), axis=1) > self.break_force)
+        """Return which springs have a force beyond `break_force` (S,), bool."""
+        return np.asarray(np.linalg.norm(self._tension(x, v, active), axis=1) > self.break_force)
 
-    def _pull(self, x: ArrayLike, v: ArrayLike | None, active: ArrayLike) -> Array:
-        """Force on the first particle of each spring (S, 3)."""
-        pull = -self._now(self.stiffness, active)[:, None] * self._stretched("x", x)[1]
+    def _tension(self, x: ArrayLike, v: ArrayLike | None, active: ArrayLike) -> Array:
+        """Return the force on the first particle of each spring (S, 3)."""
+        tension = -self._now(self.stiffness, active)[:, None] * self._stretched("x", x)[1]
         if v is not None:
-            pull -= self._now(self.damping, active)[:, None] * self._stretched("v", v)[1]
-        return np.asarray(pull)
+            tension -= self._now(self.damping, active)[:, None] * self._stretched("v", v)[1]
+        return np.asarray(tension)
 
     def _stretched(self, name: str, rows: ArrayLike) -> tuple[Array, Array]:
-        """Checked rows of all particles (N, 3), and the difference of each spring's two (S, 3)."""
+        """Return checked rows of all particles (N, 3), and the difference of each spring's two (S, 3)."""
         given = as_reals(name, rows)
         if given.ndim != 2 or given.shape[1] != 3:
             raise InputError(f"{name} must have shape (n, 3), one row per particle, got shape {given.shape}")
@@ -134,10 +159,11 @@ class Springs:
             raise InputError(f"{name} must hold every particle of the assembly, got {len(given)} rows")
         return given, np.asarray(given[self.first] - given[self.second])
 
-    def _spread(self, pull: Array, count: int) -> Array:
+    def _scattered(self, tension: Array, count: int) -> Array:
+        """Return the forces on all particles (N, 3)."""
         forces = np.zeros((count, 3))
-        np.add.at(forces, self.first, pull)
-        np.subtract.at(forces, self.second, pull)
+        np.add.at(forces, self.first, tension)
+        np.subtract.at(forces, self.second, tension)
         return forces
 
     def _now(self, values: Array, active: ArrayLike) -> Array:
@@ -155,17 +181,34 @@ def assemble(
     origins: ArrayLike | None = None,
     conflict_spring: Spring | None = None,
 ) -> tuple[Assembly, Springs]:
-    """Make an assembly and its springs of particles `rest` (N, 3) and what is attached to what.
+    """Make an assembly and its springs of particles and their attachments.
 
     A hard attachment of a particle that has no other becomes a binding. Where a spring is asked for,
-    and where a particle has several attachments or sits on a rigid body, a new particle is bound
-    instead, at row N or later of the assembly, and a spring draws the two together: the one asked for,
-    or for a hard attachment `conflict_spring`, by default of 1e4 N/m with damping 10 N s/m.
+    and where a particle has several attachments or is on a rigid body, a new particle is bound
+    instead, at row N or later of the assembly, and a spring pulls the two together.
+
+    Parameters
+    ----------
+    rest : (N, 3)
+        Rest positions of the particles [m].
+    attachments : sequence of Attachment
+    body_of : (N,), optional
+    origins : (B, 3), optional
+        The rigid bodies, as in :class:`Assembly`.
+    conflict_spring : Spring, optional
+        The spring that replaces a hard attachment in a conflict; by default 1e4 N/m with damping 10 N s/m.
+
+    Returns
+    -------
+    assembly : Assembly
+    springs : Springs
+
+    Raises
+    ------
+    InputError
+        If the arguments do not go together, or a particle is not where it is to be bound hard.
     """
-    particles = as_reals("rest", rest).astype(np.float64)
-    if particles.ndim != 2 or particles.shape[1] != 3:
-        raise InputError(f"rest must have shape (n, 3), got shape {particles.shape}")
-    require_finite("rest", particles)
+    particles = check_rows("rest", rest)
     count = len(particles)
     if conflict_spring is not None and not isinstance(conflict_spring, Spring):
         raise InputError(f"conflict_spring must be a Spring, got {type(conflict_spring).__name__}")

@@ -1,4 +1,4 @@
-"""What every way of binding points has in common: one interface for glue, linear weights and embeddings."""
+"""The interface that glue, linear weights and embeddings share: points bound to other points."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from ..errors import InputError
 from ..procrustes import Groups
 from ..procrustes.groups import runs
 
-__all__ = ["Binding", "BoundPose", "bound_rows", "checked_rows", "merged_groups", "rows_product"]
+__all__ = ["Binding", "BoundPose", "bound_rows", "check_targets", "merged_groups", "rows_product"]
 
 
 class Binding(ABC):
@@ -38,12 +38,26 @@ class Binding(ABC):
 
     @abstractmethod
     def at(self, x: ArrayLike, *, previous: ArrayLike | None = None) -> "BoundPose":
-        """The binding with its parents at x; `previous` rotations settle free spin, as in `fit_rigid`."""
+        """Return the binding with its parents at given positions.
 
-    def carry(self, x: Array, rows: NDArray[np.int64], *, previous: "BoundPose | None" = None) -> "BoundPose":
-        """The binding with its parents at x (N or more, 3), where the bound points are written to `rows`.
+        Parameters
+        ----------
+        x : (..., N, d)
+            Positions of the parents [m].
+        previous : (..., T, d, d), optional
+            Rotations of the frame before, to which an undetermined spin is pulled, as in `fit_rigid`.
 
-        For solvers: x is float64, contiguous and has been checked, `previous` is a pose of this binding.
+        Returns
+        -------
+        BoundPose
+        """
+
+    def evaluate_into(
+        self, x: Array, rows: NDArray[np.int64], *, previous: "BoundPose | None" = None
+    ) -> "BoundPose":
+        """Return the binding with its parents at x (N or more, 3), and write the bound points to `rows` of x.
+
+        Solvers call it: x is float64, contiguous and has been checked, `previous` is a pose of this binding.
         """
         before = None if previous is None else previous.rotations
         pose = self.at(x[: self.point_count], previous=before)
@@ -54,13 +68,13 @@ class Binding(ABC):
     def curvature_pattern(self) -> tuple[NDArray[Any], NDArray[Any]]:
         """Row pointers (N + 1,) and columns of the blocks of second derivatives: none where it is linear.
 
-        For solvers, which take an embedding part by part.
+        Solvers read it; they take an embedding part by part.
         """
         return np.zeros(self.point_count + 1, np.int64), np.empty(0, np.int64)
 
     @abstractmethod
     def take(self, rows: ArrayLike) -> "Binding":
-        """The binding of some of the targets alone, by their numbers."""
+        """Return the binding of some of the targets alone, by their numbers."""
 
     def __len__(self) -> int:
         """Number of bound points."""
@@ -68,44 +82,44 @@ class Binding(ABC):
 
     @property
     def dimension(self) -> int:
-        """2 or 3."""
+        """The dimension d, 2 or 3."""
         return int(self.targets.shape[1])
 
     def positions(self, x: ArrayLike) -> Array:
-        """Where the bound points are (T, d)."""
+        """Return where the bound points are (T, d) [m], for parents at x (N, d)."""
         return self.at(x).positions
 
     def velocities(self, x: ArrayLike, v: ArrayLike) -> Array:
-        """Velocities of the bound points (T, d) for velocities v (N, d) of the parents: J v."""
+        """Return the velocities J v (T, d) [m/s], for velocities v (N, d) of the parents at x."""
         return self.at(x).velocities(v)
 
     def accelerations(self, x: ArrayLike, v: ArrayLike, a: ArrayLike) -> Array:
-        """Accelerations of the bound points (T, d): J a, and what the turning of the frames adds."""
+        """Return the accelerations J a + D2[v, v] (T, d) [m/s^2]; the second term is of rotating frames."""
         return self.at(x).accelerations(v, a)
 
     def transfer_forces(self, x: ArrayLike, f: ArrayLike) -> Array:
-        """Forces on the parents (N, d) that forces f (T, d) on the bound points become: J^T f."""
+        """Return the forces J^T f on the parents (N, d) [N], for forces f (T, d) on the bound points."""
         return self.at(x).transfer_forces(f)
 
     def jacobian(self, x: ArrayLike, *, out: bsr_array | None = None) -> bsr_array:
-        """J (d T, d N), sparse, in blocks; `out`, an earlier result, is given the new values."""
+        """Return J (d T, d N), sparse, in blocks; `out`, an earlier result, is given the new values."""
         return self.at(x).jacobian(out=out)
 
     def hessian(self, x: ArrayLike, f: ArrayLike) -> bsr_array:
-        """Second derivative of sum f . positions (d N, d N), sparse: the second-order term of Newton."""
+        """Return the second derivative of sum f . positions (d N, d N), sparse, for Newton's method."""
         return self.at(x).hessian(f)
 
     def effective_mass(self, x: ArrayLike, mass: ArrayLike) -> Array:
-        """A lower bound (T,) on the mass with which a bound point resists; mass (N,) of the parents."""
+        """Return lower bounds (T,) on the inertia of bound points [kg], given the parents' masses (N,)."""
         return self.at(x).effective_mass(mass)
 
     def time_step(self, x: ArrayLike, mass: ArrayLike, stiffness: ArrayLike) -> Array:
-        """Steps (T,), the least of which keeps springs at all bound points stable; see the pose's method."""
+        """Return time steps (T,) [s] that keep springs stable; see :meth:`BoundPose.time_step`."""
         return self.at(x).time_step(mass, stiffness)
 
     @cached_property
     def block_pattern(self) -> tuple[Array, Array]:
-        """indices and indptr of J in blocks, in the type of whole number that scipy prefers."""
+        """The indices and row pointers of J in blocks, in the type of whole number that scipy prefers."""
         groups = self.parents
         empty = np.empty((len(groups.indices), 1, 1))
         pattern = bsr_array((empty, groups.indices, groups.offsets), shape=(len(self), self.point_count))
@@ -114,34 +128,37 @@ class Binding(ABC):
 
 @dataclass(frozen=True, eq=False)
 class BoundPose(ABC):
-    """A binding with its parents at given positions; see :class:`Binding` for what each name means."""
+    """A binding with its parents at given positions; see :class:`Binding` for what each name means.
+
+    Results have the leading shape of the poses where there are many.
+    """
 
     binding: Binding
 
     @property
     @abstractmethod
     def leading(self) -> tuple[int, ...]:
-        """Shape of the poses, () for a single one."""
+        """The shape of the poses, () for a single one."""
 
     @property
     @abstractmethod
     def dtype(self) -> np.dtype[Any]:
-        """Of the results."""
+        """The type of the results."""
 
     @property
     @abstractmethod
     def positions(self) -> Array:
-        """(T, d)."""
+        """Where the bound points are (T, d)."""
 
     @property
     @abstractmethod
     def rotations(self) -> Array:
-        """How the frame of each bound point is turned from rest (T, d, d)."""
+        """The rotation of the frame of each bound point from rest (T, d, d)."""
 
     @property
     @abstractmethod
     def degenerate(self) -> Array:
-        """(T,) bool: frames that the parents do not determine."""
+        """Whether the parents leave a frame undetermined (T,), bool."""
 
     @property
     @abstractmethod
@@ -151,46 +168,46 @@ class BoundPose(ABC):
     @property
     @abstractmethod
     def reach(self) -> Array:
-        """Largest singular value of each of the blocks (E,): how far a parent moves the bound point."""
+        """The largest singular value of each of the blocks (E,): how far a parent moves the bound point."""
 
     @abstractmethod
     def velocities(self, v: ArrayLike) -> Array:
-        """J v (T, d)."""
+        """Return the velocities J v of the bound points (T, d)."""
 
     @abstractmethod
     def accelerations(self, v: ArrayLike, a: ArrayLike) -> Array:
-        """J a + D2[v, v] (T, d)."""
+        """Return the accelerations J a + D2[v, v] of the bound points (T, d)."""
 
     def transfer_forces(self, f: ArrayLike) -> Array:
-        """J^T f (N, d)."""
+        """Return the forces J^T f on the parents (N, d)."""
         out = np.zeros((*self.leading, self.binding.point_count, self.binding.dimension), self.dtype)
-        self._pull(self._per_target("f", f), out)
+        self.add_transferred_forces(self._per_target("f", f), out)
         return out
 
     @abstractmethod
-    def _pull(self, f: Array, out: Array) -> None:
+    def add_transferred_forces(self, f: Array, out: Array) -> None:
         """Add J^T f to `out` (N, d), of forces that have been checked."""
 
-    def hand_down(self, f: Array, rows: NDArray[np.int64]) -> Array:
-        """Move forces f (N or more, d) from the bound points, which are its `rows`, to the parents.
+    def pull_back(self, f: Array, rows: NDArray[np.int64]) -> Array:
+        """Move forces f (N or more, d) from the bound points, its `rows`, to the parents, in place.
 
-        Returns what was on the bound points (T, d). For solvers: f has been checked.
+        Return the forces that were on the bound points (T, d). Solvers call it: f has been checked.
         """
         load = f[rows]
         f[rows] = 0.0
-        self._pull(load, f[: self.binding.point_count])
+        self.add_transferred_forces(load, f[: self.binding.point_count])
         return load
 
     @abstractmethod
     def hessian(self, f: ArrayLike) -> bsr_array:
-        """(d N, d N)."""
+        """Return the second derivative of sum f . positions (d N, d N)."""
 
     def write_hessian(self, f: Array, out: Array) -> None:
-        """The blocks of `hessian`, row by row, into `out`, flat. For solvers: f has been checked."""
+        """Write the blocks of `hessian`, row by row, to `out`, flat. Solvers call it: f has been checked."""
         out[:] = self.hessian(f).data.ravel()
 
     def jacobian(self, *, out: bsr_array | None = None) -> bsr_array:
-        """J (d T, d N)."""
+        """Return J (d T, d N)."""
         self._require_one_pose()
         binding, d = self.binding, self.binding.dimension
         shape = (d * len(binding), d * binding.point_count)
@@ -198,7 +215,7 @@ class BoundPose(ABC):
         if out is None:
             blocks = np.empty((len(indices), d, d), self.dtype)
             self._fill_blocks(blocks)
-            # Copies: scipy sorts and prunes in place, and the pattern is everybody's.
+            # Copies: scipy sorts and prunes in place, and the pattern is shared.
             return bsr_array((blocks, indices.copy(), indptr.copy()), shape=shape)
         same = isinstance(out, bsr_array) and out.shape == shape and out.data.shape == (len(indices), d, d)
         same = same and out.data.dtype == self.dtype and out.data.flags.carray
@@ -216,11 +233,11 @@ class BoundPose(ABC):
             raise InputError(f"x must be one pose for a matrix, got {self.leading} of them")
 
     def _per_parent(self, name: str, value: ArrayLike) -> Array:
-        """One row per parent and pose."""
+        """Return one row per parent and pose."""
         return self._rows(name, value, self.binding.point_count, "parent")
 
     def _per_target(self, name: str, value: ArrayLike) -> Array:
-        """One row per target and pose."""
+        """Return one row per target and pose."""
         return self._rows(name, value, len(self.binding), "target")
 
     def _rows(self, name: str, value: ArrayLike, count: int, what: str) -> Array:
@@ -232,17 +249,24 @@ class BoundPose(ABC):
             raise InputError(f"{name} must be for {poses}, got shape {rows.shape}") from None
 
     def effective_mass(self, mass: ArrayLike) -> Array:
-        """1 / sum reach^2 / m over the parents (T,)."""
+        """Return the effective masses 1 / sum (reach^2 / m) over the parents (T,) [kg]; `mass` (N,)."""
         parents = self.binding.parents
         share = self.reach**2 / self._masses(mass)[parents.indices]
         return np.asarray(1 / np.add.reduceat(share, parents.offsets[:-1]))
 
     def time_step(self, mass: ArrayLike, stiffness: ArrayLike) -> Array:
-        """Steps (T,) for undamped springs of `stiffness` (N/m) from the bound points to fixed places.
+        """Return time steps (T,) [s] for undamped springs from the bound points to fixed points.
 
         A symplectic integrator is stable at the least of them, with all the springs at once: parents
         that several springs share count for less in each. A bound point with parents of its own has
         2 sqrt(effective mass / stiffness). The stiffness of the object itself comes on top.
+
+        Parameters
+        ----------
+        mass : (N,)
+            Masses of the parents [kg].
+        stiffness : float or (T,)
+            Stiffness of the springs [N/m].
         """
         k = as_reals("stiffness", stiffness)
         require_finite("stiffness", k)
@@ -268,8 +292,8 @@ class BoundPose(ABC):
         return masses
 
 
-def checked_rows(rows: ArrayLike, count: int) -> NDArray[np.int64]:
-    """Numbers of targets."""
+def check_targets(rows: ArrayLike, count: int) -> NDArray[np.int64]:
+    """Return numbers of targets, or raise unless they are some of `count`."""
     chosen = as_integers("rows", rows)
     if not len(chosen) or chosen.min() < 0 or chosen.max() >= count:
         wrong = "none" if not len(chosen) else chosen.min() if chosen.min() < 0 else chosen.max()
@@ -278,7 +302,7 @@ def checked_rows(rows: ArrayLike, count: int) -> NDArray[np.int64]:
 
 
 def bound_rows(name: str, value: ArrayLike, count: int, dimension: int, what: str) -> Array:
-    """One finite row per point, (..., count, dimension)."""
+    """Return one finite row per point, (..., count, dimension), or raise."""
     given = as_reals(name, value)
     if given.shape[-2:] != (count, dimension):
         expected = f"({count}, {dimension})"
@@ -288,7 +312,7 @@ def bound_rows(name: str, value: ArrayLike, count: int, dimension: int, what: st
 
 
 def merged_groups(parts: Sequence[tuple[NDArray[np.int64], Groups]]) -> Groups:
-    """Groups made apart, each with the places where its groups belong, as one."""
+    """Return groups made apart, each with the places where its groups belong, as one."""
     place = np.concatenate([rows for rows, _ in parts])
     sizes = np.concatenate([groups.sizes for _, groups in parts])
     indices = np.concatenate([groups.indices for _, groups in parts])
@@ -298,7 +322,7 @@ def merged_groups(parts: Sequence[tuple[NDArray[np.int64], Groups]]) -> Groups:
 
 
 def rows_product(matrix: csr_array, rows: Array) -> Array:
-    """matrix @ rows for rows (..., n, d)."""
+    """Return matrix @ rows for rows (..., n, d)."""
     if rows.ndim == 2:
         return np.asarray(matrix @ rows)
     flat = np.moveaxis(rows, -2, 0).reshape(rows.shape[-2], -1)

@@ -1,4 +1,4 @@
-"""A detailed mesh carried by a coarse cage: barycentric inside, glue outside, never a negative weight."""
+"""Detailed meshes that follow a coarse cage: barycentric inside, glue outside, never a negative weight."""
 
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -8,13 +8,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import bsr_array
 
-from ..checks import Array, as_reals
+from ..checks import Array, as_reals, check_integer
 from ..errors import InputError
 from ..geometry.bvh import TriangleTree
 from ..geometry.simplices import check_cells, locate, tet_surface
 from ..procrustes import Groups
 from ..procrustes.matrices import OnDegenerate, checked_policy
-from .binding import Binding, BoundPose, bound_rows, checked_rows, merged_groups
+from .binding import Binding, BoundPose, bound_rows, check_targets, merged_groups
 from .glue import Glue, bind_glue
 from .linear import linear_from_rows
 
@@ -23,14 +23,24 @@ __all__ = ["Embedding", "EmbeddingPose", "embed"]
 
 @dataclass(frozen=True, eq=False)
 class Embedding(Binding):
-    """Points bound part by part, each part in its own way. Made by :func:`embed`."""
+    """Points bound part by part, each part in its own way, made by :func:`embed`.
+
+    Attributes
+    ----------
+    point_count : int
+        N, the number of vertices of the cage.
+    targets : (T, d)
+        Rest positions of the bound points [m].
+    parts : tuple of pairs
+        The targets that each part binds, by their numbers, and the binding.
+    inside : (T,)
+        Whether the point is inside a cell of the cage and moves with its weights (bool).
+    """
 
     point_count: int
     targets: Array
     parts: tuple[tuple[NDArray[np.int64], Binding], ...]
-    """The targets that each part binds, by their numbers, and how."""
     inside: Array
-    """(T,) bool: the point is inside a cell of the cage and moves with its weights."""
 
     @cached_property
     def parents(self) -> Groups:
@@ -38,12 +48,12 @@ class Embedding(Binding):
         return merged_groups([(rows, part.parents) for rows, part in self.parts])
 
     @cached_property
-    def _entries(self) -> list[NDArray[np.int64]]:
+    def entries_of_parts(self) -> list[NDArray[np.int64]]:
         """Where the entries of each part stand among those of `parents`."""
         return [self.parents.take(rows)[1] for rows, _ in self.parts]
 
     def at(self, x: ArrayLike, *, previous: ArrayLike | None = None) -> "EmbeddingPose":
-        """The embedding with its cage at x; `previous` rotations (T, d, d) settle free spin."""
+        """Return the embedding with its cage at x; see :meth:`Binding.at`."""
         given = bound_rows("x", x, self.point_count, self.dimension, "parent")
         shape = (len(self), self.dimension, self.dimension)
         before = None if previous is None else as_reals("previous", previous)
@@ -58,8 +68,8 @@ class Embedding(Binding):
         return EmbeddingPose(self, poses)
 
     def take(self, rows: ArrayLike) -> "Embedding":
-        """The embedding of some of the targets alone, by their numbers."""
-        chosen = checked_rows(rows, len(self))
+        """Return the embedding of some of the targets alone, by their numbers."""
+        chosen = check_targets(rows, len(self))
         where = np.full(len(self), -1)
         parts = []
         for numbers, part in self.parts:
@@ -80,27 +90,27 @@ class EmbeddingPose(BoundPose):
 
     @property
     def leading(self) -> tuple[int, ...]:
-        """Shape of the poses, () for a single one."""
+        """The shape of the poses, () for a single one."""
         return self.poses[0].leading
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Of the results."""
+        """The type of the results."""
         return np.result_type(*(pose.dtype for pose in self.poses))
 
     @cached_property
     def positions(self) -> Array:
-        """(T, d)."""
+        """Where the bound points are (T, d)."""
         return self._merged([pose.positions for pose in self.poses], 1)
 
     @cached_property
     def rotations(self) -> Array:
-        """How the frame of each bound point is turned from rest (T, d, d)."""
+        """The rotation of the frame of each bound point from rest (T, d, d)."""
         return self._merged([pose.rotations for pose in self.poses], 2)
 
     @cached_property
     def degenerate(self) -> Array:
-        """(T,) bool: frames that the parents do not determine."""
+        """Whether the parents leave a frame undetermined (T,), bool."""
         return self._merged([pose.degenerate for pose in self.poses], 0)
 
     @cached_property
@@ -111,23 +121,24 @@ class EmbeddingPose(BoundPose):
 
     @cached_property
     def reach(self) -> Array:
-        """Largest singular value of each of the blocks (E,)."""
+        """The largest singular value of each of the blocks (E,)."""
         return self._by_entry([pose.reach for pose in self.poses], ())
 
     def velocities(self, v: ArrayLike) -> Array:
-        """J v (T, d)."""
+        """Return the velocities J v of the bound points (T, d)."""
         return self._merged([pose.velocities(v) for pose in self.poses], 1)
 
     def accelerations(self, v: ArrayLike, a: ArrayLike) -> Array:
-        """J a + D2[v, v] (T, d)."""
+        """Return the accelerations J a + D2[v, v] of the bound points (T, d)."""
         return self._merged([pose.accelerations(v, a) for pose in self.poses], 1)
 
-    def _pull(self, f: Array, out: Array) -> None:
+    def add_transferred_forces(self, f: Array, out: Array) -> None:
+        """Add J^T f to `out` (N, d), of forces that have been checked."""
         for pose, part in zip(self.poses, self._split(f), strict=True):
-            pose._pull(part, out)
+            pose.add_transferred_forces(part, out)
 
     def hessian(self, f: ArrayLike) -> bsr_array:
-        """(d N, d N)."""
+        """Return the second derivative of sum f . positions (d N, d N)."""
         parts = self._split(self._per_target("f", f))
         shares = [pose.hessian(part) for pose, part in zip(self.poses, parts, strict=True)]
         return sum(shares[1:], start=shares[0])
@@ -136,7 +147,7 @@ class EmbeddingPose(BoundPose):
         return [f[..., rows, :] for rows, _ in self.binding.parts]
 
     def _merged(self, values: list[Array], rank: int) -> Array:
-        """Results of the parts, one item of `rank` axes per target, in the order of the targets."""
+        """Return the results of the parts, an item of `rank` axes per target, in the order of targets."""
         leading, tail = values[0].shape[: values[0].ndim - rank - 1], values[0].shape[values[0].ndim - rank :]
         merged = np.empty((*leading, len(self.binding), *tail), dtype=np.result_type(*values))
         for (rows, _), value in zip(self.binding.parts, values, strict=True):
@@ -145,7 +156,7 @@ class EmbeddingPose(BoundPose):
 
     def _by_entry(self, values: list[Array], tail: tuple[int, ...]) -> Array:
         merged = np.empty((len(self.binding.parents.indices), *tail))
-        for entries, value in zip(self.binding._entries, values, strict=True):
+        for entries, value in zip(self.binding.entries_of_parts, values, strict=True):
             merged[entries] = value
         return merged
 
@@ -159,13 +170,35 @@ def embed(
     on_degenerate: OnDegenerate = "raise",
     min_gap: float | None = None,
 ) -> Embedding:
-    """Let points (T, d) follow a cage, its vertices (N, d) and cells: tetrahedra (m, 4) or triangles (m, 3).
+    """Let points follow a cage of tetrahedra or triangles.
 
     A point inside a cell moves with its barycentric weights, none of them negative; a point outside
-    (for triangles in space: off the surface) is glued to the `parents` nearest vertices, whose weights
-    fall off smoothly, and close to the cage it hangs on the surface: so a mesh that goes through the
+    (for triangles in space: off the surface) is glued to the nearest vertices, whose weights fall off
+    smoothly, and close to the cage it is attached to the surface: so a mesh that goes through the
     surface of its cage has no gap there.
-    `tolerance` is how far outside, in sizes of the cell, still counts as inside: for rounding.
+
+    Parameters
+    ----------
+    cage : tuple
+        Vertices (N, d) [m] and cells: tetrahedra (m, 4) or triangles (m, 3).
+    points : (T, d)
+        Rest positions of the points to bind [m].
+    parents : int
+        How many vertices a point outside is glued to.
+    tolerance : float
+        How far outside still counts as inside, in sizes of the cell: for rounding.
+    on_degenerate : {"raise", "clamp"}
+    min_gap : float, optional
+        What happens when parents collapse later on, as in :func:`~pointglue.fit_rigid`.
+
+    Returns
+    -------
+    Embedding
+
+    Raises
+    ------
+    InputError
+        If the arguments do not go together.
     """
     try:
         vertices, cells = cage
@@ -173,8 +206,7 @@ def embed(
         raise InputError("cage must be a pair (vertices, cells)") from None
     rest, simplices = check_cells(vertices, cells)
     checked_policy(on_degenerate, min_gap)
-    if isinstance(parents, bool) or not isinstance(parents, (int, np.integer)) or parents < rest.shape[1]:
-        raise InputError(f"parents must be a whole number of at least {rest.shape[1]}, got {parents!r}")
+    parents = check_integer("parents", parents, at_least=rest.shape[1])
     found, weights = locate(rest, simplices, points, tolerance=tolerance)
     targets = np.array(points, dtype=np.float64)
     if not len(targets):
@@ -186,12 +218,12 @@ def embed(
         parts.append((rows, linear_from_rows(rest, targets[rows], simplices[found[rows]], weights[rows])))
     rows = np.flatnonzero(~inside)
     if len(rows):
-        glue = _hung(rest, simplices, targets[rows], parents, on_degenerate, min_gap)
+        glue = _surface_glue(rest, simplices, targets[rows], parents, on_degenerate, min_gap)
         parts.append((rows, glue))
     return Embedding(len(rest), targets, tuple(parts), inside)
 
 
-def _hung(
+def _surface_glue(
     rest: Array,
     simplices: NDArray[np.int64],
     targets: Array,
@@ -199,9 +231,9 @@ def _hung(
     on_degenerate: OnDegenerate,
     min_gap: float | None,
 ) -> Glue:
-    """Glue that hangs targets close to the cage on places of its surface, to join on to what is inside.
+    """Return glue that attaches targets close to the cage to points of its surface, to join on to the inside.
 
-    Each face within reach draws the place towards its own nearest point, the stronger the nearer it is,
+    Each face within reach pulls the anchor towards its own nearest point, the stronger the nearer it is,
     with no bound on the surface itself and fading out at the size of a cell, where ordinary glue is left.
     Faces come and go smoothly: the mesh tears neither at the surface nor in its notches.
     """
@@ -214,7 +246,7 @@ def _hung(
     target, face, share, distance = TriangleTree(rest, faces).within(targets, reach)
     ratio = np.maximum(distance / reach, 1e-12) ** 2
     pull = ((1 - np.minimum(ratio, 1.0)) / ratio) ** 2
-    # Parents are those of the frame and the corners of the faces, if only to hang on.
+    # Parents are those of the frame and the corners of the faces, if only for the anchor.
     count = len(rest)
     corner_place = (np.repeat(target, 3) * count + faces[face].ravel()).astype(np.int64)
     place, where = np.unique(np.concatenate([row * count + column, corner_place]), return_inverse=True)

@@ -8,16 +8,26 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import bsr_array, csr_array
 
-from ..checks import Array, as_array, as_integers, as_reals, require_finite
+from ..checks import (
+    Array,
+    as_array,
+    as_integers,
+    as_reals,
+    check_choice,
+    check_integer,
+    require_finite,
+)
 from ..compute import run
 from ..errors import DegenerateFitError, InputError
 from ..procrustes import Groups, RestShape, RigidFit
 from ..procrustes import kernels as fits
-from ..procrustes.fit import for_kernel, lift
+from ..procrustes.fit import for_kernel
 from ..procrustes.groups import runs
 from ..procrustes.matrices import GRAIN, OnDegenerate, checked_policy, least_d, singular_values
+from ..procrustes.records import BlockLayout, FitArrays, PointEntries
+from ..procrustes.space import cross_matrices, matrices_to_space, vectors_to_space
 from . import kernels
-from .binding import Binding, BoundPose, bound_rows, checked_rows, rows_product
+from .binding import Binding, BoundPose, bound_rows, check_targets, rows_product
 from .parents import (
     LINE_GAP,
     Falloff,
@@ -31,16 +41,29 @@ from .parents import (
 
 __all__ = ["Glue", "GluePose", "bind_glue"]
 
-# Pairs of parents that are sorted at a time, to sum up a Hessian: 300 MB.
-MOST_PAIRS = 4_000_000
+# Pairs of parents that are sorted at a time to sum up a Hessian, so that it takes no more than 300 MB.
+MAX_PAIRS = 4_000_000
 
 
 @dataclass(frozen=True, eq=False)
 class Glue(Binding):
-    """T targets bound to points of a deforming object. Made by :func:`bind_glue`.
+    """T targets bound to points of a deforming object, made by :func:`bind_glue`.
 
-    A bound point has a frame as well as a position: a rigid ornament is one target at its centre,
-    turned by ``glue.at(x).rotations``; torques on it go back with ``transfer_forces(f, torques)``.
+    A bound point has a frame as well as a position: a rigid ornament is one target at its centroid,
+    rotated by ``glue.at(x).rotations``; torques on it go back with ``transfer_forces(f, torques)``.
+
+    Attributes
+    ----------
+    shape : RestShape
+        The parents of all targets at rest.
+    targets : (T, d)
+        Rest positions of the bound points [m].
+    on_degenerate : {"raise", "clamp"}
+    min_gap : float or None
+        What happens when parents do not determine a frame, as in :func:`~pointglue.fit_rigid`.
+    anchor : (E,), optional
+        Weight of each entry of `parents` in the point that a target is attached to; by default that of the
+        fit.
     """
 
     shape: RestShape
@@ -48,7 +71,6 @@ class Glue(Binding):
     on_degenerate: OnDegenerate
     min_gap: float | None
     anchor: Array | None = None
-    """Weight of each entry (E,) in the place that a target hangs on; by default that of the fit."""
 
     @property
     def point_count(self) -> int:  # type: ignore[override]
@@ -66,60 +88,57 @@ class Glue(Binding):
         return self.shape.weights
 
     def at(self, x: ArrayLike, *, previous: ArrayLike | None = None) -> "GluePose":
-        """The frames of all targets with the parents at x."""
+        """Return the frames of all targets with the parents at x; see :meth:`Binding.at`."""
         given = bound_rows("x", x, self.point_count, self.dimension, "parent")
         fit = self.shape.fit(given, on_degenerate="clamp", previous=previous, min_gap=self.min_gap)
         if self.on_degenerate == "raise" and fit.degenerate.any():
             raise DegenerateFitError(self._describe(fit))
         return self._kept(given, fit)
 
-    def carry(self, x: Array, rows: NDArray[np.int64], *, previous: BoundPose | None = None) -> BoundPose:
-        """The frames of all targets with the parents at x, where the targets are written to `rows`."""
+    def evaluate_into(
+        self, x: Array, rows: NDArray[np.int64], *, previous: BoundPose | None = None
+    ) -> BoundPose:
+        """Return the frames of all targets with the parents at x, and write the targets to `rows` of x."""
         count = len(rows)
         R, A, G = np.empty((3, count, 9))
-        t, status = np.empty((count, 3)), np.empty(count, np.uint8)
-        run(kernels.carry, count, GRAIN, for_kernel(x[None]), *self._carried, rows, R, t, A, G, status, x)
-        if status.any():  # something is to be settled, or refused
-            return super().carry(x, rows, previous=previous)
+        fitted, status = FitArrays(R, np.empty((count, 3)), A), np.empty(count, np.uint8)
+        out, threshold = kernels.PoseArrays(fitted, G, status), least_d(self._least_gap)
+        run(kernels.fit_positions, count, GRAIN, self.shape.arrays, self._arms, threshold, rows, out, x)
+        if status.any():  # some fits are to be resolved, or refused
+            return super().evaluate_into(x, rows, previous=previous)
         if self._shift is not None:
             x[rows] += self._shift @ x[: self.point_count]
         shape, determined = self.shape, np.zeros(count, np.bool_)
-        fit = RigidFit(shape, shape.batch_shape, x.dtype, self._least_gap, determined, R, t, A, G)
+        fit = RigidFit(shape, shape.batch_shape, x.dtype, self._least_gap, determined, fitted, G)
         return self._kept(x[: self.point_count], fit)
 
     @cached_property
     def _least_gap(self) -> float:
-        """Of fits to points of float64."""
+        """The least gap of fits to points of float64."""
         return checked_policy(self.on_degenerate, self.min_gap, self.shape.dtype)
-
-    @cached_property
-    def _carried(self) -> tuple[Any, ...]:
-        """What the kernel needs to know of the rest."""
-        groups, shape = self.parents, self.shape
-        return groups.offsets, groups.indices, shape._heads, shape._q, least_d(self._least_gap), self._arms
 
     def _kept(self, x: Array, fit: RigidFit) -> "GluePose":
         # With anchors the positions are read again: a copy, since engines step their arrays in place.
         return GluePose(self, x if self.anchor is None else x.copy(), fit)
 
     def gap(self, x: ArrayLike) -> Array:
-        """How well the parents determine each frame (T,): 0 free spin, 2 best. Raises for no pose."""
+        """Return how well the parents at x determine each frame (T,): 0 free spin, 2 best."""
         given = bound_rows("x", x, self.point_count, self.dimension, "parent")
         return self.shape.fit(given, on_degenerate="clamp", min_gap=self.min_gap).gap
 
     def take(self, rows: ArrayLike) -> "Glue":
-        """The glue of some of the targets alone, by their numbers."""
-        chosen = checked_rows(rows, len(self))
+        """Return the glue of some of the targets alone, by their numbers."""
+        chosen = check_targets(rows, len(self))
         anchor = None if self.anchor is None else self.anchor[self.parents.take(chosen)[1]]
         shape = self.shape.take(chosen)
         return Glue(shape, self.targets[chosen], self.on_degenerate, self.min_gap, anchor)
 
     @cached_property
     def _shift(self) -> csr_array | None:
-        """C (T, N): a bound point is where the fit carries its target, plus C x, with rows that sum to 0.
+        """C (T, N): a bound point is where the fit moves its target, plus C x, with rows that sum to 0.
 
-        Hung on a place q = sum a x of its own, a point is at q + R (target - q at rest); hung on the
-        mean of the fit, sum w x, it is where the fit carries it. They differ by the sum of (a - w) x.
+        Attached to an anchor q = sum a x of its own, a point is at q + R (target - q at rest); attached to
+        the centroid of the fit, sum w x, it is where the fit moves it. They differ by the sum of (a - w) x.
         """
         if self.anchor is None:
             return None
@@ -128,27 +147,27 @@ class Glue(Binding):
 
     @cached_property
     def _fitted(self) -> Array:
-        """What the fit is to carry (T, d): the targets, less C times the rest positions."""
+        """The points that the fit transforms (T, d): the targets, less C times the rest positions."""
         if self._shift is None:
             return self.targets
         return np.asarray(self.targets - self._shift @ self.shape.rest)
 
     @cached_property
-    def _lifted(self) -> Array:
-        """The same as rows of space (T, 1, 3), for kernels."""
-        return for_kernel(lift(self._fitted.astype(np.float64))[:, None])
+    def points_in_space(self) -> Array:
+        """The same as rows of space (T, 1, 3), as kernels read them."""
+        return for_kernel(vectors_to_space(self._fitted.astype(np.float64))[:, None])
 
     @cached_property
     def _arms(self) -> Array:
-        """From the centre of the parents to what the fit is to carry (T, 3), at rest."""
-        return np.asarray(self._lifted[:, 0] - self.shape._centroid)
+        """The vectors at rest (T, 3) from the parents' centroids to the points that the fit transforms."""
+        return np.asarray(self.points_in_space[:, 0] - self.shape.arrays.centroids)
 
     @cached_property
-    def _entries_of_parents(self) -> tuple[NDArray[np.int64], tuple[Array, ...]]:
+    def _entries_of_parents(self) -> tuple[NDArray[np.int64], PointEntries]:
         """The points that are parents at all, and `RestShape.entries_of_points` of those alone."""
-        starts, *entries = self.shape.entries_of_points
+        starts, groups, q = self.shape.entries_of_points
         used = np.flatnonzero(np.diff(starts))
-        return used, (np.append(starts[used], starts[-1]), *entries)
+        return used, PointEntries(np.append(starts[used], starts[-1]), groups, q)
 
     def _describe(self, fit: RigidFit) -> str:
         bad = np.argwhere(fit.degenerate)
@@ -189,21 +208,19 @@ class Glue(Binding):
             np.append(starts, len(order)), first[order], second[order],
             np.searchsorted(places, above), np.searchsorted(places, mirrored), columns, indptr,
         )  # fmt: skip
-        return _HessianPattern(*(np.asarray(each, dtype) for each in found))
+        *pairs, columns, indptr = (np.asarray(each, dtype) for each in found)
+        return _HessianPattern(kernels.HessianPairs(*pairs), columns, indptr)
 
 
 @dataclass(frozen=True, eq=False)
 class _HessianPattern:
-    """The upper triangle's blocks, which pairs of entries each is summed of, and where all of them are."""
+    """How the blocks of a Hessian are summed, and where they stand."""
 
-    starts: Array
-    first: Array
-    second: Array
-    places: Array
-    mirrors: Array
+    pairs: kernels.HessianPairs
     columns: Array
-    """Of all blocks, and row pointers: both triangles."""
+    """Columns of the blocks of both triangles."""
     indptr: Array
+    """Row pointers of the same."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -216,39 +233,40 @@ class GluePose(BoundPose):
 
     @property
     def leading(self) -> tuple[int, ...]:
-        """Shape of the poses, () for a single one."""
+        """The shape of the poses, () for a single one."""
         return self.fit.batch_shape[:-1]
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Of the results."""
+        """The type of the results."""
         return self.fit.dtype
 
     @property
     def degenerate(self) -> Array:
-        """(T,) bool: frames that the parents do not determine."""
+        """Whether the parents leave a frame undetermined (T,), bool."""
         return self.fit.degenerate
 
     @property
     def rotations(self) -> Array:
-        """How the frame of each target is turned from rest (T, d, d)."""
+        """The rotation of the frame of each target from rest (T, d, d)."""
         return self.fit.rotation
 
     @cached_property
     def positions(self) -> Array:
-        """(T, d)."""
+        """Where the bound points are (T, d)."""
         binding, fit = self.binding, self.fit
-        out = np.empty((len(fit._R), 1, 3), fit.dtype)
-        run(fits.carry, len(out), GRAIN, binding.shape._centroid, fit._R, fit._t, binding._lifted, out)
+        R, t, _ = fit.arrays
+        out, centroids = np.empty((len(R), 1, 3), fit.dtype), binding.shape.arrays.centroids
+        run(fits.transform, len(out), GRAIN, centroids, R, t, binding.points_in_space, out)
         return self._with_shift(out.reshape(*fit.batch_shape, 3)[..., : binding.dimension], self.x)
 
     def velocities(self, v: ArrayLike) -> Array:
-        """J v (T, d)."""
+        """Return the velocities J v of the bound points (T, d)."""
         rates = self._per_parent("v", v)
         return self._with_shift(self.fit.apply_jvp(self.binding._fitted[:, None], rates)[..., 0, :], rates)
 
     def angular_velocities(self, v: ArrayLike) -> Array:
-        """World-space angular velocities of the frames (T, 3), or (T,) in the plane."""
+        """Return the world-space angular velocities of the frames (T, 3), or (T,) in the plane [1/s]."""
         dR, _ = self.fit.jvp(self._per_parent("v", v))
         W = dR @ np.swapaxes(self.fit.rotation, -1, -2)
         if self.binding.dimension == 2:
@@ -256,34 +274,46 @@ class GluePose(BoundPose):
         return np.stack([W[..., 2, 1], W[..., 0, 2], W[..., 1, 0]], axis=-1)
 
     def accelerations(self, v: ArrayLike, a: ArrayLike) -> Array:
-        """J a + D2[v, v] (T, d)."""
+        """Return the accelerations J a + D2[v, v] of the bound points (T, d)."""
         rates = self._per_parent("v", v)
         turning = self.fit.apply_second(self.binding._fitted[:, None], rates, rates)[..., 0, :]
         return np.asarray(self.velocities(self._per_parent("a", a)) + turning)
 
     def transfer_forces(self, f: ArrayLike, torques: ArrayLike | None = None) -> Array:
-        """Forces on the parents (N, d) of forces f (T, d), and torques (T, 3), or (T,) in the plane."""
+        """Pull forces, and torques, on the bound points back to the parents.
+
+        Parameters
+        ----------
+        f : (T, d)
+            Forces on the bound points [N].
+        torques : (T, 3) or (T,), optional
+            Torques on their frames [N m]; one number each in the plane.
+
+        Returns
+        -------
+        (N, d)
+            Forces on the parents [N].
+        """
         on_parents = super().transfer_forces(f)
         if torques is not None:
             on_parents += self.fit.vjp(self._spin_covector(torques))
         return on_parents
 
-    def _pull(self, f: Array, out: Array) -> None:
-        binding, fit = self.binding, self.fit
-        forces, turned = self._flat(f), np.empty((len(fit._R), 12))
-        run(kernels.pulls, len(turned), GRAIN, binding._arms, fit._R, fit._compliance, forces, turned)
+    def add_transferred_forces(self, f: Array, out: Array) -> None:
+        """Add J^T f to `out` (N, d), of forces that have been checked."""
+        binding, R, G = self.binding, self.fit.arrays.R, self.fit.compliances
+        maps = np.empty((len(R), 12))
+        run(kernels.covectors, len(maps), GRAIN, binding._arms, R, G, self._flat(f), maps)
         points, entries = binding._entries_of_parents
-        shares = np.empty((len(turned) // len(binding), len(points), 3))
-        every = out.reshape(len(shares), *out.shape[-2:])
-        run(
-            kernels.spread_to, shares.size // 3, 16384, *entries, len(binding), turned, shares, points, every
-        )  # fmt: skip
+        shares = np.empty((len(maps) // len(binding), len(points), 3))
+        every, count = out.reshape(len(shares), *out.shape[-2:]), shares.size // 3
+        run(kernels.add_to_parents, count, 16384, entries, len(binding), maps, shares, points, every)
         if binding._shift is not None:
             out += rows_product(binding._shift.T, f)
 
     def _flat(self, f: Array) -> Array:
-        """Forces (..., T, d) as the kernels take them."""
-        return for_kernel(lift(f).reshape(-1, 3).astype(np.float64, copy=False))
+        """Return forces (..., T, d) as kernels read them."""
+        return for_kernel(vectors_to_space(f).reshape(-1, 3).astype(np.float64, copy=False))
 
     @cached_property
     def blocks(self) -> Array:
@@ -296,12 +326,10 @@ class GluePose(BoundPose):
 
     def _fill_blocks(self, out: Array) -> None:
         binding, fit, d = self.binding, self.fit, self.binding.dimension
-        offsets, count = binding.parents.offsets, len(out)
+        rest, R, count = binding.shape.arrays, fit.arrays.R, len(out)
         blocks = out if d == 3 else np.empty((count, 3, 3), out.dtype)
-        run(
-            fits.jacobian, len(fit._R), 1024, offsets, binding.shape._q, binding.shape._centroid, fit._R,
-            fit._compliance, binding._lifted, offsets, count, count, blocks.reshape(-1, 9),
-        )  # fmt: skip
+        points, layout = binding.points_in_space, BlockLayout(rest.offsets, count, count)
+        run(fits.jacobian, len(R), 1024, rest, R, fit.compliances, points, layout, blocks.reshape(-1, 9))
         if d == 2:
             out[...] = blocks[:, :2, :2]
         if self.binding._shift is not None:
@@ -310,21 +338,19 @@ class GluePose(BoundPose):
 
     @cached_property
     def reach(self) -> Array:
-        """Largest singular value of each of the blocks (E,)."""
-        d = self.binding.dimension
-        in_space = np.zeros((len(self.blocks), 3, 3))
-        in_space[:, :d, :d] = self.blocks
-        return np.asarray(singular_values(in_space.reshape(-1, 9))[:, 0])
+        """The largest singular value of each of the blocks (E,)."""
+        blocks = matrices_to_space(self.blocks.astype(np.float64, copy=False))
+        return np.asarray(singular_values(blocks.reshape(-1, 9))[:, 0])
 
     def hessian(self, f: ArrayLike) -> bsr_array:
-        """(d N, d N)."""
+        """Return the second derivative of sum f . positions (d N, d N); see :meth:`Binding.hessian`."""
         self._require_one_pose()
         forces = self._per_target("f", f)
         pairs = np.cumsum(self.binding.parents.sizes**2)
-        if pairs[-1] > MOST_PAIRS:
+        if pairs[-1] > MAX_PAIRS:
             # Some targets at a time: their pairs of parents take much more room than the result.
             parts = np.split(
-                np.arange(len(pairs)), np.searchsorted(pairs, np.arange(MOST_PAIRS, pairs[-1], MOST_PAIRS))
+                np.arange(len(pairs)), np.searchsorted(pairs, np.arange(MAX_PAIRS, pairs[-1], MAX_PAIRS))
             )
             chunks = (GluePose(self.binding.take(rows), self.x, self.fit.take(rows)).hessian(forces[rows])
                       for rows in parts if len(rows))  # fmt: skip
@@ -339,36 +365,31 @@ class GluePose(BoundPose):
         return bsr_array((cut, pattern.columns.copy(), pattern.indptr.copy()), shape=(d * count, d * count))
 
     def write_hessian(self, f: Array, out: Array) -> None:
-        """The blocks of `hessian`, row by row, into `out`, flat; those of the plane in space."""
+        """Write the blocks of `hessian`, row by row, to `out`, flat; those of the plane in space."""
         binding, fit, pattern = self.binding, self.fit, self.binding._hessian_pattern
         terms = np.empty((len(binding.weights), kernels.TERMS))
         run(
-            kernels.bends, len(fit._R), 256, binding.parents.offsets, binding.shape._q, binding._arms,
-            fit._R, fit._A, fit._compliance, self._flat(f), terms,
+            kernels.hessian_terms, len(fit.arrays.R), 256, binding.shape.arrays, binding._arms, fit.arrays,
+            fit.compliances, self._flat(f), terms,
         )  # fmt: skip
-        run(
-            kernels.sum_bends, len(pattern.places), 2048, pattern.starts, pattern.first, pattern.second,
-            terms, pattern.places, pattern.mirrors, out.reshape(-1, 9),
-        )  # fmt: skip
+        count = len(pattern.pairs.places)
+        run(kernels.sum_hessian_pairs, count, 2048, pattern.pairs, terms, out.reshape(-1, 9))
 
-    def _with_shift(self, carried: Array, rows: Array) -> Array:
+    def _with_shift(self, transformed: Array, rows: Array) -> Array:
         shift = self.binding._shift
-        return carried if shift is None else carried + rows_product(shift, rows)
+        return transformed if shift is None else transformed + rows_product(shift, rows)
 
     def _spin_covector(self, torques: ArrayLike) -> Array:
-        """The covector of R whose power with dR = [w]x R is that of the torques with w."""
+        """Return the covector of R whose power with dR = [w]x R is that of the torques with w."""
         given, count = as_reals("torques", torques), len(self.binding)
         expected = (count,) if self.binding.dimension == 2 else (count, 3)
         if given.shape[-len(expected) :] != expected:
             raise InputError(f"torques must have shape {expected}, one per target, got shape {given.shape}")
         require_finite("torques", given)
-        W = np.zeros((*given.shape[: given.ndim - len(expected) + 1], *self.fit.rotation.shape[-2:]))
-        if self.binding.dimension == 2:
-            W[..., 1, 0], W[..., 0, 1] = given / 2, -given / 2
-        else:
-            for i, j, k in ((0, 1, 2), (1, 2, 0), (2, 0, 1)):
-                W[..., k, j], W[..., j, k] = given[..., i] / 2, -given[..., i] / 2
-        return np.asarray(W @ self.fit.rotation)
+        d = self.binding.dimension
+        halves = np.zeros((*given.shape[: given.ndim - len(expected) + 1], 3))
+        halves[..., 2 if d == 2 else 0 :] = (given[..., None] if d == 2 else given) / 2
+        return np.asarray(cross_matrices(halves)[..., :d, :d] @ self.fit.rotation)
 
 
 def bind_glue(
@@ -386,20 +407,47 @@ def bind_glue(
     on_degenerate: OnDegenerate = "raise",
     min_gap: float | None = None,
 ) -> Glue:
-    """Bind targets (T, d), anywhere in space, to points (N, d) of a deforming object at rest.
+    """Bind targets, anywhere in space, to points of a deforming object at rest.
 
-    The parents of each target are the `parents` nearest points; or all within `radius`; or those you
-    name by `indices`, (T, k) or :class:`Groups`. With the triangles `faces` (m, 3) of the object,
-    neighbours are sought along its surface, so that a point on one sleeve takes no parents from the
-    other. `among` names the points that may be parents at all. Nearest points that lie close to a
-    line make no frame: ``on_collinear="widen"`` takes more of them until they do, "raise" says which.
+    Parameters
+    ----------
+    rest_points : (N, d)
+        Points of the object at rest [m], d = 2 or 3.
+    targets : (T, d)
+        Rest positions of the points to bind [m].
+    parents : int
+        How many of the nearest points are the parents of each target.
+    indices : (T, k) or Groups, optional
+        The parents of each target by name, rows of `rest_points`.
+    radius : float, optional
+        All points within this distance are parents [m].
+    faces : (m, 3), optional
+        Triangles of the object: neighbours are then sought along its surface, so that a point on one sleeve
+        takes no parents from the other.
+    among : (n,), optional
+        The points that may be parents at all.
+    weights : (T, k) or (E,), optional
+        Weight of each parent, shaped as `indices`, else in the order of the result's `parents`.
+    falloff : {"uniform", "smooth", "inverse"}
+        How weights follow from the distance where they are not given: "smooth" fades out at the farthest
+        parent, so that targets side by side move alike though their parents differ; "inverse" favours the
+        nearest.
+    on_collinear : {"widen", "raise"}
+        Nearest points that lie close to a line make no frame: take more of them until they do, or raise.
+    on_degenerate : {"raise", "clamp"}
+    min_gap : float, optional
+        What happens when parents collapse later on, as in :func:`~pointglue.fit_rigid`.
 
-    `weights` are one per parent, shaped as `indices`, else in the order of the result's `parents`; or they
-    follow from the distance by `falloff`: "uniform"; "smooth", which fades out at the farthest
-    parent, so that targets side by side move alike though their parents differ; or "inverse", which
-    favours the nearest.
+    Returns
+    -------
+    Glue
 
-    `on_degenerate` and `min_gap` say what happens when parents collapse later on, as in `fit_rigid`.
+    Raises
+    ------
+    InputError
+        If the arguments do not go together.
+    DegenerateFitError
+        If the parents of a target lie on a line at rest.
     """
     rest, bound = _rows("rest_points", rest_points), _rows("targets", targets)
     d = rest.shape[1]
@@ -410,10 +458,8 @@ def bind_glue(
     if among is not None and (indices is not None or faces is not None):
         raise InputError("among narrows the search for nearest points: leave it out with indices or faces")
     checked_policy(on_degenerate, min_gap, rest.dtype)
-    if falloff not in ("uniform", "smooth", "inverse"):
-        raise InputError(f"falloff must be 'uniform', 'smooth' or 'inverse', got {falloff!r}")
-    if on_collinear not in ("widen", "raise"):
-        raise InputError(f"on_collinear must be 'widen' or 'raise', got {on_collinear!r}")
+    check_choice("falloff", falloff, ("uniform", "smooth", "inverse"))
+    check_choice("on_collinear", on_collinear, ("widen", "raise"))
     if indices is not None:
         groups = _named_parents(indices, len(bound), len(rest), d)
     else:
@@ -425,10 +471,9 @@ def bind_glue(
         if radius is not None:
             groups = parents_within(pool, bound, radius)
         else:
-            if isinstance(parents, bool) or not isinstance(parents, (int, np.integer)) or parents < d:
-                raise InputError(f"parents must be a whole number of at least {d}, got {parents!r}")
+            number = check_integer("parents", parents, at_least=d)
             edges = None if faces is None else adjacency(faces, len(rest))
-            groups = choose_parents(pool, bound, int(parents), falloff, on_collinear, edges)
+            groups = choose_parents(pool, bound, number, falloff, on_collinear, edges)
         if allowed is not None:
             groups = Groups(groups.offsets, allowed[groups.indices])
     # In ascending order, as scipy likes its columns: it sorts others in place, and `out` would be lost.
@@ -456,7 +501,7 @@ def bind_glue(
 
 
 def _rows(name: str, value: ArrayLike) -> Array:
-    """Checked points, copied: an engine's own array would move under the binding."""
+    """Return checked points, copied: an engine's own array would move under the binding."""
     given = np.array(as_reals(name, value))
     if given.ndim != 2 or given.shape[1] not in (2, 3) or len(given) == 0:
         raise InputError(f"{name} must have shape (n, 3) or (n, 2), at least one row, got {given.shape}")

@@ -1,4 +1,4 @@
-"""Joints between two soft bodies: points of one fitted frame held on points of another."""
+"""Joints between two soft bodies: points of one fitted frame that coincide with points of another."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -8,10 +8,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.sparse import bsr_array, csr_array
 
-from ..checks import Array, as_reals, require_finite
+from ..checks import Array, as_reals, check_choice, check_rotations, require_finite
 from ..errors import InputError
 from ..procrustes import Groups
 from ..procrustes.matrices import OnDegenerate
+from ..procrustes.space import perpendiculars
 from .glue import Glue, GluePose, bind_glue
 
 __all__ = ["Joint", "JointKind", "JointPose", "bind_joint"]
@@ -31,17 +32,24 @@ _POINTS = {"ball": 1, "hinge": 2, "weld": 3}
 
 @dataclass(frozen=True, eq=False)
 class Joint:
-    """Q joints between points x (N, 3) and points y (M, 3), phi(x) = psi(y). Made by :func:`bind_joint`.
+    """Q joints between points x (N, 3) and points y (M, 3), phi(x) = psi(y), made by :func:`bind_joint`.
 
     A joint has one point (ball), two points on its axis (hinge) or three (weld), each bound in the
     frame of either side; it is closed when they coincide. Its 3, 5 or 6 equations are independent.
+
+    Attributes
+    ----------
+    kind : {"ball", "hinge", "weld"}
+    first, second : Glue
+        The points of all joints, bound to either side.
+    frames : (Q, 3, 3)
+        Axes of each joint at rest, in columns: the first is the axis of a hinge.
     """
 
     kind: JointKind
     first: Glue
     second: Glue
     frames: Array
-    """Axes of each joint at rest, in columns (Q, 3, 3): the first is the axis of a hinge."""
 
     def __len__(self) -> int:
         """Number of joints."""
@@ -55,29 +63,54 @@ class Joint:
         rotations: ArrayLike | None = None,
         previous: "JointPose | None" = None,
     ) -> "JointPose":
-        """The joints with their parents at x and y.
+        """Return the joints with their parents at x and y.
 
-        The equations are components of phi - psi along the joints' axes, turned by `rotations`
-        (Q, 3, 3): by default as the first side is turned now. The derivatives hold those fixed, so pass
-        the same ones all through a solve. `previous` settles the spin of frames that are left free.
+        The equations are components of phi - psi along the joints' axes, rotated by `rotations`. The
+        derivatives hold those fixed, so pass the same ones all through a solve.
+
+        Parameters
+        ----------
+        x : (N, 3)
+            Positions of the points of the first side [m].
+        y : (M, 3)
+            Positions of the points of the second side [m].
+        rotations : (Q, 3, 3), optional
+            Rotations of the axes from rest; by default those of the first side now.
+        previous : JointPose, optional
+            The pose of the step before, towards which an undetermined spin of a frame is pulled.
+
+        Returns
+        -------
+        JointPose
+
+        Raises
+        ------
+        InputError
+            If a shape is another, a number is not finite or a matrix is no rotation.
+        DegenerateFitError
+            If the parents of a joint do not determine a frame, and it is to raise.
         """
         before = (None, None) if previous is None else (previous.first.rotations, previous.second.rotations)
         sides = self.first.at(x, previous=before[0]), self.second.at(y, previous=before[1])
         if rotations is None:
-            turns = sides[0].rotations[:: _POINTS[self.kind]]
+            axes = sides[0].rotations[:: _POINTS[self.kind]]
         else:
-            turns = as_reals("rotations", rotations)
-            if turns.shape != self.frames.shape:
-                raise InputError(f"rotations must have shape {self.frames.shape}, got {turns.shape}")
-            require_finite("rotations", turns)
-            if np.abs(np.swapaxes(turns, 1, 2) @ turns - np.eye(3)).max() > 1e-6:
-                raise InputError("rotations must hold rotations, got other matrices")
-        return JointPose(self, *sides, turns)
+            axes = check_rotations("rotations", rotations, self.frames.shape)
+        return JointPose(self, *sides, axes)
 
 
 @dataclass(frozen=True, eq=False)
 class JointPose:
-    """Joints with both sides at given positions."""
+    """Joints with both sides at given positions.
+
+    Attributes
+    ----------
+    joint : Joint
+    first, second : GluePose
+        The two sides.
+    rotations : (Q, 3, 3)
+        Rotations of the joints' axes from rest.
+    """
 
     joint: Joint
     first: GluePose
@@ -86,12 +119,12 @@ class JointPose:
 
     @property
     def gaps(self) -> Array:
-        """phi(x) - psi(y) of every joint's points (Q, points, 3), in metres: all zero when it is closed."""
+        """The differences phi(x) - psi(y) of the joints' points (Q, points, 3) [m]: zero when closed."""
         return (self.first.positions - self.second.positions).reshape(len(self.joint), -1, 3)
 
     @cached_property
     def directions(self) -> csr_array:
-        """B (rows, 3 T): which components of the gaps are equations."""
+        """The matrix B (rows, 3 T) that takes the components of the gaps that are equations."""
         equations, count = _EQUATIONS[self.joint.kind], len(self.joint)
         points = _POINTS[self.joint.kind]
         axes = self.rotations @ self.joint.frames  # (Q, 3, 3)
@@ -105,25 +138,25 @@ class JointPose:
 
     @cached_property
     def residual(self) -> Array:
-        """c (rows,): 3, 5 or 6 numbers a joint, in metres; zero when it is closed.
+        """The residual c (rows,): 3, 5 or 6 numbers a joint [m]; zero when it is closed.
 
-        It is also zero where one side of a hinge or weld is turned over by half a turn: look at `gaps`
-        to tell, if a joint may have been that far open.
+        It is also zero where one side of a hinge or weld is rotated by half a turn: look at `gaps` to tell,
+        if a joint may have been that far open.
         """
         return np.asarray(self.directions @ self.gaps.ravel())
 
     def jacobians(self) -> tuple[csr_array, csr_array]:
-        """dc / dx (rows, 3 N) and dc / dy (rows, 3 M)."""
+        """Return dc / dx (rows, 3 N) and dc / dy (rows, 3 M)."""
         B = self.directions
         return csr_array(B @ self.first.jacobian()), csr_array(-(B @ self.second.jacobian()))
 
     def hessians(self, multipliers: ArrayLike) -> tuple[bsr_array, bsr_array]:
-        """Second derivatives of multipliers . c by x and by y; there is none across."""
+        """Return the second derivatives of multipliers . c by x and by y; there is none across."""
         f = self._forces(multipliers)
         return self.first.hessian(f), self.second.hessian(-f)
 
     def transfer_forces(self, multipliers: ArrayLike) -> tuple[Array, Array]:
-        """Forces J^T multipliers on the parents, (N, 3) and (M, 3)."""
+        """Return the forces J^T multipliers on the parents, (N, 3) and (M, 3) [N]."""
         f = self._forces(multipliers)
         return self.first.transfer_forces(f), self.second.transfer_forces(-f)
 
@@ -148,14 +181,38 @@ def bind_joint(
     among: tuple[ArrayLike | None, ArrayLike | None] = (None, None),
     on_degenerate: OnDegenerate = "raise",
 ) -> Joint:
-    """Join two objects, given by their points at rest, at places `at` (Q, 3), or one place (3,).
+    """Join two objects, given by their points at rest.
 
-    "ball" leaves all turning free, "hinge" that about `axis` (Q, 3) or (3,), "weld" none. The parents
-    are the nearest points of either object, narrowed to the rows `among`; for two parts of one array
-    of particles give that array twice.
+    Parameters
+    ----------
+    first_rest : (N, 3)
+    second_rest : (M, 3)
+        Points of the two objects at rest [m]; for two parts of one array of particles give that array twice.
+    at : (Q, 3) or (3,)
+        Where the joints are [m].
+    kind : {"ball", "hinge", "weld"}
+        A ball leaves all rotations free, a hinge that about `axis`, a weld none.
+    axis : (Q, 3) or (3,)
+        Axes of hinges, of any length.
+    parents : int
+        How many of the nearest points of either object are parents.
+    among : pair of (n,) or None
+        The points of either side that may be parents at all.
+    on_degenerate : {"raise", "clamp"}
+        What happens when parents collapse later on, as in :func:`~pointglue.fit_rigid`.
+
+    Returns
+    -------
+    Joint
+
+    Raises
+    ------
+    InputError
+        If the arguments do not go together, or both sides would take the same points.
+    DegenerateFitError
+        If the parents of a joint lie on a line at rest.
     """
-    if kind not in _EQUATIONS:
-        raise InputError(f"kind must be 'ball', 'hinge' or 'weld', got {kind!r}")
+    check_choice("kind", kind, _EQUATIONS)
     if not isinstance(among, tuple | list) or len(among) != 2:
         raise InputError(f"among must be a pair, the rows that either side may take or None, got {among!r}")
     places = np.atleast_2d(as_reals("at", at))
@@ -170,7 +227,7 @@ def bind_joint(
     ]
     _refuse_shared(rests, groups)
     # Far enough apart to define an axis as sharply as the parents define the frame.
-    reach = np.mean([_spread(*side) for side in zip(rests, groups, strict=True)], axis=0)
+    reach = np.mean([_radius_of_gyration(*side) for side in zip(rests, groups, strict=True)], axis=0)
     offsets = np.stack([np.zeros((len(places), 3)), frames[:, :, 0], frames[:, :, 1]], axis=1)
     points = (places[:, None] + reach[:, None, None] * offsets)[:, : _POINTS[kind]].reshape(-1, 3)
     sides = [
@@ -181,7 +238,7 @@ def bind_joint(
 
 
 def _refuse_shared(rests: tuple[ArrayLike, ArrayLike], groups: list[Groups]) -> None:
-    """Raise where both sides of a joint within one array hang on the same points: nothing would be joined."""
+    """Raise where both sides of a joint within one array have the same parents: nothing would be joined."""
     if np.shape(rests[0]) != np.shape(rests[1]) or not np.array_equal(np.asarray(rests[0]), rests[1]):
         return
     count = len(np.asarray(rests[0]))
@@ -196,7 +253,7 @@ def _refuse_shared(rests: tuple[ArrayLike, ArrayLike], groups: list[Groups]) -> 
 
 
 def _frames(axis: ArrayLike, count: int) -> Array:
-    """Right-handed axes in columns (count, 3, 3), the first along `axis`."""
+    """Return right-handed axes in columns (count, 3, 3), the first along `axis`."""
     given = as_reals("axis", axis).astype(np.float64)
     given = given / max(float(np.abs(given).max(initial=0.0)), 1e-300)  # its length may overflow when squared
     if given.shape not in ((3,), (count, 3)):
@@ -206,15 +263,13 @@ def _frames(axis: ArrayLike, count: int) -> Array:
     if not (length > 0).all():
         raise InputError("axis must not be zero")
     u = np.broadcast_to(given / length, (count, 3))
-    # The coordinate axis farthest from u is safe to take a cross product with.
-    other = np.eye(3)[np.abs(u).argmin(1)]
-    v = np.cross(u, other)
+    v = perpendiculars(u)
     v /= np.linalg.norm(v, axis=1, keepdims=True)
     return np.stack([u, v, np.cross(u, v)], axis=2)
 
 
-def _spread(rest: ArrayLike, groups: Groups) -> Array:
-    """Root mean square distance of each group's points from their mean (Q,)."""
+def _radius_of_gyration(rest: ArrayLike, groups: Groups) -> Array:
+    """Return the root mean square distance of each group's points from their mean (Q,)."""
     points = np.asarray(rest)[groups.indices]
     mean = np.add.reduceat(points, groups.offsets[:-1], axis=0) / groups.sizes[:, None]
     squares = ((points - mean[groups.group_of]) ** 2).sum(1)
@@ -222,5 +277,5 @@ def _spread(rest: ArrayLike, groups: Groups) -> Array:
 
 
 def _repeated(groups: Groups, times: int) -> Groups:
-    """Every group `times` times over, one after the other."""
+    """Return every group `times` times over, one after the other."""
     return groups.take(np.repeat(np.arange(len(groups)), times))[0]

@@ -1,4 +1,4 @@
-"""Points at fixed weights of their parents: what glue replaces, and what serves inside a cage."""
+"""Points at fixed weights of their parents: the classical binding, which serves inside a cage."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,24 +12,34 @@ from ..checks import Array, as_array, as_integers, as_reals, require_finite
 from ..errors import InputError
 from ..geometry.simplices import barycentric, check_cells
 from ..procrustes import Groups, RestShape
-from .binding import Binding, BoundPose, bound_rows, checked_rows, rows_product
+from .binding import Binding, BoundPose, bound_rows, check_targets, rows_product
 
 __all__ = ["LinearBinding", "LinearPose", "bind_linear"]
 
 
 @dataclass(frozen=True, eq=False)
 class LinearBinding(Binding):
-    """T points that are weighted sums of their parents, x_b = sum w_i x_i. Made by :func:`bind_linear`.
+    """T points that are weighted sums of their parents, x_b = sum w_i x_i, made by :func:`bind_linear`.
 
     Weights that are negative, those of points outside their simplex, push parents apart when the point
     is pushed: use :func:`bind_glue` for those.
+
+    Attributes
+    ----------
+    rest : (N, d)
+        Rest positions of the points among which the parents are [m].
+    targets : (T, d)
+        Rest positions of the bound points [m].
+    groups : Groups
+        The parents of each target.
+    weights : (E,)
+        Weight of each entry of `groups`; those of a target sum to one.
     """
 
     rest: Array
     targets: Array
     groups: Groups
     weights: Array
-    """Weight of each entry of `parents` (E,); those of a target sum to one."""
 
     @property
     def parents(self) -> Groups:
@@ -48,13 +58,13 @@ class LinearBinding(Binding):
         return csr_array(entries, shape=(len(self.groups), self.point_count))
 
     def at(self, x: ArrayLike, *, previous: ArrayLike | None = None) -> "LinearPose":
-        """The binding with its parents at x; it needs no `previous` rotations."""
+        """Return the binding with its parents at x; it needs no `previous` rotations."""
         # A copy: engines step their arrays in place.
         return LinearPose(self, bound_rows("x", x, self.point_count, self.dimension, "parent").copy())
 
     def take(self, rows: ArrayLike) -> "LinearBinding":
-        """The binding of some of the targets alone, by their numbers."""
-        chosen = checked_rows(rows, len(self))
+        """Return the binding of some of the targets alone, by their numbers."""
+        chosen = check_targets(rows, len(self))
         groups, entries = self.parents.take(chosen)
         return LinearBinding(self.rest, self.targets[chosen], groups, self.weights[entries])
 
@@ -68,54 +78,55 @@ class LinearPose(BoundPose):
 
     @property
     def leading(self) -> tuple[int, ...]:
-        """Shape of the poses, () for a single one."""
+        """The shape of the poses, () for a single one."""
         return self.x.shape[:-2]
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Of the results."""
+        """The type of the results."""
         return np.result_type(self.binding.weights, self.x)
 
     @cached_property
     def positions(self) -> Array:
-        """(T, d)."""
+        """Where the bound points are (T, d)."""
         return rows_product(self.binding.matrix, self.x)
 
     @cached_property
     def rotations(self) -> Array:
-        """Best rotation of the parents from rest (T, d, d); where they determine none, near the identity."""
+        """The best-fit rotation of the parents from rest (T, d, d), near the identity if undetermined."""
         shape = RestShape(self.binding.rest, groups=self.binding.parents)
         return shape.fit(self.x, on_degenerate="clamp").rotation
 
     @property
     def degenerate(self) -> Array:
-        """(T,) bool: none, a weighted sum is always determined."""
+        """Whether a position is undetermined (T,), bool: none is, a weighted sum always has one."""
         return np.zeros((*self.x.shape[:-2], len(self.binding)), dtype=bool)
 
     @cached_property
     def blocks(self) -> Array:
-        """w I (E, d, d)."""
+        """The blocks w I of the Jacobian (E, d, d)."""
         return np.asarray(self.binding.weights[:, None, None] * np.eye(self.binding.dimension))
 
     @property
     def reach(self) -> Array:
-        """|w| (E,)."""
+        """The largest singular values |w| of the blocks (E,)."""
         return np.abs(self.binding.weights)
 
     def velocities(self, v: ArrayLike) -> Array:
-        """J v (T, d)."""
+        """Return the velocities J v of the bound points (T, d)."""
         return rows_product(self.binding.matrix, self._per_parent("v", v))
 
     def accelerations(self, v: ArrayLike, a: ArrayLike) -> Array:
-        """J a (T, d): weighted sums have no second derivative."""
+        """Return the accelerations J a (T, d): weighted sums have no second derivative."""
         self._per_parent("v", v)
         return rows_product(self.binding.matrix, self._per_parent("a", a))
 
-    def _pull(self, f: Array, out: Array) -> None:
+    def add_transferred_forces(self, f: Array, out: Array) -> None:
+        """Add J^T f to `out` (N, d), of forces that have been checked."""
         out += rows_product(self.binding.matrix.T, f)
 
     def hessian(self, f: ArrayLike) -> bsr_array:
-        """Zero (d N, d N)."""
+        """Return the second derivative (d N, d N), which is zero."""
         self._require_one_pose()
         self._per_target("f", f)
         d, size = self.binding.dimension, self.binding.dimension * self.binding.point_count
@@ -125,11 +136,29 @@ class LinearPose(BoundPose):
 def bind_linear(
     rest_points: ArrayLike, targets: ArrayLike, indices: ArrayLike, *, weights: ArrayLike | None = None
 ) -> LinearBinding:
-    """Bind targets (T, d) to weighted sums of the parents `indices` (T, k) of each.
+    """Bind targets to weighted sums of their parents: the classical binding.
 
-    Without `weights` (T, k), those are the barycentric coordinates in the parents' simplex: a
-    tetrahedron (k = 4) in space, or a triangle (k = 3), where a point off its plane is dropped onto it.
-    Outside the simplex some are negative. This is the classical binding, here to compare with.
+    Parameters
+    ----------
+    rest_points : (N, d)
+        Points of the object at rest [m], d = 2 or 3.
+    targets : (T, d)
+        Rest positions of the points to bind [m].
+    indices : (T, k)
+        The parents of each target, rows of `rest_points`.
+    weights : (T, k), optional
+        Weights that sum to one in each row. By default they are the barycentric coordinates in the parents'
+        simplex: a tetrahedron (k = 4) in space, or a triangle (k = 3), where a point off its plane is dropped
+        onto it. Outside the simplex some are negative.
+
+    Returns
+    -------
+    LinearBinding
+
+    Raises
+    ------
+    InputError
+        If the shapes do not go together, a simplex is flat, or weights do not sum to one.
     """
     rest, bound = np.array(as_reals("rest_points", rest_points)), np.array(as_reals("targets", targets))
     if bound.ndim != 2 or not len(bound):
@@ -169,7 +198,7 @@ def bind_linear(
 
 
 def linear_from_rows(rest: Array, targets: Array, cells: NDArray[np.int64], weights: Array) -> LinearBinding:
-    """A linear binding of checked rows of parents (T, k) and their weights; each in ascending order."""
+    """Return a linear binding of checked rows of parents (T, k) and their weights, sorted by parent."""
     order = np.argsort(cells, axis=1)
     cells, weights = np.take_along_axis(cells, order, 1), np.take_along_axis(weights, order, 1)
     groups = Groups(np.arange(len(cells) + 1) * cells.shape[1], cells.ravel())

@@ -1,6 +1,5 @@
-"""Which points carry a target: the nearest ones, as many as it takes to determine a frame."""
+"""The choice of parents: the nearest points, as many as it takes to determine a frame."""
 
-from numbers import Real
 from typing import Literal
 
 import numpy as np
@@ -8,7 +7,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 from scipy.spatial import cKDTree
 
-from ..checks import Array, as_array
+from ..checks import Array, as_array, check_real
 from ..errors import DegenerateFitError, InputError
 from ..procrustes import Groups, RestShape
 from ..procrustes.groups import runs
@@ -19,17 +18,17 @@ __all__ = ["Falloff", "OnCollinear", "adjacency", "choose_parents", "falloff_wei
 Falloff = Literal["uniform", "smooth", "inverse"]
 OnCollinear = Literal["widen", "raise"]
 
-# The gap that parents should have at rest: that of a patch seven times longer than wide. It can lose
-# nine tenths of its width in a simulation and is still a thousand times from free spin.
+# Ratio: the least gap that parents should have at rest, that of a patch seven times longer than wide. It can
+# lose nine tenths of its width in a simulation and is still a thousand times from free spin.
 SAFE_GAP = 0.02
-# Below this they are a line but for rounding of the coordinates, and make no frame at all.
+# Ratio: parents with a gap below this are a line but for rounding, and make no frame at all.
 LINE_GAP = 1e-6
-# How far the search for points off a line goes, before it gives up.
-MOST_PARENTS = 4096
+# How many of the nearest points are searched for some off a line, before the search gives up.
+MAX_PARENTS = 4096
 
 
 def rest_gap(rest: Array, groups: Groups, weights: Array) -> Array:
-    """gap of each group's own rest shape (K,)."""
+    """Return the gap of each group's own rest shape (K,)."""
     return RestShape(rest, weights, groups=groups).fit(rest, on_degenerate="clamp").gap
 
 
@@ -54,9 +53,9 @@ def choose_parents(
     on_collinear: OnCollinear,
     edges: csr_array | None,
 ) -> Groups:
-    """The `count` nearest points of each target, and more of them where those are close to a line."""
+    """Return the `count` nearest points of each target, and more of them where those are close to a line."""
     tree = cKDTree(rest) if edges is None else None
-    most = min(len(rest), max(count, MOST_PARENTS))
+    most = min(len(rest), max(count, MAX_PARENTS))
     waiting, wanted = np.arange(len(targets)), min(count, len(rest))
     found: list[tuple[NDArray[np.int64], Groups]] = []
     while len(waiting):
@@ -88,7 +87,7 @@ def choose_parents(
 
 
 def adjacency(faces: ArrayLike, count: int) -> csr_array:
-    """Which of the `count` points share an edge of the faces (m, k), each counted as its own neighbour."""
+    """Return which of the `count` points share an edge of the faces (m, k), each its own neighbour too."""
     cells = as_array("faces", faces)
     if cells.ndim != 2 or cells.shape[1] < 3 or cells.dtype.kind not in "iu" or not cells.size:
         raise InputError(f"faces must be whole numbers of shape (m, 3), got {cells.dtype} {cells.shape}")
@@ -103,7 +102,7 @@ def adjacency(faces: ArrayLike, count: int) -> csr_array:
 
 
 def _along_surface(rest: Array, targets: Array, wanted: int, edges: csr_array | None) -> Groups:
-    """The `wanted` nearest points among those reached over edges from the nearest one, ring by ring."""
+    """Return the `wanted` nearest points of those reached over edges from the nearest, ring by ring."""
     assert edges is not None
     used = np.flatnonzero(np.diff(edges.indptr))  # points of no face have no neighbours to offer
     _, seed = cKDTree(rest[used]).query(targets, workers=-1)
@@ -124,7 +123,7 @@ def _along_surface(rest: Array, targets: Array, wanted: int, edges: csr_array | 
 
 
 def _nearest(rest: Array, targets: Array, patch: csr_array, wanted: int) -> Groups:
-    """The `wanted` nearest of each row's points."""
+    """Return the `wanted` nearest of each row's points."""
     size = np.diff(patch.indptr).astype(np.int64)
     row = np.repeat(np.arange(len(targets)), size)
     distance = np.linalg.norm(rest[patch.indices] - targets[row], axis=1)
@@ -135,9 +134,8 @@ def _nearest(rest: Array, targets: Array, patch: csr_array, wanted: int) -> Grou
 
 
 def parents_within(rest: Array, targets: Array, radius: float) -> Groups:
-    """All points within `radius` of each target."""
-    if isinstance(radius, bool) or np.ndim(radius) or not isinstance(radius, Real) or not 0 < radius < np.inf:
-        raise InputError(f"radius must be a positive length, got {radius!r}")
+    """Return all points within `radius` [m] of each target."""
+    radius = check_real("radius", radius, above=0.0)
     lists = cKDTree(rest).query_ball_point(targets, radius, workers=-1, return_sorted=True)
     sizes = np.array([len(part) for part in lists])
     least = rest.shape[1]
@@ -151,7 +149,7 @@ def parents_within(rest: Array, targets: Array, radius: float) -> Groups:
 
 
 def falloff_weights(rest: Array, targets: Array, groups: Groups, kind: Falloff) -> Array:
-    """Weight of each entry by the distance of its point from the target."""
+    """Return the weight of each entry by the distance of its point from the target."""
     if kind == "uniform":
         return np.ones(len(groups.indices))
     distance = np.linalg.norm(rest[groups.indices] - targets[groups.group_of], axis=1)

@@ -4,7 +4,13 @@ Symbols are those of explanation/derivations: R rotation, S = R^T A stretch, G =
 spin in the rest frame (dR = R [omega]x).
 """
 
+import math
+
 from ..compute import kernel
+
+# The entry A_zz of a moment of the plane, in units of its largest singular value s1 = 0.5 (hypot + hypot). A
+# trifle more than s1, so that z is always the first of the axes and a free spin is about it.
+OUT_OF_PLANE = 0.5 * (1 + 1e-12)
 
 
 @kernel
@@ -56,7 +62,14 @@ def spin(G, M):
 
 
 @kernel
-def turn(R, G, dA, out, M):
+def out_of_plane(xx, xy, yx, yy):
+    """A_zz of a moment of the plane: with it R turns about z, and the gap is (s1 + s2) / s1."""
+    diagonal = math.hypot(xx + yy, yx - xy)
+    return OUT_OF_PLANE * (diagonal + math.hypot(xx - yy, yx + xy))
+
+
+@kernel
+def rotation_derivative(R, G, dA, out, M):
     """out = DR[dA] = R [omega]x. The map is symmetric: it is its own transpose, jvp and vjp in one."""
     product_tn(R, dA, M)
     x, y, z = spin(G, M)
@@ -78,7 +91,7 @@ def _stretch_rate(S, M, x, y, z, T):
 
 
 @kernel
-def turn_second(R, S, G, dA1, dA2, out, work):
+def rotation_second_derivative(R, S, G, dA1, dA2, out, work):
     """out = D2R[dA1, dA2] = R ([omega2]x [omega1]x + [a]x),
 
     a = -G (T1 omega2 + T2 omega1 - omega1 x S omega2),    T = tr(dS) I - dS,

@@ -9,16 +9,39 @@ entries i and j is (explanation/derivations)
 Layout as in `kernels`.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 
+from ..checks import Array
 from ..compute import kernel
 from .algebra import product, product_nt, spin, times_cross
 from .kernels import moment_rate
 
 
+class WorldFrame(NamedTuple):
+    """The letters of the formula above for one fit, in the world frame; matrices are flat."""
+
+    G: Array
+    """(9,)."""
+    K: Array
+    """(9,)."""
+    Q: Array
+    """(9,)."""
+    y: Array
+    """(3,)."""
+
+
 @kernel
-def world_frame(R, S, G, gR, Gw, K, Q, y, work):
-    """G in the world frame, K, Q and y of the formula above."""
+def new_world_frame():
+    """A record for `world_frame` to fill."""
+    return WorldFrame(np.empty(9), np.empty(9), np.empty(9), np.empty(3))
+
+
+@kernel
+def world_frame(R, S, G, gR, frame, work):
+    """Fill `frame`, a WorldFrame, for the covector gR of the rotation R."""
+    Gw, K, Q, y = frame.G, frame.K, frame.Q, frame.y
     product_nt(gR, R, K)
     product(R, G, work)
     product_nt(work, R, Gw)
@@ -51,18 +74,16 @@ def _cross(a, b, out):
 
 
 @kernel
-def hessian(start, stop, offsets, block_offsets, q, R, S, G, gR, out):
-    """All blocks of each fit: out[f, block_offsets[k] + i n + j] is d2 / dx_i dx_j, n the group's size."""
+def hessian(start, stop, offsets, block_offsets, q, rotations, gR, out):
+    """All blocks of each fit: out[f, block_offsets[k] + i n + j] is d2 / dx_i dx_j, n the group's size.
+
+    `offsets` and `q` are those of RestArrays, `rotations` are RotationArrays.
+    """
+    R, S, G = rotations.R, rotations.S, rotations.G
     groups = len(offsets) - 1
-    K, Q, N, Gw, work, y, Gy = (
-        np.empty(9),
-        np.empty(9),
-        np.empty(9),
-        np.empty(9),
-        np.empty(9),
-        np.empty(3),
-        np.empty(3),
-    )
+    frame = new_world_frame()
+    Gw, Q, y = frame.G, frame.Q, frame.y
+    N, work, Gy = np.empty(9), np.empty(9), np.empty(3)
     c, d, Gui, Guj, uiN, ei, ej = (
         np.empty(3),
         np.empty(3),
@@ -74,7 +95,7 @@ def hessian(start, stop, offsets, block_offsets, q, R, S, G, gR, out):
     )
     for m in range(start, stop):
         f, k = divmod(m, groups)
-        world_frame(R[m], S[m], G[m], gR[m], Gw, K, Q, y, work)
+        world_frame(R[m], S[m], G[m], gR[m], frame, work)
         _times_vector(Gw, y, Gy)
         product(Gw, Q, work)
         product(work, Gw, N)
@@ -108,19 +129,22 @@ def hessian(start, stop, offsets, block_offsets, q, R, S, G, gR, out):
 
 
 @kernel
-def hessian_maps(start, stop, rates, offsets, indices, q, R, S, G, gR, B):
-    """The Hessian times `rates` as one matrix B a fit: entry e receives B w v (see `kernels.spread`).
+def hessian_maps(start, stop, rest, rates, rotations, gR, B):
+    """The Hessian times `rates` as one matrix B a fit: entry e receives B w v (`kernels.gather_to_points`).
 
     B = ([G m]x - (y . omega) I + y omega^T) R,    m = Q omega - tr(D) y + D^T y,
     with D = sum rate u^T and the spin omega = G vee(D - D^T), all in the world frame.
     """
-    groups = len(offsets) - 1
-    K, Q, Gw, D, work, dA = np.empty(9), np.empty(9), np.empty(9), np.empty(9), np.empty(9), np.empty(12)
-    y, omega, m, Gm = np.empty(3), np.empty(3), np.empty(3), np.empty(3)
+    R, S, G = rotations.R, rotations.S, rotations.G
+    groups = len(rest.offsets) - 1
+    frame = new_world_frame()
+    Gw, Q, y = frame.G, frame.Q, frame.y
+    D, work, dA = np.empty(9), np.empty(9), np.empty(12)
+    omega, m, Gm = np.empty(3), np.empty(3), np.empty(3)
     for n in range(start, stop):
         f, k = divmod(n, groups)
-        world_frame(R[n], S[n], G[n], gR[n], Gw, K, Q, y, work)
-        moment_rate(rates, f, offsets[k], offsets[k + 1], indices, q, dA)
+        world_frame(R[n], S[n], G[n], gR[n], frame, work)
+        moment_rate(rates, f, k, rest, dA)
         product_nt(dA, R[n], D)
         omega[0], omega[1], omega[2] = spin(Gw, D)
         _times_vector(Q, omega, m)

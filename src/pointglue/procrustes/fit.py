@@ -1,7 +1,7 @@
 """The result of a rigid fit, and its derivatives with respect to the fitted points."""
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +12,8 @@ from ..checks import Array, as_reals, require_finite
 from ..compute import run
 from ..errors import InputError
 from . import curvature, kernels, matrices
+from .records import BlockLayout, FitArrays, RotationArrays
+from .space import vectors_to_space
 
 if TYPE_CHECKING:
     from .rest import RestShape
@@ -21,14 +23,30 @@ __all__ = ["RigidFit"]
 
 @dataclass(frozen=True, eq=False)
 class RigidFit:
-    """Best-fit rigid transforms: ``points ~ rotation @ rest + translation``, never a reflection.
+    """Best-fit rigid transforms ``points ~ rotation @ rest + translation``, never a reflection.
 
-    Made by :func:`fit_rigid`. Everything has the leading shape `batch_shape` of the fits. With groups
-    of different sizes that shape ends in the number of groups K, and what dense point sets have per
-    point, (..., n, d), stands per point of the flat list, (..., N, d); blocks stand per entry of the
-    groups, (..., E, d, d).
+    They are made by :func:`fit_rigid` and :meth:`RestShape.fit`. Everything has the leading shape
+    `batch_shape` of the fits. With groups of different sizes that shape ends in the number of groups K, and
+    what dense point sets have per point, (..., n, d), stands per point of the flat list, (..., N, d); blocks
+    stand per entry of the groups, (..., E, d, d). Derivatives are with respect to `points`; rest positions
+    and weights are constants.
 
-    Derivatives are with respect to `points`; rest positions and weights are constants.
+    Attributes
+    ----------
+    rest : RestShape
+        The shape that was fitted.
+    batch_shape : tuple of int
+        The leading shape of all results.
+    dtype : numpy.dtype
+        The type of all results, float32 or float64.
+    min_gap : float
+        The least gap that counts as determined.
+    degenerate : (...)
+        Whether the points leave a rotation undetermined (bool); see `on_degenerate` of :func:`fit_rigid`.
+    arrays : FitArrays
+        The results as kernels read them.
+    known_compliances : (n, 9), optional
+        The spin compliances, where they are known already; see :attr:`compliances`.
     """
 
     rest: "RestShape"
@@ -36,14 +54,11 @@ class RigidFit:
     dtype: np.dtype[Any]
     min_gap: float
     degenerate: Array
-    """(...) bool: the points do not determine this rotation, see `on_degenerate`."""
-    _R: Array = field(repr=False)
-    _t: Array = field(repr=False)
-    _A: Array = field(repr=False)
-    _G: Array | None = field(repr=False, default=None)
+    arrays: FitArrays = field(repr=False)
+    known_compliances: Array | None = field(repr=False, default=None)
 
     def _public(self, values: Array, *tail: int) -> Array:
-        """Flat results in the shape, dimension and dtype that the caller gave."""
+        """Return flat results in the shape, dimension and dtype that the caller gave."""
         d = self.rest.dimension
         full = values.reshape(*self.batch_shape, *tail)
         cut = full[..., :d] if len(tail) == 1 else full[..., :d, :d]
@@ -51,29 +66,29 @@ class RigidFit:
 
     @cached_property
     def rotation(self) -> Array:
-        """R (..., d, d)."""
-        return self._public(self._R, 3, 3)
+        """The rotations R (..., d, d)."""
+        return self._public(self.arrays.R, 3, 3)
 
     @cached_property
     def centroid(self) -> Array:
-        """Weighted mean of the points (..., d)."""
-        return self._public(self._t, 3)
+        """The weighted means of the points (..., d)."""
+        return self._public(self.arrays.t, 3)
 
     @cached_property
     def translation(self) -> Array:
-        """(..., d): where the origin of the rest space goes."""
-        return self._public(self._t - self._rotated_rest_centroid(self._R), 3)
+        """The translations (..., d): where the origin of the rest space goes."""
+        return self._public(self.arrays.t - self._rotated_rest_centroid(self.arrays.R), 3)
 
     @cached_property
     def stretch(self) -> Array:
         """S = R^T A (..., d, d), symmetric, of the moment A = sum w (x - centroid) (rest - centroid)^T."""
-        return self._public(self._stretch, 3, 3)
+        return self._public(self._stretches, 3, 3)
 
     @cached_property
     def singular_values(self) -> Array:
-        """Of the moment (..., d): descending, the smallest signed (negative: the points are mirrored)."""
+        """The singular values of the moment (..., d), descending; the last is negative if mirrored."""
         s = self._singular_values.reshape(*self.batch_shape, 3)
-        # A fit in the plane carries s1 a second time, in the direction out of the plane.
+        # A fit in the plane has s1 a second time, in the direction out of the plane.
         return s[..., 3 - self.rest.dimension :].astype(self.dtype)
 
     @cached_property
@@ -86,96 +101,169 @@ class RigidFit:
 
     @cached_property
     def _singular_values(self) -> Array:
-        return matrices.singular_values(self._A)
+        return matrices.singular_values(self.arrays.A)
 
     @cached_property
-    def _stretch(self) -> Array:
+    def _stretches(self) -> Array:
         """S of every fit, flat."""
-        S = np.empty_like(self._R)
-        run(kernels.stretches, len(S), 8192, self._R, self._A, S)
+        S = np.empty_like(self.arrays.R)
+        run(kernels.stretches, len(S), 8192, self.arrays.R, self.arrays.A, S)
         return S
 
     @cached_property
-    def _compliance(self) -> Array:
-        return self._G if self._G is not None else matrices.spin_compliances(self._R, self._A, self.min_gap)
+    def compliances(self) -> Array:
+        """The spin compliances G = (tr(S) I - S)^-1 of all fits, flat (n, 9), as kernels read them."""
+        if self.known_compliances is not None:
+            return self.known_compliances
+        return matrices.spin_compliances(self.arrays.R, self.arrays.A, self.min_gap)
+
+    @property
+    def rotation_arrays(self) -> RotationArrays:
+        """What the second derivatives of the rotations are made of, as kernels read it."""
+        return RotationArrays(self.arrays.R, self._stretches, self.compliances)
+
+    def with_constant_rotations(self, which: NDArray[np.bool_]) -> "RigidFit":
+        """Return these fits with the rotations of some of them, (n,) of bool, taken as constants.
+
+        Their derivatives are zero.
+        """
+        if not which.any():
+            return self
+        return replace(self, known_compliances=np.where(which[:, None], 0.0, self.compliances))
 
     def _rotated_rest_centroid(self, R: Array) -> Array:
-        """R, or a derivative of it (flat), times the rest centroid of its group."""
-        centroids = self.rest._centroid
+        """Return R, or a derivative of it (flat), times the rest centroid of its group."""
+        centroids = self.rest.arrays.centroids
         product: Array = np.einsum("fkij,kj->fki", R.reshape(-1, len(centroids), 3, 3), centroids)
         return product.reshape(-1, 3)
 
     def apply(self, p: ArrayLike) -> Array:
-        """Carry points p (..., m, d), or one point (d,), from the rest space to the current space."""
-        return self._carried(p, self._R, self._t)
+        """Transform points from the rest space to the current space.
+
+        Parameters
+        ----------
+        p : (..., m, d) or (d,)
+            Points of the rest space; the leading shape broadcasts to the fits.
+
+        Returns
+        -------
+        (..., m, d) or (..., d)
+            ``rotation @ p + translation``.
+        """
+        return self._transformed(p, self.arrays.R, self.arrays.t)
 
     def jvp(self, d_points: ArrayLike) -> tuple[Array, Array]:
-        """Rates (dR, dtranslation) when the points move at rate `d_points`."""
-        rates = self._per_point("d_points", d_points)
-        dR, dt = np.empty_like(self._R), np.empty_like(self._t)
-        run(kernels.jvp, len(dR), 4096, rates, *self._group_arrays, self._R, self._compliance, dR, dt)
+        """Return the rates of the rotation and the translation when the points move.
+
+        Parameters
+        ----------
+        d_points : (..., n, d)
+            Rates of the points.
+
+        Returns
+        -------
+        dR : (..., d, d)
+        dtranslation : (..., d)
+        """
+        dR, dt = self._rates(d_points)
         return self._public(dR, 3, 3), self._public(dt - self._rotated_rest_centroid(dR), 3)
 
     def vjp(self, g_rotation: ArrayLike | None = None, g_translation: ArrayLike | None = None) -> Array:
-        """Gradient with respect to the points, given those with respect to R and translation.
+        """Return the gradient by the points, given those by the rotation and the translation.
 
-        The transpose of :meth:`jvp`: ``<vjp(gR, gt), d> = <gR, dR> + <gt, dtranslation>``.
+        It is the transpose of :meth:`jvp`: ``<vjp(gR, gt), d> = <gR, dR> + <gt, dtranslation>``.
+
+        Parameters
+        ----------
+        g_rotation : (..., d, d), optional
+        g_translation : (..., d), optional
+            Gradients by the results, zero where they are not given.
+
+        Returns
+        -------
+        (..., n, d)
         """
         gt = self._per_fit("g_translation", g_translation, 1)
-        gA = np.empty_like(self._R)
-        run(kernels.turns, len(gA), 4096, self._R, self._compliance, self._g_rotation(g_rotation, gt), gA)
-        return self._spread(gA, gt)
+        return self._gathered(self._rotation_derivatives(self._g_rotation(g_rotation, gt)), gt)
 
     def apply_jvp(self, p: ArrayLike, d_points: ArrayLike) -> Array:
-        """Rates of ``apply(p)`` when the points move at rate `d_points`: :meth:`jacobian` times them."""
-        rates = self._per_point("d_points", d_points)
-        dR, dt = np.empty_like(self._R), np.empty_like(self._t)
-        run(kernels.jvp, len(dR), 4096, rates, *self._group_arrays, self._R, self._compliance, dR, dt)
-        return self._carried(p, dR, dt)
+        """Return the rates of ``apply(p)`` for rates `d_points`: :meth:`jacobian` times them."""
+        return self._transformed(p, *self._rates(d_points))
 
     def apply_second(self, p: ArrayLike, d1: ArrayLike, d2: ArrayLike) -> Array:
-        """Second derivative of ``apply(p)`` along the rates d1 and d2 of the points."""
-        return self._carried(p, self._second(d1, d2), np.zeros_like(self._t))
+        """Return the second derivative of ``apply(p)`` along the rates d1 and d2 of the points."""
+        return self._transformed(p, self._second(d1, d2), np.zeros_like(self.arrays.t))
 
-    def _carried(self, p: ArrayLike, R: Array, t: Array) -> Array:
-        """R (p - rest centroid) + t, shaped like `apply`, for R and t that need not be of a rigid motion.
+    def _rates(self, d_points: ArrayLike) -> tuple[Array, Array]:
+        """Return the rates of R and of the centroids, flat."""
+        rates = self._per_point("d_points", d_points)
+        R, t, _ = self.arrays
+        dR, dt = np.empty_like(R), np.empty_like(t)
+        run(kernels.jvp, len(dR), 4096, self.rest.arrays, rates, R, self.compliances, dR, dt)
+        return dR, dt
+
+    def _rotation_derivatives(self, dA: Array) -> Array:
+        """Return DR[dA] of every fit, flat; the map is its own transpose."""
+        out = np.empty_like(dA)
+        run(kernels.rotation_derivatives, len(out), 4096, self.arrays.R, self.compliances, dA, out)
+        return out
+
+    def _transformed(self, p: ArrayLike, R: Array, t: Array) -> Array:
+        """Return R (p - rest centroid) + t, shaped like `apply`, for any R and t, such as their rates.
 
         Arms from the centroid, not from the origin, keep their digits wherever the shape is.
         """
         rows, single = self._rows("p", p)
         d, m = self.rest.dimension, rows.shape[1]
         out = np.empty((len(R), m, 3), self.dtype)
-        run(kernels.carry, len(out), 1 + 65536 // m, self.rest._centroid, R, t, rows, out)
+        run(kernels.transform, len(out), 1 + 65536 // m, self.rest.arrays.centroids, R, t, rows, out)
         result = out.reshape(*self.batch_shape, m, 3)[..., :d]
         return result[..., 0, :] if single else result
 
     def apply_vjp(self, p: ArrayLike, g: ArrayLike) -> Array:
-        """Gradient of ``sum_j g_j . apply(p_j)`` by the points: :meth:`jacobian` transposed, times g.
+        """Return the gradient of ``sum_j g_j . apply(p_j)`` by the points: J^T g with :meth:`jacobian` J.
 
-        p and g are (..., m, d), or (d,) each. No matrix is formed.
+        No matrix is formed.
+
+        Parameters
+        ----------
+        p, g : (..., m, d) or (d,)
+            Points of the rest space, and the gradients by where they go.
+
+        Returns
+        -------
+        (..., n, d)
         """
         forces = self._rows("g", g)[0]
         m = max(forces.shape[1], self._rows("p", p)[0].shape[1])
         total = forces.sum(1) if forces.shape[1] == m else m * forces[:, 0]
-        gA = np.empty_like(self._R)
-        run(kernels.turns, len(gA), 4096, self._R, self._compliance, self._moment_of_forces(p, g), gA)
-        return self._spread(gA, np.broadcast_to(total, self._t.shape))
+        gA = self._rotation_derivatives(self._moment_of_forces(p, g))
+        return self._gathered(gA, np.broadcast_to(total, self.arrays.t.shape))
 
     def jacobian(self, p: ArrayLike, *, out: Array | None = None) -> Array:
-        """d apply(p) / d points: blocks (..., m, n, d, d), or (..., n, d, d) for one point p (d,).
+        """Return d apply(p) / d points in blocks.
 
-        With groups (..., m, E, d, d): the axis of the groups is merged into that of their entries.
-        `out` takes the result, and saves the half of the time that fresh memory costs a large batch.
+        Parameters
+        ----------
+        p : (..., m, d) or (d,)
+            Points of the rest space.
+        out : array, optional
+            Takes the result, and saves the half of the time that fresh memory costs a large batch.
+
+        Returns
+        -------
+        (..., m, n, d, d) or (..., n, d, d)
+            With groups (..., m, E, d, d): the axis of the groups is merged into that of their entries.
         """
         rows, single = self._rows("p", p)
         rest, d, m = self.rest, self.rest.dimension, rows.shape[1]
-        K, E = len(rest.groups), len(rest._q)
+        offsets, K, E = rest.groups.offsets, len(rest.groups), len(rest.groups.indices)
         if rest.ragged:
             leading = (*self.batch_shape[:-1], m, E)
-            place, pose_stride, point_stride = rest.groups.offsets, m * E, E
+            layout = BlockLayout(offsets, m * E, E)
         else:
             leading = (*self.batch_shape, m, E // K)
-            place, pose_stride, point_stride = m * rest.groups.offsets, m * E, E // K
+            layout = BlockLayout(for_kernel(m * offsets), m * E, E // K)
         expected = (*(leading[:-2] + leading[-1:] if single else leading), d, d)
         matrices.check_out(out, expected, self.dtype)
         # In the plane the blocks are made in space and cut.
@@ -185,21 +273,8 @@ class RigidFit:
             if in_place and out is not None
             else np.empty((math.prod(leading), 9), self.dtype)
         )
-        run(
-            kernels.jacobian,
-            len(self._R),
-            1024,
-            rest.groups.offsets,
-            rest._q,
-            rest._centroid,
-            self._R,
-            self._compliance,
-            rows,
-            for_kernel(place),
-            pose_stride,
-            point_stride,
-            blocks,
-        )
+        R = self.arrays.R
+        run(kernels.jacobian, len(R), 1024, rest.arrays, R, self.compliances, rows, layout, blocks)
         result = blocks.reshape(*leading, 3, 3)[..., :d, :d].reshape(expected)
         if out is None:
             return result
@@ -208,65 +283,62 @@ class RigidFit:
         return out
 
     def second(self, d1: ArrayLike, d2: ArrayLike) -> tuple[Array, Array]:
-        """Second derivative of (R, translation) along the rates d1 and d2 of the points; symmetric."""
+        """Return the second derivative of the rotation and the translation along two rates; symmetric.
+
+        Parameters
+        ----------
+        d1, d2 : (..., n, d)
+            Rates of the points.
+
+        Returns
+        -------
+        ddR : (..., d, d)
+        ddtranslation : (..., d)
+        """
         ddR = self._second(d1, d2)
         return self._public(ddR, 3, 3), self._public(-self._rotated_rest_centroid(ddR), 3)
 
     def _second(self, d1: ArrayLike, d2: ArrayLike) -> Array:
-        """Second derivative of R, flat."""
+        """Return the second derivative of R, flat."""
         rates1, rates2 = self._per_point("d1", d1), self._per_point("d2", d2)
-        ddR = np.empty_like(self._R)
-        run(
-            kernels.second,
-            len(ddR),
-            2048,
-            rates1,
-            rates2,
-            *self._group_arrays,
-            self._R,
-            self._stretch,
-            self._compliance,
-            ddR,
-        )
+        ddR = np.empty_like(self.arrays.R)
+        run(kernels.second, len(ddR), 2048, self.rest.arrays, rates1, rates2, self.rotation_arrays, ddR)
         return ddR
 
     def take(self, rows: NDArray[np.int64]) -> "RigidFit":
-        """The fits of some of the groups of one pose, by their numbers."""
+        """Return the fits of some of the groups of one pose, by their numbers."""
         return RigidFit(
             rest=self.rest.take(rows),
             batch_shape=(len(rows),),
             dtype=self.dtype,
             min_gap=self.min_gap,
             degenerate=self.degenerate[rows],
-            _R=self._R[rows],
-            _t=self._t[rows],
-            _A=self._A[rows],
-            _G=None if self._G is None else self._G[rows],
+            arrays=FitArrays(*(array[rows] for array in self.arrays)),
+            known_compliances=None if self.known_compliances is None else self.known_compliances[rows],
         )
 
     def hessian(self, p: ArrayLike, g: ArrayLike) -> Array:
-        """Hessian of ``sum_j g_j . apply(p_j)`` by the points: blocks (..., n, n, d, d), rows i, columns j.
+        """Return the Hessian of ``sum_j g_j . apply(p_j)`` by the points, in blocks.
 
-        p and g are (..., m, d), or (d,) each. With groups: (..., B, d, d), the n_k x n_k blocks of
-        group k row by row, one group after the other.
+        Parameters
+        ----------
+        p, g : (..., m, d) or (d,)
+            Points of the rest space, and the covectors that weigh where they go.
+
+        Returns
+        -------
+        (..., n, n, d, d)
+            Block (i, j) is the derivative by points i and j. With groups (..., B, d, d): the n_k x n_k blocks
+            of group k row by row, one group after the other.
         """
         rest, d = self.rest, self.rest.dimension
         sizes = rest.groups.sizes
         block_offsets = np.concatenate([[0], np.cumsum(sizes * sizes)])
-        blocks = np.empty((len(self._R) // len(sizes), block_offsets[-1], 9))
-        run(
-            curvature.hessian,
-            len(self._R),
-            256,
-            rest.groups.offsets,
-            block_offsets,
-            rest._q,
-            self._R,
-            self._stretch,
-            self._compliance,
-            self._moment_of_forces(p, g),
-            blocks,
-        )
+        count = len(self.arrays.R)
+        blocks = np.empty((count // len(sizes), block_offsets[-1], 9))
+        gR = self._moment_of_forces(p, g)
+        offsets, q = rest.arrays.offsets, rest.arrays.q
+        run(curvature.hessian, count, 256, offsets, block_offsets, q, self.rotation_arrays, gR, blocks)
         if rest.ragged:
             result = blocks.reshape(*self.batch_shape[:-1], -1, 3, 3)
         else:
@@ -274,74 +346,50 @@ class RigidFit:
         return result[..., :d, :d].astype(self.dtype)
 
     def hessian_product(self, p: ArrayLike, g: ArrayLike, d_points: ArrayLike) -> Array:
-        """:meth:`hessian` of (p, g) times `d_points`, without forming it; shaped like the points."""
-        rates = self._per_point("d_points", d_points)
-        maps = np.empty_like(self._R)
-        run(
-            curvature.hessian_maps,
-            len(maps),
-            2048,
-            rates,
-            *self._group_arrays,
-            self._R,
-            self._stretch,
-            self._compliance,
-            self._moment_of_forces(p, g),
-            maps,
-        )
-        return self._spread(maps, np.zeros_like(self._t))
-
-    @property
-    def _group_arrays(self) -> tuple[Array, Array, Array]:
-        return self.rest.groups.offsets, self.rest.groups.indices, self.rest._q
+        """Return :meth:`hessian` of (p, g) times `d_points`, without forming it; shaped like the points."""
+        rates, gR = self._per_point("d_points", d_points), self._moment_of_forces(p, g)
+        maps = np.empty_like(self.arrays.R)
+        run(curvature.hessian_maps, len(maps), 2048, self.rest.arrays, rates, self.rotation_arrays, gR, maps)
+        return self._gathered(maps, np.zeros_like(self.arrays.t))
 
     @property
     def _points_shape(self) -> tuple[int, ...]:
-        """Shape of the points this is a fit to, leading shapes broadcast."""
+        """The shape of the points this is a fit to, leading shapes broadcast."""
         if self.rest.ragged:
             return (*self.batch_shape[:-1], self.rest.point_count, self.rest.dimension)
         return (*self.batch_shape, int(self.rest.groups.sizes[0]), self.rest.dimension)
 
-    def _spread(self, B: Array, b: Array) -> Array:
-        """sum over entries of [B | b] q, per point."""
+    def _gathered(self, B: Array, b: Array) -> Array:
+        """Return the sum over the entries of each point of [B | b] q."""
         rest = self.rest
-        poses = len(self._R) // len(rest.groups)
+        poses = len(B) // len(rest.groups)
         out = np.empty((poses, rest.point_count, 3), self.dtype)
-        run(
-            kernels.spread,
-            poses * rest.point_count,
-            16384,
-            *rest.entries_of_points,
-            len(rest.groups),
-            np.hstack([B, b]),
-            out,
-        )
+        maps, count, groups = np.hstack([B, b]), poses * rest.point_count, len(rest.groups)
+        run(kernels.gather_to_points, count, 16384, rest.entries_of_points, groups, maps, out)
         return out[..., : rest.dimension].reshape(self._points_shape)
 
     def _g_rotation(self, g_rotation: ArrayLike | None, g_translation: Array) -> Array:
-        """Covector of R alone: translation = centroid - R rest_centroid depends on R too."""
+        """Return the covector of R alone: translation = centroid - R rest_centroid depends on R too."""
         gR = self._per_fit("g_rotation", g_rotation, 2)
-        centroids = self.rest._centroid
+        centroids = self.rest.arrays.centroids
         rows = g_translation.reshape(-1, len(centroids), 3, 1)
         gR.reshape(-1, len(centroids), 3, 3)[...] -= rows * centroids[:, None, :]
         return gR
 
     def _moment_of_forces(self, p: ArrayLike, g: ArrayLike) -> Array:
-        """sum_j g_j (p_j - rest centroid)^T (flat): the covector of R in sum_j g_j . apply(p_j)."""
+        """Return sum_j g_j (p_j - rest centroid)^T (flat): the covector of R in sum_j g_j . apply(p_j)."""
         rows, forces = self._rows("p", p)[0], self._rows("g", g)[0]
         m = max(rows.shape[1], forces.shape[1])
         if {rows.shape[1], forces.shape[1]} - {1, m}:
             raise InputError(f"g must have as many rows as p, {rows.shape[1]}, got {forces.shape[1]}")
-        centroids = self.rest._centroid
-        every = (len(self._R) // len(centroids), len(centroids), m, 3)
-        arms = np.broadcast_to(rows, (len(self._R), m, 3)).reshape(every) - centroids[:, None]
-        moment: Array = np.swapaxes(np.broadcast_to(forces, (len(self._R), m, 3)), 1, 2) @ arms.reshape(
-            -1, m, 3
-        )
+        centroids, count = self.rest.arrays.centroids, len(self.arrays.R)
+        every = (count // len(centroids), len(centroids), m, 3)
+        arms = np.broadcast_to(rows, (count, m, 3)).reshape(every) - centroids[:, None]
+        moment: Array = np.swapaxes(np.broadcast_to(forces, (count, m, 3)), 1, 2) @ arms.reshape(-1, m, 3)
         return np.ascontiguousarray(moment).reshape(-1, 9)
 
     def _rows(self, name: str, p: ArrayLike) -> tuple[Array, bool]:
-        """Rows p for every fit, (n, m, 3) or (1, m, 3) for all alike; was it a single point?"""
+        """Return rows p, (n, m, 3) or (1, m, 3) for all fits, and whether p was a single point."""
         given = as_reals(name, p).astype(np.float64, copy=False)
         d = self.rest.dimension
         single = given.ndim == 1
@@ -357,10 +405,10 @@ class RigidFit:
                     f"{name} must have shape (..., m, {d}) with a leading shape that broadcasts to "
                     f"{self.batch_shape}, got shape {given.shape}"
                 ) from error
-        return for_kernel(lift(rows).reshape(-1, rows.shape[-2], 3)), single
+        return for_kernel(vectors_to_space(rows).reshape(-1, rows.shape[-2], 3)), single
 
     def _per_point(self, name: str, values: ArrayLike) -> Array:
-        """One vector per point, (poses, N, 3)."""
+        """Return one vector per point, (poses, N, 3)."""
         given = as_reals(name, values)
         try:
             full = np.broadcast_to(given, self._points_shape)
@@ -369,10 +417,10 @@ class RigidFit:
                 f"{name} must have the shape of points, {self._points_shape}, got {given.shape}"
             ) from error
         require_finite(name, given)
-        return for_kernel(lift(full.reshape(-1, self.rest.point_count, self.rest.dimension)))
+        return for_kernel(vectors_to_space(full.reshape(-1, self.rest.point_count, self.rest.dimension)))
 
     def _per_fit(self, name: str, values: ArrayLike | None, rank: int) -> Array:
-        """One vector (rank 1) or matrix (rank 2) per fit, flat, padded with zeros; zero if not given."""
+        """Return one vector (rank 1) or matrix (rank 2) per fit, flat, in space; zero if not given."""
         d = self.rest.dimension
         full = np.zeros((*self.batch_shape, *(3,) * rank))
         if values is not None:
@@ -390,17 +438,8 @@ class RigidFit:
         return full.reshape(math.prod(self.batch_shape), 3**rank)
 
 
-def lift(array: Array) -> Array:
-    """Vectors of the plane (..., 2) as vectors of space with z = 0; those of space as they are."""
-    if array.shape[-1] == 3:
-        return array
-    lifted = np.zeros((*array.shape[:-1], 3), array.dtype)
-    lifted[..., :2] = array
-    return lifted
-
-
 def for_kernel(array: Array) -> Array:
-    """Input of a kernel: contiguous, and marked read-only whatever it was.
+    """Return an array as kernels take their input: contiguous, and marked read-only whatever it was.
 
     Numba compiles a kernel anew for read-only arrays, so one of the two has to be the rule.
     """

@@ -17,9 +17,20 @@ __all__ = ["Groups"]
 class Groups:
     """K groups of points: group k is the points ``indices[offsets[k] : offsets[k + 1]]``.
 
-    The layout of a compressed sparse row matrix. A point may stand in several groups. Without
-    `indices` the groups are consecutive runs of the points: ``Groups([0, 4, 9])`` is points 0-3 and
-    points 4-8.
+    This is the layout of a compressed sparse row matrix. A point may stand in several groups.
+
+    Parameters
+    ----------
+    offsets : (K + 1,)
+        Where the groups begin among the entries; increasing from 0 to E.
+    indices : (E,), optional
+        The point of each entry. By default the groups are consecutive runs of the points:
+        ``Groups([0, 4, 9])`` is points 0-3 and points 4-8.
+
+    Raises
+    ------
+    InputError
+        If a group is empty, or an index is negative.
     """
 
     offsets: NDArray[np.int64]
@@ -45,7 +56,22 @@ class Groups:
 
     @classmethod
     def from_lists(cls, lists: Iterable[Sequence[int] | NDArray[np.integer]]) -> "Groups":
-        """Groups from one list of point indices each."""
+        """Make groups from one list of point indices each.
+
+        Parameters
+        ----------
+        lists : iterable of sequences of int
+            The points of each group, at least one.
+
+        Returns
+        -------
+        Groups
+
+        Raises
+        ------
+        InputError
+            If there is no group, or one is empty.
+        """
         if not isinstance(lists, Iterable):
             raise InputError(f"lists must hold lists of point indices, got {type(lists).__name__}")
         parts = [as_integers(f"lists[{k}]", part) for k, part in enumerate(lists)]
@@ -60,7 +86,7 @@ class Groups:
 
     @cached_property
     def sizes(self) -> NDArray[np.int64]:
-        """Points per group (K,)."""
+        """The number of points of each group (K,)."""
         return np.diff(self.offsets)
 
     @cached_property
@@ -69,18 +95,18 @@ class Groups:
         return np.repeat(np.arange(len(self)), self.sizes)
 
     def take(self, rows: NDArray[np.int64]) -> tuple["Groups", NDArray[np.int64]]:
-        """Some of the groups, by their numbers, and which of the entries they consist of."""
+        """Return some of the groups, by their numbers, and which of the entries they consist of."""
         sizes = self.sizes[rows]
         entries = runs(self.offsets[:-1][rows], sizes)
         return Groups(np.concatenate([[0], np.cumsum(sizes)]), self.indices[entries]), entries
 
     def entries_of_points(self, point_count: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The transposed lists: point i stands at ``entries[starts[i] : starts[i + 1]]``."""
+        """Return the transposed lists: point i stands at ``entries[starts[i] : starts[i + 1]]``."""
         starts = np.concatenate([[0], np.cumsum(np.bincount(self.indices, minlength=point_count))])
         return starts, np.argsort(self.indices, kind="stable")
 
 
 def runs(starts: NDArray[np.int64], sizes: NDArray[np.int64]) -> NDArray[np.int64]:
-    """starts[0], starts[0] + 1, ... for sizes[0] numbers, then on from starts[1], and so on."""
+    """Return starts[0], starts[0] + 1, ... for sizes[0] numbers, then on from starts[1], and so on."""
     ends = np.cumsum(sizes)
     return np.asarray(np.arange(ends[-1] if len(ends) else 0) + np.repeat(starts - (ends - sizes), sizes))

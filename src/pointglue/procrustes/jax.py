@@ -18,7 +18,7 @@ except ImportError as error:
 import jax.numpy as jnp
 
 from ..errors import InputError
-from .kernels import OUT_OF_PLANE
+from .algebra import OUT_OF_PLANE
 
 __all__ = ["RigidFit", "fit_rigid", "special_procrustes"]
 

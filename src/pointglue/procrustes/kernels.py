@@ -1,45 +1,44 @@
 """Kernels of the rigid fit and its derivatives over groups of points.
 
-All of them see one layout. There are F poses of N points, ``points[f, i]``, and K groups of
-entries: entry e of group k, ``offsets[k] <= e < offsets[k + 1]``, is point ``indices[e]`` with
-normalised weight w and rest offset v = rest - rest centroid, held as ``q[e] = w (v, 1)``. Fit number
-``f K + k`` is group k in pose f. Matrices are flat, row by row; the plane is the case z = 0.
+All of them see one layout, that of `records`: there are F poses of N points, ``points[f, i]``, and K groups
+of entries with ``q[e] = w (v, 1)``. Fit number ``f K + k`` is group k in pose f. Matrices are flat, row by
+row; the plane is the case z = 0.
 
 Symbols are those of explanation/derivations: A moment, R rotation, S = R^T A stretch, G = (tr(S) I - S)^-1.
 """
 
-import math
-
 import numpy as np
 
 from ..compute import kernel
-from .algebra import turn, turn_second
-from .rotation import BLOCK, LEAST_MOMENT, REGULAR, SCRATCH, UNSETTLED, block_failed, block_rotations, stretch
+from .algebra import out_of_plane, rotation_derivative, rotation_second_derivative
+from .rotation import (
+    BLOCK,
+    LEAST_MOMENT,
+    REGULAR,
+    SCRATCH,
+    UNRESOLVED,
+    block_failed,
+    block_rotations,
+    stretch,
+)
 
 CHUNK = 512  # points summed at a time
-OUT_OF_PLANE = 0.5 * (1 + 1e-12)
-AHEAD = 16  # fits whose Jacobians are begun together, for the sake of vector code as with BLOCK
+JACOBIAN_BLOCK = 16  # fits whose Jacobians are begun together, for the sake of vector code as with BLOCK
 
 
 @kernel
-def _keep_in_plane(A, m):
-    """Give a moment of the plane the entry A_zz = s1: R then turns about z, and the gap is (s1 + s2) / s1.
+def fit(start, stop, rest, points, planar, least_d, out, status):
+    """Rotation R, centroid t and moment A (in `out`, FitArrays) and status of fits start..stop.
 
-    A trifle more than s1, so that z is always the first of the axes and a free spin is about it.
-    """
-    diagonal = math.hypot(A[m, 0] + A[m, 4], A[m, 3] - A[m, 1])
-    A[m, 8] = OUT_OF_PLANE * (diagonal + math.hypot(A[m, 0] - A[m, 4], A[m, 3] + A[m, 1]))
-
-
-@kernel
-def fit(start, stop, points, offsets, indices, heads, q, planar, least_d, R, t, A, status):
-    """Rotation R, centroid t, moment A and status of fits start..stop, UNSETTLED as in `rotation`.
+    `rest` are RestArrays. The status is UNRESOLVED as in `rotation`.
 
     [A | t] = sum x q^T, with x measured from the heaviest point of the group, its head. So measured
     the sums do not suffer from a group far from the origin, nor from light points far from the others;
     the choice drops out of A because the rest offsets are centred. Long sums go by chunks, whose
     rounding errors do not add up along the whole group.
     """
+    offsets, indices, heads, q = rest.offsets, rest.indices, rest.heads, rest.q
+    R, t, A = out.R, out.t, out.A
     groups = len(offsets) - 1
     scratch, moments, turned = np.empty(SCRATCH), np.zeros((BLOCK, 9)), np.empty((BLOCK, 9))
     for base in range(start, stop, BLOCK):
@@ -89,7 +88,7 @@ def fit(start, stop, points, offsets, indices, heads, q, planar, least_d, R, t, 
                 t[n, 1] += a13
                 t[n, 2] += a23
             if planar:
-                _keep_in_plane(moments, m)
+                moments[m, 8] = out_of_plane(moments[m, 0], moments[m, 1], moments[m, 3], moments[m, 4])
             f, k = (f, k + 1) if k + 1 < groups else (f + 1, 0)
         block_rotations(moments.reshape(-1), turned.reshape(-1), scratch, least_d)
         for m in range(count):
@@ -99,7 +98,7 @@ def fit(start, stop, points, offsets, indices, heads, q, planar, least_d, R, t, 
                 A[n, j] = moments[m, j]
             status[n] = REGULAR
             if block_failed(scratch, m):
-                status[n] = UNSETTLED
+                status[n] = UNRESOLVED
                 size = 0.0  # a sum, not a maximum, which would overlook a nan
                 for j in range(9):
                     size += abs(A[n, j])
@@ -116,11 +115,12 @@ def stretches(start, stop, R, A, S):
 
 
 @kernel
-def moment_rate(rates, f, first, last, indices, q, dA):
-    """dA = sum dx q^T of one group, 3 x 4 by columns of q: the rates of [A | t]."""
+def moment_rate(rates, f, k, rest, dA):
+    """dA = sum dx q^T of group k in pose f, 3 x 4 by columns of q: the rates of [A | t]."""
+    indices, q = rest.indices, rest.q
     for j in range(12):
         dA[j] = 0.0
-    for e in range(first, last):
+    for e in range(rest.offsets[k], rest.offsets[k + 1]):
         i = indices[e]
         for row in range(3):
             rate = np.float64(rates[f, i, row])
@@ -130,45 +130,47 @@ def moment_rate(rates, f, first, last, indices, q, dA):
 
 
 @kernel
-def jvp(start, stop, rates, offsets, indices, q, R, G, dR, dt):
+def jvp(start, stop, rest, rates, R, G, dR, dt):
     """Rates dR of the rotation and dt of the centroid for rates of the points."""
-    groups = len(offsets) - 1
+    groups = len(rest.offsets) - 1
     dA, M = np.empty(12), np.empty(9)
     for n in range(start, stop):
         f, k = divmod(n, groups)
-        moment_rate(rates, f, offsets[k], offsets[k + 1], indices, q, dA)
-        turn(R[n], G[n], dA, dR[n], M)
+        moment_rate(rates, f, k, rest, dA)
+        rotation_derivative(R[n], G[n], dA, dR[n], M)
         for axis in range(3):
             dt[n, axis] = dA[9 + axis]
 
 
 @kernel
-def second(start, stop, rates1, rates2, offsets, indices, q, R, S, G, out):
-    """out = D2R[rates1, rates2]; the centroid is linear in the points and has none."""
-    groups = len(offsets) - 1
+def second(start, stop, rest, rates1, rates2, rotations, out):
+    """out = D2R[rates1, rates2]; the centroid is linear in the points. `rotations`: RotationArrays."""
+    groups = len(rest.offsets) - 1
     dA1, dA2, work = np.empty(12), np.empty(12), np.empty(27)
     for n in range(start, stop):
         f, k = divmod(n, groups)
-        moment_rate(rates1, f, offsets[k], offsets[k + 1], indices, q, dA1)
-        moment_rate(rates2, f, offsets[k], offsets[k + 1], indices, q, dA2)
-        turn_second(R[n], S[n], G[n], dA1, dA2, out[n], work)
+        moment_rate(rates1, f, k, rest, dA1)
+        moment_rate(rates2, f, k, rest, dA2)
+        rotation_second_derivative(rotations.R[n], rotations.S[n], rotations.G[n], dA1, dA2, out[n], work)
 
 
 @kernel
-def turns(start, stop, R, G, dA, out):
-    """DR[dA] of matrices start..stop."""
+def rotation_derivatives(start, stop, R, G, dA, out):
+    """out = DR[dA] of matrices start..stop."""
     M = np.empty(9)
     for n in range(start, stop):
-        turn(R[n], G[n], dA[n], out[n], M)
+        rotation_derivative(R[n], G[n], dA[n], out[n], M)
 
 
 @kernel
-def spread(start, stop, starts, groups_of, q, groups, B, out):
-    """out[f, i] = sum over the entries of point i of B q, B a matrix (9 numbers) and a vector.
+def gather_to_points(start, stop, entries, groups, B, out):
+    """out[f, i] = sum over the entries of point i of B q, B a matrix (9 numbers) and a vector of each fit.
 
-    The transpose of the moments, gathered point by point instead of scattered group by group, so that
-    no two threads write to one place and the order of the sum is fixed.
+    `entries` are PointEntries, `groups` is K. This is the transpose of the moments, gathered point by point
+    instead of scattered group by group, so that no two threads write to one place and the order of the sum is
+    fixed.
     """
+    starts, groups_of, q = entries.starts, entries.groups, entries.q
     N = len(starts) - 1
     for n in range(start, stop):
         f, i = divmod(n, N)
@@ -183,7 +185,7 @@ def spread(start, stop, starts, groups_of, q, groups, B, out):
 
 
 @kernel
-def carry(start, stop, centroids, R, t, p, out):
+def transform(start, stop, centroids, R, t, p, out):
     """out[n, j] = R (p[n, j] - rest centroid) + t; p as in `jacobian`."""
     groups = len(centroids)
     for n in range(start, stop):
@@ -198,11 +200,11 @@ def carry(start, stop, centroids, R, t, p, out):
 
 @kernel
 def _block_bases(R, G, arms, J):
-    """The matrices of `jacobian` for an arm v_b in each of AHEAD fits: -L [e_x]x R^T, and so on.
+    """The matrices of `jacobian` for an arm v_b in each of JACOBIAN_BLOCK fits: -L [e_x]x R^T, and so on.
 
     L = R [v_b]x G; each matrix is two outer products of columns of L and R. All flat.
     """
-    for m in range(AHEAD):
+    for m in range(JACOBIAN_BLOCK):
         i, j = 36 * m, 9 * m
         rxx, rxy, rxz = R[j], R[j + 1], R[j + 2]
         ryx, ryy, ryz = R[j + 3], R[j + 4], R[j + 5]
@@ -233,23 +235,25 @@ def _block_bases(R, G, arms, J):
 
 
 @kernel
-def jacobian(start, stop, offsets, q, centroids, R, G, p, place, pose_stride, point_stride, out):
+def jacobian(start, stop, rest, R, G, p, layout, out):
     """Blocks w I - L [w v]x R^T, L = R [v_b]x G, of point p[n, j] of each fit.
 
     The p are (n, m, 3), or (1, m, 3) for all; v_b = p - rest centroid. A block is linear in q, so
-    that four matrices a point serve all entries: `_block_bases` and the identity. The blocks of group
-    k in pose f begin at out[f pose_stride + j point_stride + place[k]].
+    that four matrices a point serve all entries: `_block_bases` and the identity. Where the blocks go in
+    `out` is said by `layout`, a BlockLayout.
     """
+    offsets, q, centroids = rest.offsets, rest.q, rest.centroids
+    firsts, pose_stride, point_stride = layout.starts, layout.pose_stride, layout.point_stride
     groups, points = len(offsets) - 1, p.shape[1]
     flat_R, flat_G = R.reshape(-1), G.reshape(-1)
-    padded_R, padded_G = np.zeros(9 * AHEAD), np.zeros(9 * AHEAD)
-    arms, J = np.zeros(3 * AHEAD), np.zeros((AHEAD, 36))
-    for i in range(AHEAD):
+    padded_R, padded_G = np.zeros(9 * JACOBIAN_BLOCK), np.zeros(9 * JACOBIAN_BLOCK)
+    arms, J = np.zeros(3 * JACOBIAN_BLOCK), np.zeros((JACOBIAN_BLOCK, 36))
+    for i in range(JACOBIAN_BLOCK):
         J[i, 27] = J[i, 31] = J[i, 35] = 1.0
-    for base in range(start, stop, AHEAD):
-        count = min(AHEAD, stop - base)
+    for base in range(start, stop, JACOBIAN_BLOCK):
+        count = min(JACOBIAN_BLOCK, stop - base)
         turned, compliance = flat_R[9 * base :], flat_G[9 * base :]
-        if count < AHEAD:
+        if count < JACOBIAN_BLOCK:
             for j in range(9 * count):
                 padded_R[j], padded_G[j] = turned[j], compliance[j]
             turned, compliance = padded_R, padded_G
@@ -263,7 +267,7 @@ def jacobian(start, stop, offsets, q, centroids, R, G, p, place, pose_stride, po
             _block_bases(turned, compliance, arms, J.reshape(-1))
             f, k = divmod(base, groups)
             for i in range(count):
-                at = f * pose_stride + j * point_stride + place[k] - offsets[k]
+                at = f * pose_stride + j * point_stride + firsts[k] - offsets[k]
                 for e in range(offsets[k], offsets[k + 1]):
                     x, y, z, w = q[e, 0], q[e, 1], q[e, 2], q[e, 3]
                     b0 = J[i, 0] * x + J[i, 9] * y + J[i, 18] * z + J[i, 27] * w

@@ -1,16 +1,15 @@
 """Rotations of batches of matrices: the fast kernels, and the robust ones where those give up."""
 
-from numbers import Real
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..checks import Array, as_reals, require_finite
+from ..checks import Array, as_reals, check_choice, check_real, require_finite
 from ..compute import run
 from ..errors import DegenerateFitError, InputError
 from . import rotation
-from .kernels import OUT_OF_PLANE
+from .space import moments_to_space
 
 __all__ = ["DEFAULT_MIN_GAP", "OnDegenerate", "special_procrustes"]
 
@@ -27,7 +26,7 @@ GRAIN = 4096
 
 
 def least_d(min_gap: float) -> float:
-    """The least D / i1^3 that the fast path may answer: gap < min_gap implies D < 4 min_gap i1^3."""
+    """Return the least D / i1^3 that the fast path may answer: gap < min_gap implies D < 4 min_gap i1^3."""
     return max(rotation.LEAST_D, 4.0 * min_gap)
 
 
@@ -38,10 +37,31 @@ def special_procrustes(
     min_gap: float | None = None,
     out: Array | None = None,
 ) -> Array:
-    """The rotation R that minimises ``|M - R|``, for a batch M (..., d, d) with d = 2 or 3.
+    """Return the rotation R that minimises ``|M - R|``, for a batch of matrices.
 
-    `on_degenerate` and `min_gap` are those of :func:`~pointglue.fit_rigid`. `out`, contiguous float64
-    of the shape of M, takes the result.
+    Parameters
+    ----------
+    M : (..., d, d)
+        Matrices, d = 2 or 3.
+    on_degenerate : {"raise", "clamp"}
+        What to do when a matrix does not determine a rotation, as in :func:`~pointglue.fit_rigid`; "clamp"
+        takes the rotation nearest to the identity.
+    min_gap : float, optional
+        The least ``gap = (s2 + s3) / s1`` that counts as determined, as in :func:`~pointglue.fit_rigid`.
+    out : (..., d, d), optional
+        Contiguous array of float64 that takes the result.
+
+    Returns
+    -------
+    (..., d, d)
+        Proper rotations.
+
+    Raises
+    ------
+    InputError
+        If the shape is another, or a number is not finite.
+    DegenerateFitError
+        If a matrix does not determine a rotation and `on_degenerate` is "raise".
     """
     given = as_reals("M", M)
     d = given.shape[-1] if given.ndim >= 2 else 0
@@ -51,12 +71,7 @@ def special_procrustes(
     check_out(out, given.shape, np.dtype(np.float64))
     A = given.astype(np.float64, copy=False)
     if d == 2:
-        A = np.pad(A, [(0, 0)] * (A.ndim - 2) + [(0, 1), (0, 1)])
-        # s1 keeps the rotation in the plane, see `kernels`
-        with np.errstate(over="ignore", invalid="ignore"):
-            diagonal = np.hypot(A[..., 0, 0] + A[..., 1, 1], A[..., 1, 0] - A[..., 0, 1])
-            other = np.hypot(A[..., 0, 0] - A[..., 1, 1], A[..., 1, 0] + A[..., 0, 1])
-            A[..., 2, 2] = OUT_OF_PLANE * (diagonal + other)
+        A = moments_to_space(A)
     in_place = out is not None and d == 3 and not np.may_share_memory(A, out)
     rows = out.reshape(-1, 9) if in_place and out is not None else None
     R, status = nearest_rotations(
@@ -81,14 +96,11 @@ def special_procrustes(
 
 
 def checked_policy(on_degenerate: object, min_gap: float | None, *dtypes: np.dtype[Any]) -> float:
-    """The least gap, by default as the precision of the input allows; raise unless both are valid."""
-    if not isinstance(on_degenerate, str) or on_degenerate not in ("raise", "clamp"):
-        raise InputError(f"on_degenerate must be 'raise' or 'clamp', got {on_degenerate!r}")
+    """Return the least gap, by default as the precision of the input allows; raise unless both are valid."""
+    check_choice("on_degenerate", on_degenerate, ("raise", "clamp"))
     if min_gap is None:
         return DEFAULT_MIN_GAP_32 if np.float32 in dtypes else DEFAULT_MIN_GAP
-    if not isinstance(min_gap, Real) or not 0.0 < min_gap < 1.0:
-        raise InputError(f"min_gap must be a number between 0 and 1, got {min_gap!r}")
-    return float(min_gap)
+    return check_real("min_gap", min_gap, above=0.0, below=1.0)
 
 
 def check_out(out: object, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
@@ -108,22 +120,22 @@ def check_out(out: object, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None
 def nearest_rotations(
     A: Array, previous: Array, min_gap: float, out: Array | None = None
 ) -> tuple[Array, Array]:
-    """Rotations (n, 9) of matrices (n, 9), and their status; `previous` as in :func:`settle`."""
+    """Return the rotations (n, 9) of matrices (n, 9), and their status; see `resolve_rotations`."""
     R, status = np.empty_like(A) if out is None else out, np.empty(len(A), np.uint8)
     run(rotation.rotations, len(A), GRAIN, A, least_d(min_gap), R, status)
-    settle(A, previous, min_gap, R, status)
+    resolve_rotations(A, previous, min_gap, R, status)
     return R, status
 
 
-def settle(A: Array, previous: Array, min_gap: float, R: Array, status: Array) -> None:
-    """Work out what the fast path left open, in place; `previous` rotations are (n, 9) or (1, 9)."""
+def resolve_rotations(A: Array, previous: Array, min_gap: float, R: Array, status: Array) -> None:
+    """Compute the rotations that the fast path left open, in place; `previous` is (n, 9) or (1, 9)."""
     which = np.flatnonzero(status)
     if len(which):
-        run(rotation.settle, len(which), GRAIN // 16, which, A, previous, min_gap, R, status)
+        run(rotation.robust_rotations, len(which), GRAIN // 16, which, A, previous, min_gap, R, status)
 
 
 def spin_compliances(R: Array, A: Array, min_gap: float) -> Array:
-    """G = (tr(S) I - S)^-1 (n, 9): the spin that a moment of point motions causes."""
+    """Return G = (tr(S) I - S)^-1 (n, 9): the spin that a moment of point motions causes."""
     G = np.empty_like(A)
     run(rotation.compliances, len(A), GRAIN, R, A, least_d(min_gap), G)
     which = np.flatnonzero(~np.isfinite(G[:, 0]))
@@ -133,7 +145,7 @@ def spin_compliances(R: Array, A: Array, min_gap: float) -> Array:
 
 
 def singular_values(A: Array) -> Array:
-    """(n, 3): descending, the smallest signed."""
+    """Return the singular values (n, 3) of matrices (n, 9): descending, the smallest signed."""
     s = np.empty((len(A), 3))
     run(rotation.singular_values, len(A), GRAIN // 16, A, s)
     return s

@@ -1,4 +1,4 @@
-"""Rest shapes: what a fit needs to know before any pose arrives, worked out once."""
+"""Rest shapes: what a fit needs to know before any pose arrives, computed once."""
 
 import math
 from collections.abc import Sequence
@@ -11,21 +11,53 @@ from ..checks import Array, as_reals, require_finite
 from ..compute import run
 from ..errors import DegenerateFitError, InputError
 from . import kernels, matrices
-from .fit import RigidFit, for_kernel, lift
+from .fit import RigidFit, for_kernel
 from .groups import Groups
 from .matrices import DEFAULT_MIN_GAP, OnDegenerate
+from .records import FitArrays, PointEntries, RestArrays
 from .rotation import DEGENERATE, NOT_FINITE
+from .space import matrices_to_space, vectors_to_space
 
 __all__ = ["RestShape", "fit_rigid"]
+
+# How far R^T R of a previous rotation may be from the identity: it may come from rotations that have drifted.
+PREVIOUS_TOLERANCE = 1e-3
 
 
 class RestShape:
     """Rest positions and weights of one or many point sets, ready to be fitted to poses.
 
-    `rest` is (..., n, d) with d = 2 or 3, or with `groups` (N, d): then group k consists of rows
-    ``groups.indices[groups.offsets[k] : groups.offsets[k + 1]]`` of the rest and of every pose.
-    `weights` are non-negative, (..., n), or with `groups` one per entry (E,) since a point may weigh
-    differently in different groups; only their ratios within a set matter. Default: all equal.
+    Parameters
+    ----------
+    rest : (..., n, d) or (N, d)
+        Rest positions, d = 2 or 3; (N, d) with `groups`.
+    weights : (..., n) or (E,), optional
+        Non-negative; with `groups` one per entry, since a point may weigh differently in different groups.
+        Only their ratios within a set matter. By default all are equal.
+    groups : Groups, optional
+        Point sets of different sizes: group k consists of the rows
+        ``groups.indices[groups.offsets[k] : groups.offsets[k + 1]]`` of the rest and of every pose.
+
+    Attributes
+    ----------
+    dimension : int
+        d, 2 or 3.
+    batch_shape : tuple of int
+        Shape of the sets: the leading shape, or (K,) with `groups`.
+    groups : Groups
+        The points of each set.
+    point_count : int
+        N, the number of points in all.
+    rest : (N, d)
+        Rest positions.
+    arrays : RestArrays
+        The same as kernels read it.
+
+    Raises
+    ------
+    InputError
+        If the shapes do not go together, a number is not finite, a weight is negative or those of a set are
+        all zero.
     """
 
     def __init__(
@@ -74,26 +106,30 @@ class RestShape:
         self.point_count = len(points)
         self.rest = points.copy()
         weight = self._normalised(raw.astype(np.float64))[:, None]
-        gathered = lift(points[groups.indices].astype(np.float64))
+        gathered = vectors_to_space(points[groups.indices].astype(np.float64))
         # Measured from each group's heaviest point: exact for shapes far from the origin, and not
         # disturbed by light points far from the others.
         heaviest = np.lexsort((-weight[:, 0], groups.group_of))[groups.offsets[:-1]]
-        self._heads = groups.indices[heaviest]
         offsets = gathered - gathered[heaviest][groups.group_of]
-        centre = self._sum_over_groups(weight * offsets)
-        offsets -= centre[groups.group_of]
-        self._q = np.hstack([weight * offsets, weight])  # see `kernels`
-        self._centroid = gathered[heaviest] + centre
+        centroid = self._sum_over_groups(weight * offsets)
+        offsets -= centroid[groups.group_of]
+        self.arrays = RestArrays(
+            groups.offsets,
+            groups.indices,
+            heads=groups.indices[heaviest],
+            q=np.hstack([weight * offsets, weight]),
+            centroids=gathered[heaviest] + centroid,
+        )
 
     def _sum_over_groups(self, values: Array) -> Array:
-        """Sums over each group, column by column: only contiguous numbers does NumPy add in pairs."""
+        """Return sums over each group, column by column: NumPy adds only contiguous numbers in pairs."""
         columns = [
             np.add.reduceat(np.ascontiguousarray(column), self.groups.offsets[:-1]) for column in values.T
         ]
         return np.stack(columns, axis=-1)
 
     def _normalised(self, raw: Array) -> Array:
-        """Weights that sum to one in each group."""
+        """Return weights that sum to one in each group."""
         require_finite("weights", raw)
         if (raw < 0).any():
             entry = int(raw.argmin())
@@ -108,7 +144,7 @@ class RestShape:
         return normalised
 
     def _place(self, entry: int) -> str:
-        """Where an entry stands in what the caller gave."""
+        """Return where an entry stands in what the caller gave, for messages."""
         group = int(self.groups.group_of[entry])
         within = entry - int(self.groups.offsets[group])
         if self.ragged:
@@ -118,22 +154,24 @@ class RestShape:
 
     @property
     def weights(self) -> Array:
-        """Weight of each entry of `groups` (E,), normalised: those of a set sum to one."""
-        return self._q[:, 3]
+        """The weight of each entry of `groups` (E,), normalised: those of a set sum to one."""
+        return self.arrays.q[:, 3]
 
     def take(self, rows: NDArray[np.int64]) -> "RestShape":
-        """The shape of some of the groups alone, by their numbers; the points stay as they are."""
+        """Return the shape of some of the groups alone, by their numbers; the points stay as they are."""
         fewer = object.__new__(RestShape)
         fewer.dtype, fewer.dimension, fewer.ragged = self.dtype, self.dimension, True
         fewer.groups, entries = self.groups.take(rows)
         fewer.batch_shape = (len(fewer.groups),)
         fewer.point_count, fewer.rest = self.point_count, self.rest
-        fewer._q, fewer._heads, fewer._centroid = self._q[entries], self._heads[rows], self._centroid[rows]
+        _, _, heads, q, centroids = self.arrays
+        groups = fewer.groups
+        fewer.arrays = RestArrays(groups.offsets, groups.indices, heads[rows], q[entries], centroids[rows])
         return fewer
 
     @classmethod
     def joined(cls, shapes: "Sequence[RestShape]") -> "RestShape":
-        """The groups of several shapes over the same points as one, each at rest as it was.
+        """Return the groups of several shapes over the same points as one shape, each at rest as it was.
 
         `rest` is that of the first: points may rest elsewhere in the groups of another.
         """
@@ -144,23 +182,21 @@ class RestShape:
         whole.groups = Groups(np.concatenate([[0], np.cumsum(sizes)]), indices)
         whole.batch_shape = (len(whole.groups),)
         whole.point_count, whole.rest = first.point_count, first.rest
-        whole._q, whole._heads, whole._centroid = (
-            np.concatenate([getattr(shape, name) for shape in shapes])
-            for name in ("_q", "_heads", "_centroid")
+        heads, q, centroids = (
+            np.concatenate([getattr(shape.arrays, name) for shape in shapes])
+            for name in ("heads", "q", "centroids")
         )
+        whole.arrays = RestArrays(whole.groups.offsets, whole.groups.indices, heads, q, centroids)
         return whole
 
     @cached_property
-    def entries_of_points(self) -> tuple[NDArray[np.int64], NDArray[np.int64], Array]:
-        """The entries sorted by point, to bring gradients back to points.
-
-        Those of point i are ``starts[i]`` to ``starts[i + 1]``; then the group of each, and its q.
-        """
+    def entries_of_points(self) -> PointEntries:
+        """The entries sorted by point, to pull gradients back to points."""
         starts, entries = self.groups.entries_of_points(self.point_count)
-        return starts, self.groups.group_of[entries], self._q[entries]
+        return PointEntries(starts, self.groups.group_of[entries], self.arrays.q[entries])
 
     def _expanded(self, shape: tuple[int, ...]) -> "RestShape":
-        """This shape repeated to a larger batch shape, for poses that broadcast against it."""
+        """Return this shape repeated to a larger batch shape, for poses that broadcast against it."""
         count = self.point_count // math.prod(self.batch_shape)
         larger = object.__new__(RestShape)
         larger.dtype, larger.dimension, larger.ragged = self.dtype, self.dimension, False
@@ -169,14 +205,19 @@ class RestShape:
         larger.point_count = math.prod(shape) * count
 
         def repeat(values: Array, *tail: int) -> Array:
-            """Values (batch, *tail), the first of the tail merged into the batch."""
+            """Return values (batch, *tail), the first of the tail merged into the batch."""
             full: Array = np.broadcast_to(values.reshape(*self.batch_shape, *tail), (*shape, *tail))
             return full.reshape(-1, *tail[1:])
 
         larger.rest = repeat(self.rest, count, self.dimension)
-        larger._q = repeat(self._q, count, 4)
-        larger._heads = repeat(self._heads - self.groups.offsets[:-1]) + larger.groups.offsets[:-1]
-        larger._centroid = repeat(self._centroid[:, None], 1, 3)
+        offsets = larger.groups.offsets
+        larger.arrays = RestArrays(
+            offsets,
+            larger.groups.indices,
+            heads=repeat(self.arrays.heads - self.groups.offsets[:-1]) + offsets[:-1],
+            q=repeat(self.arrays.q, count, 4),
+            centroids=repeat(self.arrays.centroids[:, None], 1, 3),
+        )
         return larger
 
     def fit(
@@ -187,7 +228,28 @@ class RestShape:
         previous: ArrayLike | None = None,
         min_gap: float | None = None,
     ) -> RigidFit:
-        """Fit this shape to one or many poses; see :func:`fit_rigid`."""
+        """Fit this shape to one or many poses.
+
+        Parameters
+        ----------
+        points : (..., n, d) or (..., N, d)
+            Poses; leading shapes broadcast, so one rest shape meets many poses.
+        on_degenerate : {"raise", "clamp"}
+        previous : (..., d, d), optional
+        min_gap : float, optional
+            What to do where the points do not determine a rotation, as in :func:`fit_rigid`.
+
+        Returns
+        -------
+        RigidFit
+
+        Raises
+        ------
+        InputError
+            If the shape is not that of the rest, or a number is not finite.
+        DegenerateFitError
+            If a rotation is not determined and `on_degenerate` is "raise".
+        """
         posed = as_reals("points", points)
         _check_points("points", posed)
         count = self.point_count if self.ragged else self.point_count // math.prod(self.batch_shape)
@@ -205,26 +267,13 @@ class RestShape:
                 shape = self._expanded(batch_shape)
             posed = np.broadcast_to(posed, (*batch_shape, count, self.dimension))
         size = math.prod(batch_shape)
-        flat = for_kernel(lift(posed.reshape(-1, shape.point_count, self.dimension)))
+        flat = for_kernel(vectors_to_space(posed.reshape(-1, shape.point_count, self.dimension)))
         R, t, A = np.empty((size, 9)), np.empty((size, 3)), np.empty((size, 9))
-        status = np.empty(size, np.uint8)
-        run(
-            kernels.fit,
-            size,
-            matrices.GRAIN,
-            flat,
-            shape.groups.offsets,
-            shape.groups.indices,
-            shape._heads,
-            shape._q,
-            self.dimension == 2,
-            matrices.least_d(min_gap),
-            R,
-            t,
-            A,
-            status,
-        )
-        matrices.settle(A, _previous(previous, batch_shape, self.dimension), min_gap, R, status)
+        out, status = FitArrays(R, t, A), np.empty(size, np.uint8)
+        planar, least_d = self.dimension == 2, matrices.least_d(min_gap)
+        run(kernels.fit, size, matrices.GRAIN, shape.arrays, flat, planar, least_d, out, status)
+        before = _previous(previous, batch_shape, self.dimension)
+        matrices.resolve_rotations(A, before, min_gap, R, status)
         if (status == NOT_FINITE).any():
             require_finite("points", posed)
             raise InputError("points and rest are too large: the moments of their coordinates overflow")
@@ -234,9 +283,7 @@ class RestShape:
             dtype=np.result_type(self.dtype, posed.dtype),
             min_gap=min_gap,
             degenerate=(status == DEGENERATE).reshape(batch_shape),
-            _R=R,
-            _t=t,
-            _A=A,
+            arrays=out,
         )
         if on_degenerate == "raise" and fit.degenerate.any():
             raise DegenerateFitError(_describe(fit))
@@ -253,25 +300,51 @@ def fit_rigid(
     previous: ArrayLike | None = None,
     min_gap: float | None = None,
 ) -> RigidFit:
-    """The rotation R and translation that carry `rest` closest to `points`, with their derivatives.
+    """Fit the rotation R and translation that bring `rest` closest to `points`, with their derivatives.
 
-    Minimises ``sum_i w_i |R rest_i + translation - points_i|^2`` over proper rotations, in two or
-    three dimensions, for any number of point sets at once.
+    The fit minimises ``sum_i w_i |R rest_i + translation - points_i|^2`` over proper rotations, in two or
+    three dimensions, for any number of point sets at once. To fit one rest shape again and again, make a
+    :class:`RestShape` once and call its ``fit``.
 
-    Args:
-        rest: (..., n, d), d = 2 or 3.
-        points: (..., n, d); leading shapes broadcast, so one rest shape meets many poses.
-        weights: (..., n), non-negative; only ratios matter. Default: all equal.
-        groups: point sets of different sizes. Then `rest` is (N, d), `points` (..., N, d), `weights`
-            (E,), one per entry of the groups, and the fits have shape (..., K).
-        on_degenerate: what to do when the points do not determine the rotation (``gap < min_gap``):
-            "raise" a :class:`~pointglue.errors.DegenerateFitError`, or "clamp": draw the undetermined
-            spin to `previous`, let its derivative fade to zero, and flag the fit in `degenerate`.
-        previous: (..., d, d) rotations of the frame before, used by "clamp". Default: identity.
-        min_gap: the least ``gap = (s2 + s3) / s1`` (2D: ``(s1 + s2) / s1``) that counts as determined;
-            1e-8 by default, 1e-6 where rest or points are float32.
+    Parameters
+    ----------
+    rest : (..., n, d)
+        Rest positions, d = 2 or 3.
+    points : (..., n, d)
+        Current positions; leading shapes broadcast, so one rest shape meets many poses.
+    weights : (..., n), optional
+        Non-negative; only their ratios matter. By default all are equal.
+    groups : Groups, optional
+        Point sets of different sizes. Then `rest` is (N, d), `points` (..., N, d), `weights` (E,), one per
+        entry of the groups, and the fits have shape (..., K).
+    on_degenerate : {"raise", "clamp"}
+        What to do when the points do not determine the rotation (``gap < min_gap``): raise a
+        :class:`~pointglue.errors.DegenerateFitError`, or pull the undetermined spin towards `previous`, let
+        its derivative fade to zero, and flag the fit in `degenerate`.
+    previous : (..., d, d), optional
+        Rotations of the frame before, used by "clamp"; by default the identity.
+    min_gap : float, optional
+        The least ``gap = (s2 + s3) / s1`` (2D: ``(s1 + s2) / s1``) that counts as determined; 1e-8 by
+        default, 1e-6 where rest or points are float32.
 
-    To fit one rest shape again and again, make a :class:`RestShape` once and call its ``fit``.
+    Returns
+    -------
+    RigidFit
+
+    Raises
+    ------
+    InputError
+        If the shapes do not go together, or a number is not finite.
+    DegenerateFitError
+        If a rotation is not determined and `on_degenerate` is "raise".
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rest = np.array([[0.0, 0.0, 0.0], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
+    >>> fit = fit_rigid(rest, rest + [0.0, 2.0, 0.0])
+    >>> fit.translation.round(6).tolist()
+    [0.0, 2.0, 0.0]
     """
     shape = RestShape(rest, weights, groups=groups)
     return shape.fit(points, on_degenerate=on_degenerate, previous=previous, min_gap=min_gap)
@@ -296,7 +369,7 @@ def _broadcast(
 
 
 def _previous(previous: ArrayLike | None, batch_shape: tuple[int, ...], dimension: int) -> Array:
-    """Previous rotations as rows of nine, one for all or one per fit."""
+    """Return previous rotations as rows of nine, one for all or one per fit."""
     if previous is None:
         return np.eye(3).reshape(1, 9)
     given = as_reals("previous", previous).astype(np.float64)
@@ -307,10 +380,11 @@ def _previous(previous: ArrayLike | None, batch_shape: tuple[int, ...], dimensio
     require_finite("previous", given)
     if given.size == 0:
         raise InputError(f"previous must hold at least one rotation, got shape {given.shape}")
+    # More lenient than `checks.check_rotations`: they are made rotations to the last digit below.
     off = np.abs(np.swapaxes(given, -1, -2) @ given - np.eye(dimension)).max((-2, -1))
     off = np.where(np.linalg.det(given) < 0, np.inf, off)
-    if (off > 1e-3).any():
-        first = [int(i) for i in np.argwhere(off > 1e-3)[0]]
+    if (off > PREVIOUS_TOLERANCE).any():
+        first = [int(i) for i in np.argwhere(off > PREVIOUS_TOLERANCE)[0]]
         raise InputError(
             f"previous must hold proper rotations, got a matrix at {first} that is none: {given[*first]}"
         )
@@ -318,14 +392,12 @@ def _previous(previous: ArrayLike | None, batch_shape: tuple[int, ...], dimensio
         if _broadcast("previous", given.shape[:-2], "the fits", batch_shape) != batch_shape:
             raise InputError(f"previous must broadcast to the fits {batch_shape}, got shape {given.shape}")
         given = np.broadcast_to(given, (*batch_shape, dimension, dimension))
-    full = np.zeros((*given.shape[:-2], 3, 3))
-    full[..., 2, 2] = 1.0
-    full[..., :dimension, :dimension] = given
-    return matrices.nearest_rotations(full.reshape(-1, 9), np.eye(3).reshape(1, 9), DEFAULT_MIN_GAP)[0]
+    rows = matrices_to_space(given, zz=1.0).reshape(-1, 9)
+    return matrices.nearest_rotations(rows, np.eye(3).reshape(1, 9), DEFAULT_MIN_GAP)[0]
 
 
 def _describe(fit: RigidFit) -> str:
-    """Which fit is degenerate, why, and what can be done."""
+    """Return which fit is degenerate, why, and what can be done."""
     bad = np.argwhere(fit.degenerate)
     first = tuple(int(i) for i in bad[0])
     largest, *others = fit.singular_values[first]

@@ -40,9 +40,10 @@ MOST_SQUARE = 1e45
 # Moments below this may have lost digits to underflow, and have derivatives that overflow: they count
 # as zero in a fit.
 LEAST_MOMENT = 1e-290
-WORK = 36  # numbers of scratch space that the routines for a single matrix share
+# Scratch space of the routines for a single matrix: four matrices of nine numbers, which begin here.
+SCALED, EIGENVECTORS, LEFT, RIGHT, WORK = 0, 9, 18, 27, 36
 
-REGULAR, DEGENERATE, NOT_FINITE, UNSETTLED = 0, 1, 2, 3  # the status of one rotation
+REGULAR, DEGENERATE, NOT_FINITE, UNRESOLVED = 0, 1, 2, 3  # the status of one rotation
 
 # cos(2/3 arccos h) on [0, 1], Chebyshev interpolation of degree 8, error 4e-9.
 _COS = tuple(
@@ -169,7 +170,7 @@ def _assemble(scratch, R, count):
 
 @kernel
 def part_rotations(A, R, scratch, least_d, count):
-    """The first `count` of the block only, a multiple of PART; the same bits for the same count."""
+    """Compute the first `count` rotations of a block, a multiple of PART; bit-identical by count."""
     _invariants(A, scratch, count)
     _coefficients(scratch, least_d, count)
     _assemble(scratch, R, count)
@@ -233,8 +234,8 @@ def robust_rotation(A, R, s, work):
 
     One-sided Jacobi: A V = U diag(s) with A scaled by a power of two. The third axes are the cross
     products of the first two, which makes R proper and the smallest singular value signed. Where A
-    leaves the second axis free, some perpendicular axis is taken. In work[9:18] it leaves V, in
-    work[18:27] and work[27:36] U and V with sorted columns.
+    leaves the second axis free, some perpendicular axis is taken. In `work` it leaves V from EIGENVECTORS
+    on, and U and V with sorted columns from LEFT and RIGHT on.
     """
     largest = 0.0
     for j in range(9):
@@ -242,7 +243,8 @@ def robust_rotation(A, R, s, work):
             return False
         largest = max(largest, abs(A[j]))
     _, exponent = math.frexp(largest)
-    B, V, U, W = work[:9], work[9:18], work[18:27], work[27:36]
+    B, V = work[SCALED : SCALED + 9], work[EIGENVECTORS : EIGENVECTORS + 9]
+    U, W = work[LEFT : LEFT + 9], work[RIGHT : RIGHT + 9]
     for j in range(9):
         B[j] = math.ldexp(A[j], -exponent)
         V[j] = 1.0 if j % 4 == 0 else 0.0
@@ -290,11 +292,11 @@ def robust_rotation(A, R, s, work):
 
 
 @kernel
-def _draw(U, W, before, s, pull, R):
-    """Turn R = U W^T within the plane that A leaves free, towards the rotation `before`.
+def _rotate_towards(U, W, before, s, pull, R):
+    """Rotate R = U W^T within the plane that A leaves free, towards the rotation `before`.
 
-    With c, d the cosine and sine of the turn, tr(R^T A) gains (s2 + s3) c and tr(R^T before) the rest
-    of the sum below; the best turn is the direction of that vector. The first axes stay as they are.
+    With c, d the cosine and sine of the angle, tr(R^T A) gains (s2 + s3) c and tr(R^T before) the rest
+    of the sum below; the best angle is the direction of that vector. The first axes stay as they are.
     """
     along, across = s[1] + s[2], 0.0
     for i in range(3):
@@ -314,10 +316,10 @@ def _draw(U, W, before, s, pull, R):
 
 
 @kernel
-def settle(start, stop, which, A, previous, min_gap, R, status):
-    """Rotations R and their status of the matrices A[which], and what to do when A does not determine R.
+def robust_rotations(start, stop, which, A, previous, min_gap, R, status):
+    """Compute rotations R and status of the matrices A[which], also where A does not determine R.
 
-    Below `min_gap` the spin that A leaves free is drawn towards the `previous` rotation, (n, 9) or
+    Below `min_gap` the spin that A leaves free is pulled towards the `previous` rotation, (n, 9) or
     (1, 9), with the strength (min_gap - gap) s1: continuous where the gap crosses `min_gap`, and equal
     to the best rotation closest to the previous one where the gap is zero.
     """
@@ -335,14 +337,14 @@ def settle(start, stop, which, A, previous, min_gap, R, status):
                 R[n, j] = before[j]
         elif pull > 0.0:
             status[n] = DEGENERATE
-            _draw(work[18:27], work[27:36], before, s, pull, R[n])
+            _rotate_towards(work[LEFT : LEFT + 9], work[RIGHT : RIGHT + 9], before, s, pull, R[n])
         else:
             status[n] = REGULAR
 
 
 @kernel
 def rotations(start, stop, A, least_d, R, status):
-    """Rotations R of matrices A, all (n, 9) float64; status UNSETTLED where `settle` has to look."""
+    """Rotations R of matrices A, all (n, 9); status UNRESOLVED where `robust_rotations` has to look."""
     scratch, padded, turned = np.empty(SCRATCH), np.zeros(9 * BLOCK), np.empty(9 * BLOCK)
     flat_A, flat_R = A.reshape(-1), R.reshape(-1)
     for base in range(start, stop, BLOCK):
@@ -356,12 +358,12 @@ def rotations(start, stop, A, least_d, R, status):
         for j in range(9 * count if count < BLOCK else 0):
             flat_R[9 * base + j] = turned[j]
         for m in range(count):
-            status[base + m] = UNSETTLED if block_failed(scratch, m) else REGULAR
+            status[base + m] = UNRESOLVED if block_failed(scratch, m) else REGULAR
 
 
 @kernel
 def singular_values(start, stop, A, s):
-    """s (n, 3): descending, the last one signed like det A."""
+    """Compute the singular values s (n, 3): descending, the last one signed like det A."""
     work, R = np.empty(WORK), np.empty(9)
     for n in range(start, stop):
         robust_rotation(A[n], R, s[n], work)
@@ -432,13 +434,15 @@ def compliances(start, stop, R, A, least_d, G):
 
 @kernel
 def clamped_compliances(start, stop, which, R, A, min_gap, G):
-    """The same by eigenvalues: accurate to the end, and fading to zero where the spin is free.
+    """Compute the same by eigenvalues: accurate throughout, and fading to zero where the spin is free.
 
     An eigenvalue mu of H = tr(S) I - S below t = min_gap s1 is inverted as mu / t^2: bounded by
     1 / t, continuous, and the pseudo-inverse at mu = 0.
     """
     work, S, H, mu = np.empty(WORK), np.empty(9), np.empty(9), np.empty(3)
-    V = work[9:18]  # where robust_rotation leaves the eigenvectors, in no particular order
+    V = work[
+        EIGENVECTORS : EIGENVECTORS + 9
+    ]  # where robust_rotation leaves the eigenvectors, in no particular order
     for at in range(start, stop):
         n = which[at]
         stretch(R[n], A[n], S)

@@ -24,7 +24,7 @@ from ..checks import Array
 from ..compute import run
 from ..errors import DegenerateFitError, InputError
 from . import kernels, matrices, rotation
-from .kernels import OUT_OF_PLANE
+from .algebra import OUT_OF_PLANE
 from .matrices import OnDegenerate
 
 __all__ = ["RigidFit", "fit_rigid", "special_procrustes"]
@@ -215,7 +215,7 @@ def _turn(M: Tensor, R: Tensor, D: Tensor, min_gap: float) -> Tensor:
 
 
 def _turn_second(M: Tensor, R: Tensor, D1: Tensor, D2: Tensor, min_gap: float) -> Tensor:
-    """D2R(M)[D1, D2]; the formula of `algebra.turn_second`."""
+    """D2R(M)[D1, D2]; the formula of `algebra.rotation_second_derivative`."""
     S = _symmetric(R.mT @ M)
     B1, B2 = R.mT @ D1, R.mT @ D2
     w1, w2 = _spin(S, _vee(B1), min_gap), _spin(S, _vee(B2), min_gap)
@@ -299,7 +299,8 @@ class _Turn(Function):  # type: ignore[misc]
         A, rotations, rates = _rows(M), _rows(R), _rows(D.expand(M.shape))
         out = torch.empty(M.shape, dtype=torch.float64)
         G = matrices.spin_compliances(rotations, A, min_gap)
-        run(kernels.turns, len(A), matrices.GRAIN, rotations, G, rates, out.numpy().reshape(-1, 9))
+        rows = out.numpy().reshape(-1, 9)
+        run(kernels.rotation_derivatives, len(A), matrices.GRAIN, rotations, G, rates, rows)
         return out.to(M.dtype)
 
     @staticmethod

@@ -1,58 +1,73 @@
-"""Shape matching as an energy: points are drawn to the best rigid, linear or quadratic image of the rest."""
+"""Shape matching as an energy: points are pulled to the best rigid, linear or quadratic image of the rest."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import cached_property
-from numbers import Real
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 
-from ...checks import Array, as_reals, require_finite
+from ...checks import Array, as_reals, check_real, require_finite
 from ...compute import run
 from ...errors import InputError
 from ...procrustes import Groups, RestShape, RigidFit
 from ...procrustes import curvature as procrustes_curvature
 from ...procrustes import kernels as procrustes_kernels
-from ...procrustes.fit import for_kernel, lift
+from ...procrustes.fit import for_kernel
+from ...procrustes.space import vectors_to_space
 from .base import Elements
 from .kernels import shape_matching as kernels
+from .kernels.shape_matching import Clusters, Goals, Reduced
 
 __all__ = ["ShapeMatchingEnergy"]
 
 # Clusters worth a thread of their own, for some hundred microseconds of work each.
 GRAIN = 256
-# Least square of a thickness, in those of the extent, that is more than rounding of coordinates.
-FLAT = 1e-12
-# A cluster this much smaller than at rest has collapsed: its rotation has derivatives beyond all use.
-COLLAPSED = 1e-12
-# Least eigenvalue of the quadratic coordinates' moments (of unit variance, were the points a ball).
-FEW = 1e-9
+# Ratio of the squares of a cluster's thickness and extent: what is flatter is flat but for rounding.
+MIN_THICKNESS_SQUARED = 1e-12
+# Ratio of a cluster's moment to that at rest: one with less has collapsed, and its rotation has derivatives
+# that are too large to be of use.
+MIN_MOMENT = 1e-12
+# Least eigenvalue of the quadratic coordinates' moments (of unit variance, were the points a ball): with less
+# the points are too few for a quadratic map.
+MIN_QUADRATIC_MOMENT = 1e-9
 
 
 class ShapeMatchingEnergy(Elements):
     """``1/2 sum_r k_r |x_r - goal_r|^2`` over clusters of points that remember their shape.
 
-    ``goal_r = t + (blend A + (1 - blend) [R, 0]) q_r``: t is the centre of mass of a cluster, R its best-fit
-    rotation, A the best-fit linear map (with `quadratic`, of the coordinates and their products) from rest.
-    Blend 0 draws the points to a rigid body; towards 1 the body gives way to shear, and with `quadratic` to
-    bending and twist. All derivatives are exact.
+    ``goal_r = t + (blend A + (1 - blend) [R, 0]) q_r``: t is the centroid of a cluster by mass, R its
+    best-fit rotation, A the best-fit linear map (with `quadratic`, of the coordinates and their products)
+    from rest. Blend 0 pulls the points to a rigid body; towards 1 the body gives way to shear, and with
+    `quadratic` to bending and twist. All derivatives are exact. Where points do not determine a rotation,
+    since they are mirrored or on a line, the undetermined spin is that of the rest shape and its derivatives
+    fade out: everything stays finite.
 
-    Args:
-        rest: points at rest (n, d), d = 2 or 3.
-        mass: kg (n,), or one for all; only ratios within a cluster matter, but for damping.
-        stiffness: k in N/m, (n,) or one for all; positive, and need not go with the mass.
-        clusters: lists of points, or Groups, that may overlap. Default: one of all points.
-        blend: 0 to 1. Above 0 the points of a cluster must not lie in a plane (2D: on a line).
-        quadratic: A also takes products of coordinates; they are centred, so that goals keep the centre.
-        damping: (alpha, beta): alpha (s) times the stiffness damps changes of shape, beta (1/s) times the
-            mass every motion of the points in clusters. The potential of the damping is
-            ``alpha/2 sum k |d(x - goal)/dt|^2 + beta/2 sum m |v|^2``. The force of alpha has no net part;
-            but a deformed body that spins is damped too, so angular momentum is not kept.
+    Parameters
+    ----------
+    rest : (n, d)
+        Points at rest [m], d = 2 or 3.
+    mass : float or (n,)
+        Masses [kg]; only ratios within a cluster matter, except for damping.
+    stiffness : float or (n,)
+        Stiffness k [N/m]; positive, and need not be proportional to the mass.
+    clusters : Groups or lists of int, optional
+        The points of each cluster; they may overlap. By default one cluster of all points.
+    blend : float
+        The share of the linear map, 0 to 1. Above 0 the points of a cluster must not lie in a plane (2D: on a
+        line).
+    quadratic : bool
+        Whether A also takes products of coordinates; they are centred, so that goals keep the centroid.
+    damping : tuple of two floats
+        (alpha, beta): alpha [s] times the stiffness damps changes of shape, beta [1/s] times the mass every
+        motion of the points in clusters. The potential of the damping is
+        ``alpha/2 sum k |d(x - goal)/dt|^2 + beta/2 sum m |v|^2``. The force of alpha has no net part; but a
+        deformed body that spins is damped too, so angular momentum is not kept.
 
-    Where points do not determine a rotation, since they are mirrored or on a line, the undetermined spin
-    is that of the rest shape and its derivatives fade out: everything stays finite.
+    Raises
+    ------
+    InputError
+        If the arguments do not go together, or a cluster has no shape to remember.
     """
 
     stencils: Groups
@@ -78,7 +93,7 @@ class ShapeMatchingEnergy(Elements):
         self.rest = points
         self.mass = _positive("mass", mass, count)
         self.stiffness = _positive("stiffness", stiffness, count)
-        self.blend = _within("blend", blend, 1.0)
+        self.blend = check_real("blend", blend, at_least=0.0, at_most=1.0)
         if not isinstance(quadratic, bool | np.bool_):
             raise InputError(f"quadratic must be True or False, got {quadratic!r}")
         if quadratic and self.blend == 0.0:
@@ -86,7 +101,10 @@ class ShapeMatchingEnergy(Elements):
         self.quadratic = bool(quadratic)
         if not isinstance(damping, tuple | list) or len(damping) != 2:
             raise InputError(f"damping must be a pair (alpha, beta), got {damping!r}")
-        self.damping = (_within("damping[0]", damping[0]), _within("damping[1]", damping[1]))
+        self.damping = (
+            check_real("damping[0]", damping[0], at_least=0.0),
+            check_real("damping[1]", damping[1], at_least=0.0),
+        )
 
         self._shape = RestShape(points, self.mass[groups.indices], groups=groups)
         fit = self._shape.fit(points, on_degenerate="clamp")
@@ -96,11 +114,11 @@ class ShapeMatchingEnergy(Elements):
             raise InputError(
                 f"cluster {int(bad.argmax())} has no shape to remember: its points {what} at rest"
             )
-        self._extent = np.abs(fit._A).max(1)
-        self._w = np.ascontiguousarray(self._shape.weights)
-        self._v = np.ascontiguousarray(self._shape._q[:, :3] / self._w[:, None])
-        self._k = self.stiffness[groups.indices]
-        self._q = self._coordinates()
+        self._rest_moments = np.abs(fit.arrays.A).max(1)
+        w = np.ascontiguousarray(self._shape.weights)
+        v = np.ascontiguousarray(self._shape.arrays.q[:, :3] / w[:, None])
+        k, q = self.stiffness[groups.indices], self._coordinates(v, w)
+        self._clusters = Clusters(groups.offsets, groups.indices, v, w, k, q, self.blend)
 
     @property
     def damped(self) -> bool:
@@ -108,204 +126,144 @@ class ShapeMatchingEnergy(Elements):
         return self.damping != (0.0, 0.0)
 
     def gauss_newton(self, x: ArrayLike) -> csr_array:
-        """The Hessian without what comes of the curvature of R: positive semidefinite (d n, d n), in N/m."""
+        """Return the Hessian without the curvature of R: positive semidefinite (d n, d n) [N/m]."""
         fit = self._fit(self._points("x", x))
         out = np.empty(self._elements_shape)
-        self._expand(self._gauss_cores(fit), self._k, 1.0, out)
+        self._expand(self._gauss_newton_cores(fit), self._clusters.stiffness, 1.0, out)
         return self._matrix(out)
 
     def rate_gradient(self, x: ArrayLike, v: ArrayLike) -> Array:
-        """Derivative of the damping potential by the velocities v (n, d), in N: the force is its negative."""
-        fit, rates = self._fit(self._points("x", x)), _lifted(self._points("v", v))
+        """Return the derivative of the damping potential by the velocities v (n, d) [N]: minus the force."""
+        fit, rates = self._fit(self._points("x", x)), _in_space(self._points("v", v))
         alpha, beta = self.damping
         each = np.empty(self._entry_shape)
-        dR, dt = self._rates(fit, rates)
-        self._pull(rates, dt, dR, fit, each)
+        self._write_gradients(rates, self._rates(fit, rates), fit, each)
         return alpha * self._gathered(each) + beta * (self._damped_mass * rates.T[: self.dimension]).T
 
     def rate_elements(self, x: ArrayLike, v: ArrayLike, *, symmetric: bool = False) -> tuple[Array, Array]:
-        """Derivatives of `rate_gradient` by x and by v, cluster by cluster, as :meth:`elements`.
+        """Return the derivatives of `rate_gradient` by x and by v, cluster by cluster, as :meth:`elements`.
 
         That by x is not symmetric; `symmetric` takes the mean of it and its transpose. That by v is
         symmetric and positive semidefinite.
         """
-        fit, rates = self._fit(self._points("x", x)), _lifted(self._points("v", v))
+        fit, rates = self._fit(self._points("x", x)), _in_space(self._points("v", v))
         alpha, beta = self.damping
         by_x, by_v = np.empty(self._elements_shape), np.empty(self._elements_shape)
         D = self._rate_cores(fit, rates, symmetric)
-        self._expand(D, np.zeros_like(self._k), 0.0, by_x)
+        k = self._clusters.stiffness
+        self._expand(D, np.zeros_like(k), 0.0, by_x)
         share = (beta * self.mass / np.maximum(self._uses, 1))[self.stencils.indices]
-        self._expand(alpha * self._gauss_cores(fit), alpha * self._k + share, alpha, by_v)
+        self._expand(alpha * self._gauss_newton_cores(fit), alpha * k + share, alpha, by_v)
         return by_x, by_v
 
     def rate_hessians(
         self, x: ArrayLike, v: ArrayLike, *, symmetric: bool = False
     ) -> tuple[csr_array, csr_array]:
-        """The same as matrices (d n, d n), in N/m and N s/m."""
+        """Return the same as matrices (d n, d n) [N/m and N s/m]."""
         by_x, by_v = self.rate_elements(x, v, symmetric=symmetric)
         return self._matrix(by_x), self._matrix(by_v)
 
     def _fit(self, x: Array) -> RigidFit:
-        """The rotations, and that of a collapsed cluster without derivatives."""
+        """Return the fits, with the rotation of a collapsed cluster taken as constant."""
         fit = self._shape.fit(x, on_degenerate="clamp")
-        fit._compliance[np.abs(fit._A).max(1) < COLLAPSED * self._extent] = 0.0
-        return fit
+        collapsed = np.abs(fit.arrays.A).max(1) < MIN_MOMENT * self._rest_moments
+        return fit.with_constant_rotations(collapsed)
 
     def _values(self, x: Array, out: Array) -> None:
         fit = self._shape.fit(x, on_degenerate="clamp")
-        run(kernels.values, len(self), GRAIN, _lifted(x), *self._clusters, fit._t, fit._R, out)
+        run(kernels.values, len(self), GRAIN, _in_space(x), self._clusters, _goals(fit), out)
 
     def _gradients(self, x: Array, out: Array) -> None:
         fit = self._fit(x)
-        self._pull(_lifted(x), fit._t, fit._R, fit, out)
+        self._write_gradients(_in_space(x), _goals(fit), fit, out)
 
     def _hessians(self, x: Array, project: bool, out: Array) -> None:
         fit = self._fit(x)
         D = self._core_array()
         if D.size:
-            P = self._moments(_lifted(x), fit._t, fit._R)
-            run(kernels.goal_moments, len(self), 1024, P, fit._R, self._reduced.spread, 1.0 - self.blend)
-            bent = self._bent(fit, P)
-            reduced = self._reduced
-            run(
-                kernels.cores,
-                len(self),
-                GRAIN,
-                self.dimension,
-                fit._R,
-                fit._compliance,
-                reduced.alpha,
-                reduced.beta,
-                bent,
-                1.0 - self.blend,
-                D,
-            )
+            R, G, reduced = fit.arrays.R, fit.compliances, self._reduced
+            P = self._moments(_in_space(x), _goals(fit))
+            run(kernels.add_goal_moments, len(self), 1024, R, reduced, P)
+            run(kernels.cores, len(self), GRAIN, R, G, reduced, self._rotation_hessians(fit, P), D)
             if project:
                 run(kernels.project, len(self), 32, D)
-        self._expand(D, self._k, 1.0, out)
+        self._expand(D, self._clusters.stiffness, 1.0, out)
 
-    @property
-    def _clusters(self) -> tuple[Array | float, ...]:
-        """The arguments that describe the clusters to the kernels."""
-        groups = self.stencils
-        return groups.offsets, groups.indices, self._v, self._w, self._k, self._q, self.blend
+    def _write_gradients(self, x: Array, goals: Goals, fit: RigidFit, out: Array) -> None:
+        """Write the gradient of each entry to `out`, see `kernels.gradients`."""
+        R, G = fit.arrays.R, fit.compliances
+        run(kernels.gradients, len(self), GRAIN, x, self._clusters, goals, R, G, out)
 
-    def _pull(self, x: Array, t: Array, goal: Array, fit: RigidFit, out: Array) -> None:
-        """See `shape_kernels.pulls`."""
-        run(kernels.pulls, len(self), GRAIN, x, *self._clusters, t, goal, fit._R, fit._compliance, out)
-
-    def _moments(self, x: Array, t: Array, goal: Array) -> Array:
-        """See `shape_kernels.moments`."""
+    def _moments(self, x: Array, goals: Goals) -> Array:
+        """Return the moments (K, 9) of `kernels.moments`."""
         P = np.empty((len(self), 9))
-        run(kernels.moments, len(self), GRAIN, x, *self._clusters, t, goal, P)
+        run(kernels.moments, len(self), GRAIN, x, self._clusters, goals, P)
         return P
 
-    def _rates(self, fit: RigidFit, rates: Array) -> tuple[Array, Array]:
-        """Rates of R (K, 9) and of the centres (K, 3)."""
-        dR, dt = np.empty_like(fit._R), np.empty_like(fit._t)
-        run(
-            procrustes_kernels.jvp,
-            len(dR),
-            4096,
-            rates[None],
-            *fit._group_arrays,
-            fit._R,
-            fit._compliance,
-            dR,
-            dt,
-        )
-        return dR, dt
+    def _rates(self, fit: RigidFit, rates: Array) -> Goals:
+        """Return the rates of the centroids and of R."""
+        R, t, _ = fit.arrays
+        dR, dt = np.empty_like(R), np.empty_like(t)
+        rest, G = fit.rest.arrays, fit.compliances
+        run(procrustes_kernels.jvp, len(dR), 4096, rest, rates[None], R, G, dR, dt)
+        return Goals(dt, dR)
 
     def _core_array(self) -> Array:
         size = self.dimension * self._reduced.alpha.shape[1]
         return np.empty((len(self), size, size))
 
-    def _bent(self, fit: RigidFit, P: Array) -> Array:
-        """Hessian of <P, R> for the points of the reduced clusters (K, r r, 9)."""
-        alpha = self._reduced.alpha
+    def _rotation_hessians(self, fit: RigidFit, P: Array) -> Array:
+        """Return the Hessian of <P, R> for the points of the reduced clusters (K, r r, 9)."""
+        count, alpha = len(self), self._reduced.alpha
         r = alpha.shape[1]
-        bent = np.empty((1, len(self) * r * r, 9))
+        offsets, block_offsets = for_kernel(r * np.arange(count + 1)), r * r * np.arange(count + 1)
+        out = np.empty((1, count * r * r, 9))
         run(
             procrustes_curvature.hessian,
-            len(self),
+            count,
             GRAIN,
-            for_kernel(r * np.arange(len(self) + 1)),
-            r * r * np.arange(len(self) + 1),
+            offsets,
+            block_offsets,
             alpha.reshape(-1, 3),
-            fit._R,
-            fit._stretch,
-            fit._compliance,
+            fit.rotation_arrays,
             P,
-            bent,
+            out,
         )
-        return bent.reshape(len(self), r * r, 9)
+        return out.reshape(count, r * r, 9)
 
-    def _gauss_cores(self, fit: RigidFit) -> Array:
-        D, reduced = self._core_array(), self._reduced
+    def _gauss_newton_cores(self, fit: RigidFit) -> Array:
+        D, R, G = self._core_array(), fit.arrays.R, fit.compliances
         if D.size:
-            run(
-                kernels.gauss_cores,
-                len(self),
-                GRAIN,
-                self.dimension,
-                fit._R,
-                fit._compliance,
-                reduced.alpha,
-                reduced.beta,
-                reduced.spread,
-                D,
-            )
+            run(kernels.gauss_newton_cores, len(self), GRAIN, R, G, self._reduced, D)
         return D
 
     def _rate_cores(self, fit: RigidFit, rates: Array, symmetric: bool) -> Array:
-        D, reduced = self._core_array(), self._reduced
+        D = self._core_array()
         if D.size:
-            dR, dt = self._rates(fit, rates)
-            bent = self._bent(fit, self._moments(rates, dt, dR))
+            curvature = self._rotation_hessians(fit, self._moments(rates, self._rates(fit, rates)))
             run(
                 kernels.rate_cores,
                 len(self),
                 GRAIN // 4,
-                self.dimension,
+                fit.rest.arrays,
                 rates[None],
-                *fit._group_arrays,
-                fit._R,
-                fit._stretch,
-                fit._compliance,
-                reduced.alpha,
-                reduced.beta,
-                reduced.spread,
-                bent,
-                1.0 - self.blend,
-                symmetric,
-                self.damping[0],
+                fit.rotation_arrays,
+                self._reduced,
+                curvature,
                 D,
             )
+            D *= self.damping[0]
+            if symmetric:
+                D = 0.5 * (D + np.swapaxes(D, 1, 2))
         return D
 
     def _expand(self, D: Array, diagonal: Array, stiff: float, out: Array) -> None:
-        """See `shape_kernels.expand`."""
-        groups, reduced = self.stencils, self._reduced
-        run(
-            kernels.expand,
-            len(groups.indices),
-            1024,
-            self.dimension,
-            groups.group_of,
-            groups.offsets,
-            reduced.places,
-            reduced.Z,
-            reduced.psi,
-            reduced.chi,
-            diagonal,
-            stiff,
-            D,
-            out,
-        )
+        """Write the matrices of all clusters to `out`, see `kernels.expand`."""
+        run(kernels.expand, len(self.stencils.indices), 1024, self._reduced, diagonal, stiff, D, out)
 
     @cached_property
     def _uses(self) -> NDArray[np.int64]:
-        """How many clusters each point belongs to (n,)."""
+        """The number of clusters that each point belongs to (n,)."""
         return np.bincount(self.stencils.indices, minlength=self.count)
 
     @cached_property
@@ -313,19 +271,19 @@ class ShapeMatchingEnergy(Elements):
         return np.where(self._uses > 0, self.mass, 0.0)
 
     def _grams(self, weights: Array, a: Array, b: Array) -> Array:
-        """Sums of weights a b^T over each cluster."""
+        """Return the sums of weights a b^T over each cluster."""
         out = np.empty((len(self), a.shape[1], b.shape[1]))
         run(kernels.grams, len(self), GRAIN, self.stencils.offsets, weights, a, b, out)
         return out
 
-    def _coordinates(self) -> Array:
-        """Rest coordinates (E, m), centred and orthonormal in the metric of the weights; none for blend 0."""
-        d, w, of = self.dimension, self._w, self.stencils.group_of
+    def _coordinates(self, v: Array, w: Array) -> Array:
+        """Return rest coordinates (E, m), centred and orthonormal by the weights; none for blend 0."""
+        d, of = self.dimension, self.stencils.group_of
         if self.blend == 0.0:
             return np.empty((len(w), 0))
-        linear = np.ascontiguousarray(self._v[:, :d])
+        linear = np.ascontiguousarray(v[:, :d])
         values, vectors = np.linalg.eigh(self._grams(w, linear, linear))
-        flat = values[:, 0] <= FLAT * values[:, -1]
+        flat = values[:, 0] <= MIN_THICKNESS_SQUARED * values[:, -1]
         if flat.any():
             k = int(flat.argmax())
             raise InputError(
@@ -341,7 +299,7 @@ class ShapeMatchingEnergy(Elements):
         products -= self._grams(w, ones, products)[of, 0]
         every = np.hstack([q, products])
         values, vectors = np.linalg.eigh(self._grams(w, every, every))
-        few = values[:, 0] <= FEW
+        few = values[:, 0] <= MIN_QUADRATIC_MOMENT
         if few.any():
             k = int(few.argmax())
             raise InputError(
@@ -351,25 +309,32 @@ class ShapeMatchingEnergy(Elements):
         return np.ascontiguousarray(np.einsum("ej,eji->ei", every, (vectors / np.sqrt(values)[:, None])[of]))
 
     @cached_property
-    def _reduced(self) -> "_Reduced":
-        """What the second derivatives need to know of the rest, see `shape_kernels`."""
-        groups, w, k, q, g = self.stencils, self._w, self._k, self._q, self.blend
+    def _reduced(self) -> Reduced:
+        """The constants of the second derivatives, see `kernels.shape_matching`."""
+        groups, g = self.stencils, self.blend
+        _, _, offset, w, k, q, _ = self._clusters
         of, K, d = groups.group_of, len(self), self.dimension
         phi = np.hstack([np.ones((len(w), 1)), q])
         psi = w[:, None] * np.hstack([np.ones((len(w), 1)), g * q])
         chi = k[:, None] * phi - 0.5 * np.einsum("ei,eij->ej", psi, self._grams(k, phi, phi)[of])
-        spread = self._grams(k, self._v, self._v).reshape(K, 9)
-        places = np.concatenate([[0], np.cumsum((d * groups.sizes) ** 2)])
+        second_moments = self._grams(k, offset, offset).reshape(K, 9)
+        starts = np.concatenate([[0], np.cumsum((d * groups.sizes) ** 2)])
+
+        def reduced(Z: Array, alpha: Array, beta: Array) -> Reduced:
+            return Reduced(
+                d, 1.0 - g, Z, alpha, beta, psi, chi, second_moments, of, groups.offsets, starts
+            )  # fmt: skip
+
         if g == 1.0:
             nothing = np.empty((K, 0, 3))
-            return _Reduced(np.empty((len(w), 0)), nothing, nothing, psi, chi, spread, places)
+            return reduced(np.empty((len(w), 0)), nothing, nothing)
 
         # Stiffness in proportion to mass, k = kappa w, makes b a multiple of a. So b is taken as that plus
         # the rest c, from numbers that vanish with it: both scaled to one size, their inner products are
         kappa = np.add.reduceat(k, groups.offsets[:-1])
         scale = np.sqrt(kappa)
         ratio = k / (kappa[of] * w)
-        v = np.ascontiguousarray(self._v[:, :d])
+        v = np.ascontiguousarray(offset[:, :d])
         ones = np.ones((len(w), 1))
         arm = self._grams(w * (1.0 - ratio) / ratio, ones, v)[:, 0]
         moment = arm[:, :, None] * arm[:, None, :] / self._grams(w / ratio, ones, ones)
@@ -394,42 +359,30 @@ class ShapeMatchingEnergy(Elements):
             Z = np.hstack([Za, np.einsum("ei,eij->ej", across, to_c[of])])
             alpha = np.concatenate([alpha, np.zeros_like(alpha)], axis=1)
             beta = np.concatenate([beta, np.swapaxes(from_c, 1, 2)], axis=1)
-        return _Reduced(
+        return reduced(
             np.ascontiguousarray(Z),
-            np.ascontiguousarray(lift(alpha / scale[:, None, None])),
-            np.ascontiguousarray(lift(beta * scale[:, None, None])),
-            psi,
-            chi,
-            spread,
-            places,
+            np.ascontiguousarray(vectors_to_space(alpha / scale[:, None, None])),
+            np.ascontiguousarray(vectors_to_space(beta * scale[:, None, None])),
         )
 
 
-@dataclass(frozen=True, eq=False)
-class _Reduced:
-    """Constants of the second derivatives, named as in `shape_kernels`; `spread` is sum k v v^T."""
-
-    Z: Array
-    alpha: Array
-    beta: Array
-    psi: Array
-    chi: Array
-    spread: Array
-    places: NDArray[np.int64]
+def _in_space(x: Array) -> Array:
+    """Return points or velocities as kernels read them, embedded in space."""
+    return for_kernel(vectors_to_space(x))
 
 
-def _lifted(x: Array) -> Array:
-    """Points or velocities as the kernels see them, in space."""
-    return for_kernel(lift(x))
+def _goals(fit: RigidFit) -> Goals:
+    """Return where the clusters are."""
+    return Goals(fit.arrays.t, fit.arrays.R)
 
 
 def _largest(grams: Array) -> Array:
-    """Size of each matrix (K,)."""
+    """Return the largest entry of each matrix (K,)."""
     return np.asarray(np.abs(grams).max((1, 2)))
 
 
 def _orthonormal(grams: Array, least: Array) -> tuple[Array, Array]:
-    """T and T^-1 such that T^T gram T = I; columns of eigenvalues below `least` are zero in both."""
+    """Return T and T^-1 such that T^T gram T = I; columns of eigenvalues below `least` are zero in both."""
     values, vectors = np.linalg.eigh(grams)
     kept = values > least[:, None]
     roots = np.sqrt(np.where(kept, values, 1.0))
@@ -457,7 +410,7 @@ def _checked_clusters(
 
 
 def _positive(name: str, value: ArrayLike, count: int) -> Array:
-    """One positive number a point (n,)."""
+    """Return one positive number a point (n,), or raise."""
     given = as_reals(name, value).astype(np.float64)
     if given.shape not in ((), (count,)):
         raise InputError(f"{name} must be one number or {count}, one per point, got shape {given.shape}")
@@ -469,11 +422,3 @@ def _positive(name: str, value: ArrayLike, count: int) -> Array:
             f"{name} must be positive, got {numbers[i]:g}{f' for point {i}' if given.ndim else ''}"
         )
     return numbers
-
-
-def _within(name: str, value: object, most: float = np.finfo(float).max) -> float:
-    """A number from 0 to `most`."""
-    if isinstance(value, bool) or not isinstance(value, Real) or not 0.0 <= float(value) <= most:
-        limits = f"from 0 to {most:g}" if most == 1.0 else "of at least 0, finite"
-        raise InputError(f"{name} must be a number {limits}, got {value!r}")
-    return float(value)

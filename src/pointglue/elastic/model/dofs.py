@@ -185,11 +185,3 @@ def _expanded(
     entry = np.concatenate([direct, np.repeat(np.arange(len(particles)), sizes)])
     node = np.concatenate([freedom.node_of[particles[direct]], freedom.block_nodes[block]])
     return entry, np.concatenate([np.full(len(direct), -1), block]), node
-
-
-def cross_matrices(vectors: Array) -> Array:
-    """[v]x (..., 3, 3) of vectors (..., 3)."""
-    x, y, z = np.moveaxis(vectors, -1, 0)
-    zero = np.zeros_like(x)
-    rows = [[zero, -z, y], [z, zero, -x], [-y, x, zero]]
-    return np.stack([np.stack(row, axis=-1) for row in rows], axis=-2)

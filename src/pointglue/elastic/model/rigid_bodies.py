@@ -10,8 +10,8 @@ from numpy.typing import ArrayLike
 from ...checks import Array, as_reals, require_finite
 from ...errors import InputError
 from ...geometry.moments import is_watertight, solid_moments
+from ...procrustes.space import axial_vectors, cross_matrices
 from ..bodies import checked_faces, checked_name, checked_rows, store
-from .dofs import cross_matrices
 
 __all__ = ["RigidBody", "RigidInertia"]
 
@@ -126,7 +126,7 @@ class RigidInertia:
     def gradient(self, origins: Array, rotations: Array, to_origins: Array, to_rotations: Array) -> Array:
         """Force on the origin and torque (B, 2, 3)."""
         P = rotations @ self.moment @ np.swapaxes(to_rotations, 1, 2)
-        return np.stack([self.mass[:, None] * (origins - to_origins), _vee(P)], axis=1)
+        return np.stack([self.mass[:, None] * (origins - to_origins), axial_vectors(P)], axis=1)
 
     def hessian(self, rotations: Array, to_rotations: Array, *, project: bool = False) -> Array:
         """Blocks of the origins and of the rotations (B, 2, 3, 3); there are none across."""
@@ -136,13 +136,6 @@ class RigidInertia:
         if project:
             H = psd_blocks(H)
         return np.stack([self.mass[:, None, None] * np.eye(3), H], axis=1)
-
-
-def _vee(P: Array) -> Array:
-    """Twice the axial vector of the skew part of matrices (..., 3, 3)."""
-    return np.stack(
-        [P[..., 2, 1] - P[..., 1, 2], P[..., 0, 2] - P[..., 2, 0], P[..., 1, 0] - P[..., 0, 1]], axis=-1
-    )
 
 
 def psd_blocks(H: Array) -> Array:
@@ -162,4 +155,4 @@ def rotated(rotations: Array, theta: Array) -> Array:
 
 def spin_of(rotations: Array, rates: Array) -> Array:
     """Angular velocities (B, 3) in world space of rotations with their rates of change, both (B, 3, 3)."""
-    return 0.5 * _vee(rates @ np.swapaxes(rotations, 1, 2))
+    return 0.5 * axial_vectors(rates @ np.swapaxes(rotations, 1, 2))

@@ -231,7 +231,7 @@ class SolverModel:
         out = targets.copy()
         # Each round settles what hangs on what is settled.
         for _ in range(len(self._layers)):
-            pose = self.assembly(loose, out).carry(places.copy(), frames)
+            pose = self.assembly(loose, out).evaluate(places.copy(), frames)
             wanted = np.where(points[:, None], places, pose.positions)
             wanted[second] = pose.positions[first]
             for (rows, _), bound in zip(pose.assembly.layers, pose.poses, strict=True):

@@ -191,7 +191,7 @@ class Problem:
         with self.clock("glue"):
             try:
                 frames = BodyFrames(place.origins, place.rotations)
-                pose = self.system.assembly.carry(place.x.copy(), frames, previous=self.before)
+                pose = self.system.assembly.evaluate(place.x.copy(), frames, previous=self.before)
             except DegenerateFitError:
                 return None
         equations, held = self.system.model.equations, self.system.equations
@@ -266,7 +266,7 @@ class Problem:
         np.add.at(rest, equations.first[system.equations], pulls)
         np.subtract.at(rest, equations.second[system.equations], pulls)
         with self.clock("glue"):
-            on_layers = now.pose.hand_down(rest)
+            on_layers = now.pose.pull_back(rest)
         freedom, assembly = system.freedom, system.assembly
         on_nodes = np.zeros((len(freedom), 3))
         on_nodes[: len(freedom.particles)] = rest[freedom.particles]

@@ -1,7 +1,7 @@
 """Kernels of the shape matching energy. Cluster k has the entries ``offsets[k]`` to ``offsets[k + 1]``.
 
 Entry r is point ``indices[r]`` with rest offset v_r, share w_r of the cluster's mass and stiffness k_r. With
-the centre t and the rotation R of the cluster, and orthonormal rest coordinates q_r (linear or quadratic),
+the centroid t and the rotation R of the cluster, and orthonormal rest coordinates q_r (linear or quadratic),
 
     d_r = x_r - t - g A q_r - (1 - g) R v_r,    A = sum_r w_r (x_r - t) q_r^T,    V = 1/2 sum_r k_r |d_r|^2.
 
@@ -17,13 +17,78 @@ points. Z is orthonormal in the sense Z^T N^+ Z = I: the block is positive semid
 eigenvalue of D exceeds one.
 """
 
-import numpy as np
+from typing import NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
+from ....checks import Array
 from ....compute import kernel
 from ....compute.simd import load, splat, store
-from ....procrustes.algebra import product, product_nt, times_cross, turn, turn_second
+from ....procrustes.algebra import (
+    product,
+    product_nt,
+    rotation_derivative,
+    rotation_second_derivative,
+    times_cross,
+)
 from ....procrustes.kernels import moment_rate
 from ...linalg.kernels.blocks import psd_part
+
+
+class Clusters(NamedTuple):
+    """The clusters at rest: K of them, with E entries in all."""
+
+    offsets: NDArray[np.int64]
+    """(K + 1,)."""
+    indices: NDArray[np.int64]
+    """(E,): the point of each entry."""
+    v: Array
+    """(E, 3): rest offset from the centroid [m]."""
+    w: Array
+    """(E,): share of the cluster's mass."""
+    stiffness: Array
+    """(E,): stiffness [N/m]."""
+    q: Array
+    """(E, m): orthonormal rest coordinates, none for blend 0."""
+    blend: float
+    """g, 0 to 1."""
+
+
+class Goals(NamedTuple):
+    """Where the clusters are, or the rates of it."""
+
+    t: Array
+    """(K, 3): centroids [m]."""
+    R: Array
+    """(K, 9): rotations."""
+
+
+class Reduced(NamedTuple):
+    """Constants of the second derivatives in the letters above: those of clusters of r <= 6 points."""
+
+    dimension: int
+    """d, 2 or 3."""
+    rigid: float
+    """1 - g."""
+    Z: Array
+    """(E, r)."""
+    alpha: Array
+    """(K, r, 3)."""
+    beta: Array
+    """(K, r, 3)."""
+    psi: Array
+    """(E, 1 + m): the columns Psi."""
+    chi: Array
+    """(E, 1 + m): N without its diagonal is -(chi psi^T + psi chi^T)."""
+    second_moments: Array
+    """(K, 9): sum k v v^T [N m]."""
+    cluster_of: NDArray[np.int64]
+    """(E,): the cluster of each entry."""
+    offsets: NDArray[np.int64]
+    """(K + 1,): as in `Clusters`."""
+    starts: NDArray[np.int64]
+    """(K + 1,): where the matrix of each cluster begins, among the numbers of all."""
 
 
 @kernel
@@ -39,10 +104,12 @@ def grams(start, stop, offsets, weights, a, b, out):
 
 
 @kernel
-def _stretched(x, first, last, indices, w, q, tx, ty, tz, A):
-    """A = sum w (x - t) q^T."""
+def _linear_map(x, clusters, k, t, A):
+    """A = sum w (x - t) q^T of cluster k."""
+    indices, w, q = clusters.indices, clusters.w, clusters.q
+    tx, ty, tz = t[0], t[1], t[2]
     A[:] = 0.0
-    for e in range(first, last):
+    for e in range(clusters.offsets[k], clusters.offsets[k + 1]):
         i = indices[e]
         y0, y1, y2 = w[e] * (x[i, 0] - tx), w[e] * (x[i, 1] - ty), w[e] * (x[i, 2] - tz)
         for j in range(q.shape[1]):
@@ -52,8 +119,9 @@ def _stretched(x, first, last, indices, w, q, tx, ty, tz, A):
 
 
 @kernel
-def _residual(x, e, i, v, q, blend, t, R, A):
-    """d of entry e, which is point i; the other factor than R is in t and A."""
+def _residual(x, clusters, e, t, R, A):
+    """d of entry e, given t, R and A of its cluster."""
+    i, v, q, blend = clusters.indices[e], clusters.v, clusters.q, clusters.blend
     rigid = 1.0 - blend
     vx, vy, vz = rigid * v[e, 0], rigid * v[e, 1], rigid * v[e, 2]
     dx = x[i, 0] - t[0] - (R[0] * vx + R[1] * vy + R[2] * vz)
@@ -68,29 +136,29 @@ def _residual(x, e, i, v, q, blend, t, R, A):
 
 
 @kernel
-def values(start, stop, x, offsets, indices, v, w, stiffness, q, blend, t, R, out):
+def values(start, stop, x, clusters, goals, out):
     """V of each cluster."""
-    A = np.empty((3, q.shape[1]))
+    offsets, stiffness, t, R = clusters.offsets, clusters.stiffness, goals.t, goals.R
+    A = np.empty((3, clusters.q.shape[1]))
     for k in range(start, stop):
-        first, last = offsets[k], offsets[k + 1]
-        _stretched(x, first, last, indices, w, q, t[k, 0], t[k, 1], t[k, 2], A)
+        _linear_map(x, clusters, k, t[k], A)
         total = 0.0
-        for e in range(first, last):
-            dx, dy, dz = _residual(x, e, indices[e], v, q, blend, t[k], R[k], A)
+        for e in range(offsets[k], offsets[k + 1]):
+            dx, dy, dz = _residual(x, clusters, e, t[k], R[k], A)
             total += stiffness[e] * (dx * dx + dy * dy + dz * dz)
         out[k] = 0.5 * total
 
 
 @kernel
-def moments(start, stop, x, offsets, indices, v, w, stiffness, q, blend, t, R, P):
+def moments(start, stop, x, clusters, goals, P):
     """P = sum k d v^T of each cluster, flat."""
-    A = np.empty((3, q.shape[1]))
+    offsets, v, stiffness, t, R = clusters.offsets, clusters.v, clusters.stiffness, goals.t, goals.R
+    A = np.empty((3, clusters.q.shape[1]))
     for k in range(start, stop):
-        first, last = offsets[k], offsets[k + 1]
-        _stretched(x, first, last, indices, w, q, t[k, 0], t[k, 1], t[k, 2], A)
+        _linear_map(x, clusters, k, t[k], A)
         P[k] = 0.0
-        for e in range(first, last):
-            dx, dy, dz = _residual(x, e, indices[e], v, q, blend, t[k], R[k], A)
+        for e in range(offsets[k], offsets[k + 1]):
+            dx, dy, dz = _residual(x, clusters, e, t[k], R[k], A)
             for j in range(3):
                 s = stiffness[e] * v[e, j]
                 P[k, j] += dx * s
@@ -99,23 +167,24 @@ def moments(start, stop, x, offsets, indices, v, w, stiffness, q, blend, t, R, P
 
 
 @kernel
-def pulls(start, stop, x, offsets, indices, v, w, stiffness, q, blend, t, goal, R, G, out):
-    """(dd/dx)^T K d of each entry, d with the centres t and matrices `goal`: R, or its rate and that of t.
+def gradients(start, stop, x, clusters, goals, R, G, out):
+    """(dd/dx)^T K d of each entry, d with t and R of `goals`: those of the clusters, or their rates.
 
     L^T K d - (1 - g) DR[P] a, with L^T K d = k d - w (sum k d) - g w (sum k d q^T) q and P = sum k d v^T.
     """
+    v, w, stiffness, q, blend = clusters.v, clusters.w, clusters.stiffness, clusters.q, clusters.blend
     m, d = q.shape[1], out.shape[1]
-    A, F, P, turned, work = np.empty((3, m)), np.empty((3, m)), np.empty(9), np.empty(9), np.empty(9)
-    pull = np.empty(3)
+    A, F, P, rotated, work = np.empty((3, m)), np.empty((3, m)), np.empty(9), np.empty(9), np.empty(9)
+    mean = np.empty(3)
     for k in range(start, stop):
-        first, last = offsets[k], offsets[k + 1]
+        first, last = clusters.offsets[k], clusters.offsets[k + 1]
         forces = np.empty((last - first, 3))
-        _stretched(x, first, last, indices, w, q, t[k, 0], t[k, 1], t[k, 2], A)
+        _linear_map(x, clusters, k, goals.t[k], A)
         F[:] = 0.0
         P[:] = 0.0
         fx = fy = fz = 0.0
         for e in range(first, last):
-            dx, dy, dz = _residual(x, e, indices[e], v, q, blend, t[k], goal[k], A)
+            dx, dy, dz = _residual(x, clusters, e, goals.t[k], goals.R[k], A)
             dx, dy, dz = stiffness[e] * dx, stiffness[e] * dy, stiffness[e] * dz
             fx, fy, fz = fx + dx, fy + dy, fz + dz
             for j in range(3):
@@ -127,31 +196,33 @@ def pulls(start, stop, x, offsets, indices, v, w, stiffness, q, blend, t, goal, 
                 F[1, j] += dy * q[e, j]
                 F[2, j] += dz * q[e, j]
             forces[e - first, 0], forces[e - first, 1], forces[e - first, 2] = dx, dy, dz
-        turn(R[k], G[k], P, turned, work)
+        rotation_derivative(R[k], G[k], P, rotated, work)
         for e in range(first, last):
-            pull[0], pull[1], pull[2] = fx, fy, fz
+            mean[0], mean[1], mean[2] = fx, fy, fz
             for row in range(3):
                 for j in range(3):
-                    pull[row] += (1.0 - blend) * turned[3 * row + j] * v[e, j]
+                    mean[row] += (1.0 - blend) * rotated[3 * row + j] * v[e, j]
                 for j in range(m):
-                    pull[row] += blend * F[row, j] * q[e, j]
+                    mean[row] += blend * F[row, j] * q[e, j]
             for row in range(d):
-                out[e, row] = forces[e - first, row] - w[e] * pull[row]
+                out[e, row] = forces[e - first, row] - w[e] * mean[row]
 
 
 @kernel
-def goal_moments(start, stop, P, R, spread, rigid):
+def add_goal_moments(start, stop, R, reduced, P):
     """Add (1 - g) R sum k v v^T to P: the moment of the goal positions, all flat."""
+    second_moments, rigid = reduced.second_moments, reduced.rigid
     work = np.empty(9)
     for k in range(start, stop):
-        product(R[k], spread[k], work)
+        product(R[k], second_moments[k], work)
         for j in range(9):
             P[k, j] += rigid * work[j]
 
 
 @kernel
-def _world_frame(R, G, alpha, beta, k, Gw, u, p, work):
-    """G and the columns of alpha and beta of cluster k in the world frame."""
+def _world_frame(k, R, G, reduced, Gw, u, p, work):
+    """G and the columns of alpha and beta of cluster k in the world frame: Gw, u and p."""
+    alpha, beta = reduced.alpha, reduced.beta
     product(R[k], G[k], work)
     product_nt(work, R[k], Gw)
     for c in range(len(u)):
@@ -169,16 +240,16 @@ def _crosses(X, u, out):
 
 
 @kernel
-def cores(start, stop, dimension, R, G, alpha, beta, bent, rigid, D):
-    """D of the exact Hessian: -[p_i]x G [u_j]x - [u_i]x G [p_j]x + bent_ij / (1 - g).
+def cores(start, stop, R, G, reduced, curvature, D):
+    """D of the exact Hessian: -[p_i]x G [u_j]x - [u_i]x G [p_j]x + curvature_ij / (1 - g).
 
-    u = R alpha, p = R beta; `bent` is the Hessian of <P, R> for points with a = alpha.
+    u = R alpha, p = R beta; `curvature` is the Hessian of <P, R> for points with a = alpha.
     """
-    r = alpha.shape[1]
+    dimension, rigid, r = reduced.dimension, reduced.rigid, reduced.alpha.shape[1]
     Gw, X, Y, block, work = np.empty(9), np.empty(9), np.empty(9), np.empty(9), np.empty(9)
     u, p = np.empty((r, 3)), np.empty((r, 3))
     for k in range(start, stop):
-        _world_frame(R, G, alpha, beta, k, Gw, u, p, work)
+        _world_frame(k, R, G, reduced, Gw, u, p, work)
         for i in range(r):
             _crosses(Gw, p[i], X)
             _crosses(Gw, u[i], Y)
@@ -188,29 +259,30 @@ def cores(start, stop, dimension, R, G, alpha, beta, bent, rigid, D):
                 for row in range(dimension):
                     for column in range(dimension):
                         at = 3 * row + column
-                        value = block[at] + work[at] + bent[k, i * r + j, at] / rigid
+                        value = block[at] + work[at] + curvature[k, i * r + j, at] / rigid
                         D[k, dimension * i + row, dimension * j + column] = value
                         D[k, dimension * j + column, dimension * i + row] = value
 
 
 @kernel
-def gauss_cores(start, stop, dimension, R, G, alpha, beta, spread, D):
+def gauss_newton_cores(start, stop, R, G, reduced, D):
     """D of (dd/dx)^T K (dd/dx): -[p_i]x G [u_j]x - [u_i]x G [p_j]x + [u_i]x G E G [u_j]x.
 
-    E = tr(M) I - M with M = sum k v v^T, turned into the world frame.
+    E = tr(M) I - M with M = sum k v v^T, rotated into the world frame.
     """
-    r = alpha.shape[1]
+    dimension, second_moments, r = reduced.dimension, reduced.second_moments, reduced.alpha.shape[1]
     Gw, F, X, Y, block, work = np.empty(9), np.empty(9), np.empty(9), np.empty(9), np.empty(9), np.empty(9)
     u, p = np.empty((r, 3)), np.empty((r, 3))
     for k in range(start, stop):
-        trace = spread[k, 0] + spread[k, 4] + spread[k, 8]
+        M = second_moments[k]
+        trace = M[0] + M[4] + M[8]
         for j in range(9):
-            X[j] = (trace if j % 4 == 0 else 0.0) - spread[k, j]
+            X[j] = (trace if j % 4 == 0 else 0.0) - M[j]
         product(G[k], X, work)
         product(work, G[k], X)
         product(R[k], X, work)
         product_nt(work, R[k], F)
-        _world_frame(R, G, alpha, beta, k, Gw, u, p, work)
+        _world_frame(k, R, G, reduced, Gw, u, p, work)
         for i in range(r):
             _crosses(F, u[i], Y)
             _crosses(Gw, p[i], X)
@@ -229,31 +301,16 @@ def gauss_cores(start, stop, dimension, R, G, alpha, beta, spread, D):
 
 
 @kernel
-def rate_cores(
-    start,
-    stop,
-    dimension,
-    rates,
-    offsets,
-    indices,
-    moment,
-    R,
-    S,
-    G,
-    alpha,
-    beta,
-    spread,
-    bent,
-    rigid,
-    symmetric,
-    scale,
-    D,
-):
-    """D of the derivative of the damping force by x; not symmetric unless `symmetric` takes the mean.
+def rate_cores(start, stop, rest, rates, rotations, reduced, curvature, D):
+    """D of the derivative of the damping force by x over the damping alpha; not symmetric.
 
-    Column s of block (i, j) is bent_ij / (1 - g) + X beta_i - DR[X M] alpha_i, X = D2R[rates, e_s alpha_j^T].
+    Column s of block (i, j) is curvature_ij / (1 - g) + X beta_i - DR[X M] alpha_i with
+    X = D2R[rates, e_s alpha_j^T]. `rest` are RestArrays, `rotations` are RotationArrays.
     """
-    r, size = alpha.shape[1], D.shape[1]
+    R, S, G = rotations.R, rotations.S, rotations.G
+    dimension, rigid, second_moments = reduced.dimension, reduced.rigid, reduced.second_moments
+    alpha, beta = reduced.alpha, reduced.beta
+    r = alpha.shape[1]
     dA, step, X, Y, work, long = (
         np.empty(12),
         np.empty(9),
@@ -262,32 +319,28 @@ def rate_cores(
         np.empty(9),
         np.empty(27),
     )
-    turned = np.empty(9)
+    rotated = np.empty(9)
     for k in range(start, stop):
-        moment_rate(rates, 0, offsets[k], offsets[k + 1], indices, moment, dA)
+        moment_rate(rates, 0, k, rest, dA)
         for j in range(r):
             for s in range(dimension):
                 step[:] = 0.0
                 for c in range(3):
                     step[3 * s + c] = alpha[k, j, c]
-                turn_second(R[k], S[k], G[k], dA, step, X, long)
-                product(X, spread[k], Y)
-                turn(R[k], G[k], Y, turned, work)
+                rotation_second_derivative(R[k], S[k], G[k], dA, step, X, long)
+                product(X, second_moments[k], Y)
+                rotation_derivative(R[k], G[k], Y, rotated, work)
                 for i in range(r):
                     for row in range(dimension):
-                        value = bent[k, i * r + j, 3 * row + s] / rigid
+                        value = curvature[k, i * r + j, 3 * row + s] / rigid
                         for c in range(3):
-                            value += X[3 * row + c] * beta[k, i, c] - turned[3 * row + c] * alpha[k, i, c]
-                        D[k, dimension * i + row, dimension * j + s] = scale * value
-        if symmetric:
-            for i in range(size):
-                for j in range(i):
-                    D[k, i, j] = D[k, j, i] = 0.5 * (D[k, i, j] + D[k, j, i])
+                            value += X[3 * row + c] * beta[k, i, c] - rotated[3 * row + c] * alpha[k, i, c]
+                        D[k, dimension * i + row, dimension * j + s] = value
 
 
 @kernel
 def project(start, stop, D):
-    """Bring eigenvalues of D above one down to one."""
+    """Clamp the eigenvalues of D to one from above."""
     n = D.shape[1]
     M, work, V = np.empty((n, n)), np.empty((n + 4, n)), np.empty((n, n))
     for k in range(start, stop):
@@ -311,13 +364,15 @@ def _repeated(columns, first, last, d, out):
 
 
 @kernel
-def expand(start, stop, dimension, cluster_of, offsets, places, Z, psi, chi, diagonal, stiff, D, out):
+def expand(start, stop, reduced, diagonal, stiff, D, out):
     """Blocks (i, l) = (diagonal_i delta_il + stiff N_il) I - sum Z_ip D_pq Z_lq of entries i in start..stop.
 
     N_il without its diagonal k_i is -(chi_i . psi_l + psi_i . chi_l). The matrix of cluster k begins at
-    out[places[k]]. A row of it is made twelve numbers at a time: whole blocks, and whole registers.
+    out[starts[k]]. A row of it is made twelve numbers at a time: whole blocks, and whole registers.
     """
-    d, r, m, known = dimension, Z.shape[1], psi.shape[1], -1
+    cluster_of, offsets, starts = reduced.cluster_of, reduced.offsets, reduced.starts
+    Z, psi, chi = reduced.Z, reduced.psi, reduced.chi
+    d, r, m, known = reduced.dimension, Z.shape[1], psi.shape[1], -1
     E = np.empty((d, d * r))
     pattern, axis = np.empty((r, 12)), np.zeros((d, 12))
     for j in range(12):
@@ -359,7 +414,7 @@ def expand(start, stop, dimension, cluster_of, offsets, places, Z, psi, chi, dia
                 store(row, 0, j, x)
                 store(row, 0, j + 4, y)
                 store(row, 0, j + 8, z)
-            at = places[k] + (d * (e - first) + a) * width
+            at = starts[k] + (d * (e - first) + a) * width
             target = out[at : at + width]
             for j in range(width):
                 target[j] = row[0, j]

@@ -14,7 +14,15 @@ import numpy as np
 
 from ....compute import kernel
 from ....compute.simd import lane, load, splat, store
-from ....procrustes.rotation import BLOCK, LEAST_D, PART, SCRATCH, block_failed, part_rotations, settle
+from ....procrustes.rotation import (
+    BLOCK,
+    LEAST_D,
+    PART,
+    SCRATCH,
+    block_failed,
+    part_rotations,
+    robust_rotations,
+)
 from .rotations import times, turn, turned_by
 
 # Below this gap the moment matrix does not say which way to turn (opposed particles cancel each other),
@@ -63,7 +71,9 @@ def match(
                 if block_failed(scratch, k):
                     work[0][0] = k
                     before = E[members[starts[first + k]]].reshape(1, 9)
-                    settle(0, 1, work[0], A.reshape(-1, 9), before, MIN_GAP, Q.reshape(-1, 9), work[1])
+                    robust_rotations(
+                        0, 1, work[0], A.reshape(-1, 9), before, MIN_GAP, Q.reshape(-1, 9), work[1]
+                    )
             # Called in two places, or LLVM would make it part of this loop and not vectorise it.
             if count == BLOCK:
                 _untorqued(BLOCK, yields[6 * first :], own, Q, goals)
