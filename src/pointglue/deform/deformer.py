@@ -11,9 +11,14 @@ from ..checks import Array, as_array, as_integers, as_reals, require_finite
 from ..compute import run
 from ..errors import InputError
 from ..procrustes import matrices
-from ..procrustes.algebra import OUT_OF_PLANE
 from ..procrustes.rotation import BLOCK, DEGENERATE
-from ..procrustes.space import axial_vectors, cross_matrices, vectors_to_space
+from ..procrustes.space import (
+    axial_vectors,
+    cross_matrices,
+    matrices_to_space,
+    moments_to_space,
+    vectors_to_space,
+)
 from . import kernels
 from .distances import CacheFolder, inside_distances
 
@@ -316,9 +321,7 @@ class HandleDeformer:
     def in_plane(self, B: Array) -> Array:
         """Moments whose rotation stays in the plane, if this is a deformation of the plane."""
         if self.dimension == 2:
-            B = B.copy()
-            diagonal = np.hypot(B[:, 0] + B[:, 4], B[:, 3] - B[:, 1])
-            B[:, 8] = OUT_OF_PLANE * (diagonal + np.hypot(B[:, 0] - B[:, 4], B[:, 3] + B[:, 1]))
+            B = moments_to_space(B.reshape(-1, 3, 3)[:, :2, :2]).reshape(-1, 9)
         return np.ascontiguousarray(B)
 
     def _placed(self, R: Array, scale: Array, q: Array, shift: Array, rows: Any) -> Array:
@@ -363,10 +366,7 @@ class HandleDeformer:
                 f"previous must have shape {(count, d, d)}, a rotation per vertex, got {given.shape}"
             )
         check_rotations("previous", given)
-        full = np.zeros((count, 3, 3))
-        full[:, 2, 2] = 1.0
-        full[:, :d, :d] = given
-        return full.reshape(count, 9)
+        return matrices_to_space(given.astype(np.float64), zz=1.0).reshape(count, 9)
 
 
 @dataclass(frozen=True, eq=False)

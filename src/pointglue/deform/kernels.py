@@ -11,12 +11,10 @@ A' is the moment of the handles about their weighted centroids, over `light`: so
 and has a limit, where the head outweighs everything, as it does for a vertex close to a handle.
 """
 
-import math
-
 import numpy as np
 
 from ..compute import kernel
-from ..procrustes.algebra import OUT_OF_PLANE
+from ..procrustes.algebra import out_of_plane
 from ..procrustes.rotation import BLOCK, SCRATCH, block_failed, block_rotations
 
 __all__ = ["deform", "gather", "moments", "weigh"]
@@ -221,8 +219,7 @@ def deform(
 @kernel
 def keep_in_plane(A, k):
     """Give the moment of the plane at A[k : k + 9] the entry that keeps its rotation in the plane."""
-    diagonal = math.hypot(A[k] + A[k + 4], A[k + 3] - A[k + 1])
-    A[k + 8] = OUT_OF_PLANE * (diagonal + math.hypot(A[k] - A[k + 4], A[k + 3] + A[k + 1]))
+    A[k + 8] = out_of_plane(A[k], A[k + 1], A[k + 3], A[k + 4])
 
 
 @kernel

@@ -9,6 +9,7 @@ from scipy.spatial import cKDTree
 from ..checks import Array, as_integers, as_reals, require_finite
 from ..compute import run
 from ..errors import InputError
+from ..procrustes.space import vectors_to_space
 from . import kernels
 from .simplices import check_cells
 
@@ -25,8 +26,7 @@ class TriangleTree:
         points, self.faces = check_cells(vertices, faces)
         if self.faces.shape[1] != 3:
             raise InputError(f"faces must have shape (m, 3), got shape {self.faces.shape}")
-        self.vertices = np.zeros((len(points), 3))
-        self.vertices[:, : points.shape[1]] = points  # a mesh of the plane lies at z = 0
+        self.vertices = np.ascontiguousarray(vectors_to_space(points))
 
     @cached_property
     def boxes(self) -> tuple[NDArray[np.int64], Array, Array, Array]:
@@ -68,8 +68,7 @@ class TriangleTree:
         if given.ndim != 2 or given.shape[1] not in (2, 3):
             raise InputError(f"points must have shape (k, 3), got shape {given.shape}")
         require_finite("points", given)
-        wanted = np.zeros((len(given), 3))
-        wanted[:, : given.shape[1]] = given
+        wanted = np.ascontiguousarray(vectors_to_space(given))
         order, corners, low, high = self.boxes
         face, weights = np.empty(len(wanted), np.int64), np.empty((len(wanted), 3))
         distance = np.empty(len(wanted))
@@ -99,8 +98,7 @@ class TriangleTree:
         corners = self.vertices[self.faces]
         middle = corners.mean(1)
         size = np.linalg.norm(corners - middle[:, None], axis=2).max(1)
-        wanted = np.zeros((len(given), 3))
-        wanted[:, : given.shape[1]] = given
+        wanted = np.ascontiguousarray(vectors_to_space(given))
         # Triangles of like size together, or one large one would make all lists long.
         parts: list[tuple[Array, Array]] = []
         rank = np.argsort(size)

@@ -337,8 +337,8 @@ class AssemblyPose:
         second = self._free_rows("a", a)
         spin = self._six("twists", twists)[self._body][:, 3:]
         change = self._six("twist_rates", twist_rates)[self._body]
-        turning = np.cross(change[:, 3:], self.arms) + np.cross(spin, np.cross(spin, self.arms))
-        second[self.assembly.on_body] = change[:, :3] + turning
+        rotational = np.cross(change[:, 3:], self.arms) + np.cross(spin, np.cross(spin, self.arms))
+        second[self.assembly.on_body] = change[:, :3] + rotational
         for (rows, binding), pose in zip(self.assembly.layers, self.poses, strict=True):
             count = binding.point_count
             second[rows] = pose.accelerations(rates[:count], second[:count])

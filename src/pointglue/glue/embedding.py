@@ -252,9 +252,9 @@ def _surface_glue(
     place, where = np.unique(np.concatenate([row * count + column, corner_place]), return_inverse=True)
     weights = np.zeros(len(place))
     weights[where[: len(row)]] = near.weights
-    drawn = np.bincount(where[len(row) :], (pull[:, None] * share).ravel(), minlength=len(place))
+    pulled = np.bincount(where[len(row) :], (pull[:, None] * share).ravel(), minlength=len(place))
     total = 1 + np.bincount(target, pull, minlength=len(targets))
-    anchor = (weights + drawn) / total[place // count]
+    anchor = (weights + pulled) / total[place // count]
     sizes = np.bincount(place // count, minlength=len(targets))
     groups = Groups(np.concatenate([[0], np.cumsum(sizes)]), place % count)
     glue = bind_glue(

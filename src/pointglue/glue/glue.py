@@ -276,8 +276,8 @@ class GluePose(BoundPose):
     def accelerations(self, v: ArrayLike, a: ArrayLike) -> Array:
         """Return the accelerations J a + D2[v, v] of the bound points (T, d)."""
         rates = self._per_parent("v", v)
-        turning = self.fit.apply_second(self.binding._fitted[:, None], rates, rates)[..., 0, :]
-        return np.asarray(self.velocities(self._per_parent("a", a)) + turning)
+        rotational = self.fit.apply_second(self.binding._fitted[:, None], rates, rates)[..., 0, :]
+        return np.asarray(self.velocities(self._per_parent("a", a)) + rotational)
 
     def transfer_forces(self, f: ArrayLike, torques: ArrayLike | None = None) -> Array:
         """Pull forces, and torques, on the bound points back to the parents.

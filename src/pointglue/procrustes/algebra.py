@@ -1,4 +1,4 @@
-"""Algebra of 3x3 matrices held flat, row by row, and the derivatives of the rotation of one matrix.
+"""Algebra of 3x3 matrices stored flat, row by row, and the derivatives of the rotation of one matrix.
 
 Symbols are those of explanation/derivations: R rotation, S = R^T A stretch, G = (tr(S) I - S)^-1, omega the
 spin in the rest frame (dR = R [omega]x).
@@ -63,7 +63,7 @@ def spin(G, M):
 
 @kernel
 def out_of_plane(xx, xy, yx, yy):
-    """A_zz of a moment of the plane: with it R turns about z, and the gap is (s1 + s2) / s1."""
+    """A_zz of a moment of the plane: with it R is about z, and the gap is (s1 + s2) / s1."""
     diagonal = math.hypot(xx + yy, yx - xy)
     return OUT_OF_PLANE * (diagonal + math.hypot(xx - yy, yx + xy))
 

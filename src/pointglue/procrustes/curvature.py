@@ -1,6 +1,6 @@
 """Kernels of the second derivative of the fit contracted with a covector: what Newton's method needs.
 
-The Hessian of x -> <gR, R(x)>. In the world frame, with u = R v weighted, G and S turned by R,
+The Hessian of x -> <gR, R(x)>. In the world frame, with u = R v weighted, G and S rotated by R,
 K = gR R^T, y = G vee(K - K^T), Q = K - tr(K) I - S [y]x (symmetric) and N = G Q G, the block of
 entries i and j is (explanation/derivations)
 

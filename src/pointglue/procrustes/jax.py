@@ -29,18 +29,25 @@ _MIN_GAP = {True: 1e-8, False: 1e-5}
 
 
 class RigidFit(NamedTuple):
-    """Result of :func:`fit_rigid`: ``points ~ rotation @ rest + translation``."""
+    """The result of :func:`fit_rigid`: ``points ~ rotation @ rest + translation``.
+
+    Attributes
+    ----------
+    rotation : (..., d, d)
+        Rotations R.
+    translation : (..., d)
+        Translations.
+    stretch : (..., d, d)
+        S = R^T A of the moments A, symmetric.
+    """
 
     rotation: JaxArray
-    """R (..., d, d)."""
     translation: JaxArray
-    """(..., d)."""
     stretch: JaxArray
-    """S = R^T A (..., d, d), symmetric."""
 
     @property
     def singular_values(self) -> JaxArray:
-        """(..., d): descending, the smallest signed."""
+        """The singular values of the moments (..., d): descending, the smallest signed."""
         return jnp.linalg.eigvalsh(self.stretch)[..., ::-1]
 
     @property
@@ -51,7 +58,7 @@ class RigidFit(NamedTuple):
         return jnp.where(s1 > 0, (s[..., -2] + s[..., -1]) / jnp.where(s1 > 0, s1, 1.0), 0.0)
 
     def apply(self, p: JaxArray) -> JaxArray:
-        """Carry points p (..., m, d), or one point (d,), from the rest space to the current space."""
+        """Transform points p (..., m, d), or one point (d,), from the rest space to the current space."""
         p = jnp.asarray(p)
         if p.ndim == 1:
             return self.rotation @ p + self.translation
@@ -59,12 +66,27 @@ class RigidFit(NamedTuple):
 
 
 def fit_rigid(rest: JaxArray, points: JaxArray, weights: JaxArray | None = None) -> RigidFit:
-    """The rotation and translation that carry `rest` closest to `points`; gradients by all three.
+    """Fit the rotation and translation that bring `rest` closest to `points`; differentiable by all three.
 
-    rest and points (..., n, d) with d = 2 or 3, weights (..., n); leading shapes broadcast. Sets of
-    different sizes: pad them with points of weight zero. Traced code cannot raise, so that a fit
-    which its points do not determine is always clamped: its derivative fades to zero along the free
-    spin, and `gap` tells. Nor can it check that weights are non-negative and not all zero.
+    Traced code cannot raise, so that a fit which its points do not determine is always clamped: its
+    derivative fades to zero along the free spin, and `gap` tells.
+
+    Parameters
+    ----------
+    rest, points : (..., n, d)
+        Rest and current positions, d = 2 or 3; leading shapes broadcast.
+    weights : (..., n), optional
+        Non-negative and not all zero, which is not checked: their values may be traced. By default all are
+        equal. Pad sets of different sizes with points of weight zero.
+
+    Returns
+    -------
+    RigidFit
+
+    Raises
+    ------
+    InputError
+        If the shapes do not go together, or the arguments hold no real numbers.
     """
     rest, points = _as_array("rest", rest), _as_array("points", points)
     for name, value in (("rest", rest), ("points", points)):
@@ -91,7 +113,23 @@ def fit_rigid(rest: JaxArray, points: JaxArray, weights: JaxArray | None = None)
 
 
 def special_procrustes(M: JaxArray) -> JaxArray:
-    """The rotation R that minimises ``|M - R|``, for a batch M (..., d, d), d = 2 or 3."""
+    """Return the rotation R that minimises ``|M - R|``, for a batch of matrices.
+
+    Parameters
+    ----------
+    M : (..., d, d)
+        Matrices, d = 2 or 3.
+
+    Returns
+    -------
+    (..., d, d)
+        Proper rotations.
+
+    Raises
+    ------
+    InputError
+        If the shape is another.
+    """
     M = _as_array("M", M)
     if M.shape[-2:] == (3, 3):
         return _rotation(M)
@@ -100,12 +138,12 @@ def special_procrustes(M: JaxArray) -> JaxArray:
     # The largest singular value out of the plane keeps the rotation in it; R does not depend on it.
     a, b, c, d = (jax.lax.stop_gradient(M[..., i, j]) for i in range(2) for j in range(2))
     s1 = OUT_OF_PLANE * (jnp.hypot(a + d, c - b) + jnp.hypot(a - d, c + b))
-    lifted = jnp.pad(M, [(0, 0)] * (M.ndim - 2) + [(0, 1), (0, 1)])
-    return _rotation(lifted.at[..., 2, 2].set(s1))[..., :2, :2]
+    embedded = jnp.pad(M, [(0, 0)] * (M.ndim - 2) + [(0, 1), (0, 1)])
+    return _rotation(embedded.at[..., 2, 2].set(s1))[..., :2, :2]
 
 
 def _as_array(name: str, value: Any) -> JaxArray:
-    """`value` as an array of 32 or 64 bits: JAX decomposes no smaller ones."""
+    """Return `value` as an array of 32 or 64 bits: JAX decomposes no smaller ones."""
     try:
         array = jnp.asarray(value)
     except (TypeError, ValueError) as error:
@@ -140,7 +178,7 @@ def _symmetric(S: JaxArray) -> JaxArray:
 
 
 def _spin(S: JaxArray, k: JaxArray) -> JaxArray:
-    """(tr(S) I - S)^-1 k, fading to zero along a free spin as `matrices.spin_compliances` does."""
+    """Return (tr(S) I - S)^-1 k, fading to zero along a free spin as `matrices.spin_compliances` does."""
     H = jnp.trace(S, axis1=-2, axis2=-1)[..., None, None] * jnp.eye(3, dtype=S.dtype) - S
     fixed = jax.lax.stop_gradient(H)
     mu, V = jnp.linalg.eigh(fixed)

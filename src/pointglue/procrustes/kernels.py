@@ -40,7 +40,7 @@ def fit(start, stop, rest, points, planar, least_d, out, status):
     offsets, indices, heads, q = rest.offsets, rest.indices, rest.heads, rest.q
     R, t, A = out.R, out.t, out.A
     groups = len(offsets) - 1
-    scratch, moments, turned = np.empty(SCRATCH), np.zeros((BLOCK, 9)), np.empty((BLOCK, 9))
+    scratch, moments, rotations = np.empty(SCRATCH), np.zeros((BLOCK, 9)), np.empty((BLOCK, 9))
     for base in range(start, stop, BLOCK):
         count = min(BLOCK, stop - base)
         for m in range(BLOCK):
@@ -90,11 +90,11 @@ def fit(start, stop, rest, points, planar, least_d, out, status):
             if planar:
                 moments[m, 8] = out_of_plane(moments[m, 0], moments[m, 1], moments[m, 3], moments[m, 4])
             f, k = (f, k + 1) if k + 1 < groups else (f + 1, 0)
-        block_rotations(moments.reshape(-1), turned.reshape(-1), scratch, least_d)
+        block_rotations(moments.reshape(-1), rotations.reshape(-1), scratch, least_d)
         for m in range(count):
             n = base + m
             for j in range(9):
-                R[n, j] = turned[m, j]
+                R[n, j] = rotations[m, j]
                 A[n, j] = moments[m, j]
             status[n] = REGULAR
             if block_failed(scratch, m):
@@ -194,8 +194,8 @@ def transform(start, stop, centroids, R, t, p, out):
             i = n % len(p)
             x, y, z = p[i, j, 0] - centroids[k, 0], p[i, j, 1] - centroids[k, 1], p[i, j, 2] - centroids[k, 2]
             for row in range(3):
-                turned = R[n, 3 * row] * x + R[n, 3 * row + 1] * y + R[n, 3 * row + 2] * z
-                out[n, j, row] = turned + t[n, row]
+                rotated = R[n, 3 * row] * x + R[n, 3 * row + 1] * y + R[n, 3 * row + 2] * z
+                out[n, j, row] = rotated + t[n, row]
 
 
 @kernel
@@ -252,11 +252,11 @@ def jacobian(start, stop, rest, R, G, p, layout, out):
         J[i, 27] = J[i, 31] = J[i, 35] = 1.0
     for base in range(start, stop, JACOBIAN_BLOCK):
         count = min(JACOBIAN_BLOCK, stop - base)
-        turned, compliance = flat_R[9 * base :], flat_G[9 * base :]
+        rotations, compliance = flat_R[9 * base :], flat_G[9 * base :]
         if count < JACOBIAN_BLOCK:
             for j in range(9 * count):
-                padded_R[j], padded_G[j] = turned[j], compliance[j]
-            turned, compliance = padded_R, padded_G
+                padded_R[j], padded_G[j] = rotations[j], compliance[j]
+            rotations, compliance = padded_R, padded_G
         for j in range(points):
             f, k = divmod(base, groups)
             for i in range(count):
@@ -264,7 +264,7 @@ def jacobian(start, stop, rest, R, G, p, layout, out):
                 for axis in range(3):
                     arms[3 * i + axis] = p[n, j, axis] - centroids[k, axis]
                 k = k + 1 if k + 1 < groups else 0
-            _block_bases(turned, compliance, arms, J.reshape(-1))
+            _block_bases(rotations, compliance, arms, J.reshape(-1))
             f, k = divmod(base, groups)
             for i in range(count):
                 at = f * pose_stride + j * point_stride + firsts[k] - offsets[k]

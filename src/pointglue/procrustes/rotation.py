@@ -249,10 +249,10 @@ def robust_rotation(A, R, s, work):
         B[j] = math.ldexp(A[j], -exponent)
         V[j] = 1.0 if j % 4 == 0 else 0.0
     for _sweep in range(20):  # 4 or 5 sweeps are enough; the limit only guards the loop
-        turned = False
+        rotated = False
         for pair in range(3):
-            turned = _rotate_columns(B, V, pair // 2, (pair + 3) // 2) or turned
-        if not turned:
+            rotated = _rotate_columns(B, V, pair // 2, (pair + 3) // 2) or rotated
+        if not rotated:
             break
     for k in range(3):
         s[k] = _length(B, k)
@@ -345,7 +345,7 @@ def robust_rotations(start, stop, which, A, previous, min_gap, R, status):
 @kernel
 def rotations(start, stop, A, least_d, R, status):
     """Rotations R of matrices A, all (n, 9); status UNRESOLVED where `robust_rotations` has to look."""
-    scratch, padded, turned = np.empty(SCRATCH), np.zeros(9 * BLOCK), np.empty(9 * BLOCK)
+    scratch, padded, spare = np.empty(SCRATCH), np.zeros(9 * BLOCK), np.empty(9 * BLOCK)
     flat_A, flat_R = A.reshape(-1), R.reshape(-1)
     for base in range(start, stop, BLOCK):
         count = min(BLOCK, stop - base)
@@ -353,10 +353,10 @@ def rotations(start, stop, A, least_d, R, status):
         if count < BLOCK:
             for j in range(9 * count):
                 padded[j] = source[j]
-            source, target = padded, turned
+            source, target = padded, spare
         block_rotations(source, target, scratch, least_d)
         for j in range(9 * count if count < BLOCK else 0):
-            flat_R[9 * base + j] = turned[j]
+            flat_R[9 * base + j] = spare[j]
         for m in range(count):
             status[base + m] = UNRESOLVED if block_failed(scratch, m) else REGULAR
 
@@ -422,12 +422,12 @@ def compliances(start, stop, R, A, least_d, G):
     flat_R, flat_A, flat_G = R.reshape(-1), A.reshape(-1), G.reshape(-1)
     for base in range(start, stop, BLOCK):
         count = min(BLOCK, stop - base)
-        turned, moments, target = flat_R[9 * base :], flat_A[9 * base :], flat_G[9 * base :]
+        rotations, moments, target = flat_R[9 * base :], flat_A[9 * base :], flat_G[9 * base :]
         if count < BLOCK:
             for j in range(9 * count):
-                padded_R[j], padded_A[j] = turned[j], moments[j]
-            turned, moments, target = padded_R, padded_A, padded_G
-        _block_compliances(turned, moments, target, least_d)
+                padded_R[j], padded_A[j] = rotations[j], moments[j]
+            rotations, moments, target = padded_R, padded_A, padded_G
+        _block_compliances(rotations, moments, target, least_d)
         for j in range(9 * count if count < BLOCK else 0):
             flat_G[9 * base + j] = padded_G[j]
 

@@ -1,7 +1,7 @@
 """The rigid fit for PyTorch: differentiable any number of times, by points, rest and weights.
 
 The derivative of the rotation R of a matrix M never passes through a decomposition. DR(M)[D] = R
-[omega]x is a symmetric linear map, so that one function, `_Turn`, is the backward and the forward
+[omega]x is a symmetric linear map, so that one function, `_Derivative`, is the backward and the forward
 derivative of R at once, and its own derivative is D2R(M)[D1, D2] (explanation/derivations). Tensors on the
 CPU go through the package's kernels, others through torch alone. ``torch.func`` transforms (vmap,
 grad, jvp, jacrev, jacfwd, hessian) work.
@@ -31,18 +31,25 @@ __all__ = ["RigidFit", "fit_rigid", "special_procrustes"]
 
 
 class RigidFit(NamedTuple):
-    """Result of :func:`fit_rigid`: ``points ~ rotation @ rest + translation``."""
+    """The result of :func:`fit_rigid`: ``points ~ rotation @ rest + translation``.
+
+    Attributes
+    ----------
+    rotation : (..., d, d)
+        Rotations R.
+    translation : (..., d)
+        Translations.
+    stretch : (..., d, d)
+        S = R^T A of the moments A, symmetric.
+    """
 
     rotation: Tensor
-    """R (..., d, d)."""
     translation: Tensor
-    """(..., d)."""
     stretch: Tensor
-    """S = R^T A (..., d, d), symmetric."""
 
     @property
     def singular_values(self) -> Tensor:
-        """(..., d): descending, the smallest signed."""
+        """The singular values of the moments (..., d): descending, the smallest signed."""
         return _singular_values(self.stretch)
 
     @property
@@ -53,7 +60,7 @@ class RigidFit(NamedTuple):
         return torch.where(positive, (s[..., -2] + s[..., -1]) / torch.where(positive, s[..., 0], 1.0), 0.0)
 
     def apply(self, p: Tensor) -> Tensor:
-        """Carry points p (..., m, d), or one point (d,), from the rest space to the current space."""
+        """Transform points p (..., m, d), or one point (d,), from the rest space to the current space."""
         p = torch.as_tensor(p, dtype=self.rotation.dtype, device=self.rotation.device)
         if p.ndim == 1:
             return (self.rotation @ p[:, None])[..., 0] + self.translation
@@ -68,13 +75,34 @@ def fit_rigid(
     on_degenerate: OnDegenerate = "raise",
     min_gap: float | None = None,
 ) -> RigidFit:
-    """The rotation and translation that carry `rest` closest to `points`; gradients by all three.
+    """Fit the rotation and translation that bring `rest` closest to `points`; differentiable by all three.
 
-    rest and points (..., n, d) with d = 2 or 3, weights (..., n); leading shapes broadcast. Sets of
-    different sizes: pad them with points of weight zero. The weights have to be non-negative and not all
-    zero, which is not checked here: their values may be traced. "clamp" lets the derivative fade to zero
-    along a spin that the points do not determine; "raise" raises
-    :class:`~pointglue.errors.DegenerateFitError` (and waits for the device, if it is not the CPU).
+    The derivative is exact wherever the rotation is determined, and of any order.
+
+    Parameters
+    ----------
+    rest, points : (..., n, d)
+        Rest and current positions, d = 2 or 3; leading shapes broadcast.
+    weights : (..., n), optional
+        Non-negative and not all zero, which is not checked: their values may be traced. By default all are
+        equal. Pad sets of different sizes with points of weight zero.
+    on_degenerate : {"raise", "clamp"}
+        What to do when the points do not determine a rotation: raise (which waits for the device, if it is
+        not the CPU), or let the derivative fade to zero along the undetermined spin.
+    min_gap : float, optional
+        The least gap that counts as determined, as in :func:`pointglue.fit_rigid`.
+
+
+    Returns
+    -------
+    RigidFit
+
+    Raises
+    ------
+    InputError
+        If the shapes do not go together, or the arguments are no tensors of real numbers.
+    DegenerateFitError
+        If a rotation is not determined and `on_degenerate` is "raise".
     """
     for name, value in (("rest", rest), ("points", points)):
         if not isinstance(value, Tensor) or not value.is_floating_point():
@@ -116,12 +144,31 @@ def fit_rigid(
 def special_procrustes(
     M: Tensor, regularization: float = 0.0, return_singular_values: bool = False
 ) -> Tensor | tuple[Tensor, Tensor]:
-    """The rotation R that minimises ``|M - R|``, for a batch M (..., d, d), d = 2 or 3; as in RoMa.
+    """Return the rotation R that minimises ``|M - R|``, for a batch of matrices; called as in RoMa.
 
-    `regularization` adds ``regularization (M - R)`` to the gradient by M of backward passes, which
-    draws M towards R as a term of the loss would; forward mode is left alone. With
-    `return_singular_values` also the singular values, the smallest signed. There is no `gradient_eps`:
-    the derivative is exact wherever R is determined and fades to zero along a spin that is not.
+    There is no `gradient_eps`: the derivative is exact wherever R is determined and fades to zero along a
+    spin that is not.
+
+    Parameters
+    ----------
+    M : (..., d, d)
+        Matrices, d = 2 or 3.
+    regularization : float
+        Adds ``regularization (M - R)`` to the gradient by M of backward passes, which pulls M towards R as a
+        term of the loss would; forward mode is left alone.
+    return_singular_values : bool
+        Whether to return the singular values, the smallest signed, as well.
+
+    Returns
+    -------
+    R : (..., d, d)
+        Proper rotations.
+    singular_values : (..., d), if asked for
+
+    Raises
+    ------
+    InputError
+        If M is no tensor of floating point numbers, or has another shape.
     """
     if not isinstance(M, Tensor) or not M.is_floating_point() or M.shape[-2:] not in ((2, 2), (3, 3)):
         raise InputError(f"M must be a floating point tensor (..., 3, 3) or (..., 2, 2), got {_kind(M)}")
@@ -142,7 +189,7 @@ def _kind(value: object) -> str:
 def _nearest_rotation(M: Tensor, min_gap: float, must_be_regular: bool) -> Tensor:
     if torch.compiler.is_compiling():
         # torch.compile cannot see into the kernels: it has to break its graph here. (As a decorator
-        # this would cost everybody a second of import.)
+        # this would cost all users a second of import.)
         return torch.compiler.disable(_rotation_of)(M, min_gap, must_be_regular)
     return _rotation_of(M, min_gap, must_be_regular)
 
@@ -156,15 +203,15 @@ def _rotation_of(M: Tensor, min_gap: float, must_be_regular: bool) -> Tensor:
     A = M.detach()
     a, b, c, d = A[..., 0, 0], A[..., 0, 1], A[..., 1, 0], A[..., 1, 1]
     s1 = OUT_OF_PLANE * (torch.hypot(a + d, c - b) + torch.hypot(a - d, c + b))
-    lifted = torch.nn.functional.pad(M, (0, 1, 0, 1))
+    embedded = torch.nn.functional.pad(M, (0, 1, 0, 1))
     out_of_plane = torch.zeros(3, 3, dtype=M.dtype, device=M.device)
     out_of_plane[2, 2] = 1.0
-    R = _Rotation.apply(lifted + s1[..., None, None] * out_of_plane, min_gap, must_be_regular)
+    R = _Rotation.apply(embedded + s1[..., None, None] * out_of_plane, min_gap, must_be_regular)
     return R[..., :2, :2]
 
 
 def _singular_values(S: Tensor) -> Tensor:
-    """Eigenvalues of the stretch, descending; once differentiable where they repeat."""
+    """Return the eigenvalues of the stretch, descending; once differentiable where they repeat."""
     return torch.linalg.eigvalsh(S.double()).flip(-1).to(S.dtype)
 
 
@@ -180,7 +227,7 @@ def _cross(w: Tensor) -> Tensor:
 
 
 def _vee(M: Tensor) -> Tensor:
-    """The vector of M - M^T."""
+    """Return the axial vector vee(M - M^T) (..., 3)."""
     return torch.stack(
         [M[..., 2, 1] - M[..., 1, 2], M[..., 0, 2] - M[..., 2, 0], M[..., 1, 0] - M[..., 0, 1]], -1
     )
@@ -209,12 +256,12 @@ def _spin(S: Tensor, k: Tensor, min_gap: float) -> Tensor:
     return torch.where(regular, solved, (clamped @ k[..., None])[..., 0])
 
 
-def _turn(M: Tensor, R: Tensor, D: Tensor, min_gap: float) -> Tensor:
+def _derivative(M: Tensor, R: Tensor, D: Tensor, min_gap: float) -> Tensor:
     """DR(M)[D] = R [omega]x in plain torch."""
     return R @ _cross(_spin(_symmetric(R.mT @ M), _vee(R.mT @ D), min_gap))
 
 
-def _turn_second(M: Tensor, R: Tensor, D1: Tensor, D2: Tensor, min_gap: float) -> Tensor:
+def _second_derivative(M: Tensor, R: Tensor, D1: Tensor, D2: Tensor, min_gap: float) -> Tensor:
     """D2R(M)[D1, D2]; the formula of `algebra.rotation_second_derivative`."""
     S = _symmetric(R.mT @ M)
     B1, B2 = R.mT @ D1, R.mT @ D2
@@ -227,12 +274,12 @@ def _turn_second(M: Tensor, R: Tensor, D1: Tensor, D2: Tensor, min_gap: float) -
 
 
 def _rows(M: Tensor) -> Array:
-    """Matrices as rows of nine, for a kernel."""
+    """Return matrices as rows of nine, for a kernel."""
     return np.ascontiguousarray(M.to(torch.float64).numpy(force=True)).reshape(-1, 9)
 
 
 def _moved(batched: tuple[Any, ...], dims: tuple[int | None, ...], size: int) -> list[Any]:
-    """Arguments of a vmapped call with the mapped axis in front, whether they had it or not."""
+    """Return the arguments of a vmapped call with the mapped axis in front, whether they had it or not."""
     return [
         value if not isinstance(value, Tensor)
         else value.expand(size, *value.shape) if dim is None
@@ -276,12 +323,12 @@ class _Rotation(Function):  # type: ignore[misc]
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor, None, None]:
         M, R = ctx.saved_tensors
-        return _Turn.apply(M, R, g, ctx.min_gap), None, None
+        return _Derivative.apply(M, R, g, ctx.min_gap), None, None
 
     @staticmethod
     def jvp(ctx: Any, dM: Tensor, *_: Any) -> Tensor:
         M, R = ctx.saved_tensors
-        result: Tensor = _Turn.apply(M, R, dM, ctx.min_gap)
+        result: Tensor = _Derivative.apply(M, R, dM, ctx.min_gap)
         return result
 
     @staticmethod
@@ -289,13 +336,13 @@ class _Rotation(Function):  # type: ignore[misc]
         return _Rotation.apply(*_moved(inputs, in_dims, info.batch_size)), 0
 
 
-class _Turn(Function):  # type: ignore[misc]
+class _Derivative(Function):  # type: ignore[misc]
     """(M, D) -> DR(M)[D]. R is passed along to save its computation; it counts as part of M."""
 
     @staticmethod
     def forward(M: Tensor, R: Tensor, D: Tensor, min_gap: float) -> Tensor:
         if M.device.type != "cpu":
-            return _turn(M, R, D, min_gap)
+            return _derivative(M, R, D, min_gap)
         A, rotations, rates = _rows(M), _rows(R), _rows(D.expand(M.shape))
         out = torch.empty(M.shape, dtype=torch.float64)
         G = matrices.spin_compliances(rotations, A, min_gap)
@@ -313,7 +360,12 @@ class _Turn(Function):  # type: ignore[misc]
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor, None, Tensor, None]:
         M, D = ctx.saved_tensors
         R = _Rotation.apply(M, ctx.min_gap, False)
-        return _TurnSecond.apply(M, R, D, g, ctx.min_gap), None, _Turn.apply(M, R, g, ctx.min_gap), None
+        return (
+            _SecondDerivative.apply(M, R, D, g, ctx.min_gap),
+            None,
+            _Derivative.apply(M, R, g, ctx.min_gap),
+            None,
+        )
 
     @staticmethod
     def jvp(ctx: Any, dM: Tensor | None, _: Any, dD: Tensor | None, *__: Any) -> Tensor:
@@ -321,23 +373,23 @@ class _Turn(Function):  # type: ignore[misc]
         R = _Rotation.apply(M, ctx.min_gap, False)
         parts = []
         if dM is not None:
-            parts.append(_TurnSecond.apply(M, R, D, dM, ctx.min_gap))
+            parts.append(_SecondDerivative.apply(M, R, D, dM, ctx.min_gap))
         if dD is not None:
-            parts.append(_Turn.apply(M, R, dD, ctx.min_gap))
+            parts.append(_Derivative.apply(M, R, dD, ctx.min_gap))
         return sum(parts[1:], parts[0])
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple[int | None, ...], *inputs: Any) -> tuple[Tensor, int]:
-        return _Turn.apply(*_moved(inputs, in_dims, info.batch_size)), 0
+        return _Derivative.apply(*_moved(inputs, in_dims, info.batch_size)), 0
 
 
-class _TurnSecond(Function):  # type: ignore[misc]
-    """(M, D1, D2) -> D2R(M)[D1, D2]. R as in `_Turn`."""
+class _SecondDerivative(Function):  # type: ignore[misc]
+    """(M, D1, D2) -> D2R(M)[D1, D2]. R as in `_Derivative`."""
 
     @staticmethod
     def forward(M: Tensor, R: Tensor, D1: Tensor, D2: Tensor, min_gap: float) -> Tensor:
         # In 64 bits like the kernels; autocast leaves those alone, too.
-        second = _turn_second(M.double(), R.double(), D1.double(), D2.double(), min_gap)
+        second = _second_derivative(M.double(), R.double(), D1.double(), D2.double(), min_gap)
         return second.to(M.dtype)
 
     @staticmethod
@@ -350,7 +402,7 @@ class _TurnSecond(Function):  # type: ignore[misc]
         def second(M: Tensor, D1: Tensor, D2: Tensor) -> Tensor:
             M, D1, D2 = M.double(), D1.double(), D2.double()
             R = _Rotation.apply(M, ctx.min_gap, False)
-            return _turn_second(M, R, D1, D2, ctx.min_gap).to(g.dtype)
+            return _second_derivative(M, R, D1, D2, ctx.min_gap).to(g.dtype)
 
         _, pull_back = torch.func.vjp(second, *ctx.saved_tensors)
         gM, gD1, gD2 = pull_back(g)
@@ -365,7 +417,7 @@ class _TurnSecond(Function):  # type: ignore[misc]
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple[int | None, ...], *inputs: Any) -> tuple[Tensor, int]:
-        return _TurnSecond.apply(*_moved(inputs, in_dims, info.batch_size)), 0
+        return _SecondDerivative.apply(*_moved(inputs, in_dims, info.batch_size)), 0
 
 
 class _Regularised(Function):  # type: ignore[misc]

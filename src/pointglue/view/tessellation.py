@@ -6,6 +6,8 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from ..procrustes.space import perpendiculars
+
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Triangles = tuple[Floats, Ints]
@@ -53,7 +55,7 @@ def instances(template: Triangles, origins: Floats, frames: Floats) -> Triangles
 def _frames(vectors: Floats, lengths: Floats, radii: Floats) -> Floats:
     """Return frames (n, 3, 3): third columns of `lengths` along the vectors, the others `radii` across."""
     z = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
-    x = np.cross(z, np.eye(3)[np.abs(z).argmin(axis=1)])
+    x = perpendiculars(z)
     x /= np.linalg.norm(x, axis=1, keepdims=True)
     return np.stack([radii[:, None] * x, radii[:, None] * np.cross(z, x), lengths[:, None] * z], axis=2)
 

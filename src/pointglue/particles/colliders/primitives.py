@@ -22,6 +22,7 @@ from ...compute import run
 from ...errors import InputError
 from ...geometry.bvh import TriangleTree
 from ...procrustes import special_procrustes
+from ...procrustes.space import perpendiculars
 from .._solve.kernels.colliders import BOX, CAPSULE, PLANE, approach, push_solid
 from .._solve.kernels.mesh_colliders import push_mesh, survey
 from ..quaternions import matrices_of
@@ -443,7 +444,7 @@ def _sorted_mesh(
 
 def _upright(up: Array) -> Array:
     """A rotation (3, 3) that takes y to the unit vector `up`."""
-    side = np.cross(up, np.eye(3)[np.abs(up).argmin()])
+    side = perpendiculars(up)
     side /= np.linalg.norm(side)
     return np.stack([side, up, np.cross(side, up)], axis=1)
 

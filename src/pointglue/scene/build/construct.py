@@ -11,6 +11,7 @@ from ...elastic import ClothEnergy, FleshEnergy, RigidBody, ShapeMatchingEnergy
 from ...errors import InputError
 from ...geometry import simplices
 from ...particles import Ball, Box, Capsule, Collider, MeshCollider, Plane
+from ...procrustes.space import perpendiculars
 from ..engines import HandledMesh
 from ..schema import scene as schema
 from ..schema import shapes
@@ -212,7 +213,7 @@ def _collider(table: schema.ColliderObject, surface: Surface | None) -> Built:
 
 def _square(point: Array, normal: Array) -> tuple[Array, Indices]:
     """Return a large square that stands for a plane."""
-    side = np.cross(normal, np.eye(3)[np.abs(normal).argmin()])
+    side = perpendiculars(normal)
     side *= PLANE_HALF_SIZE / np.linalg.norm(side)
     other = np.cross(normal, side)
     corners = np.array([side + other, -side + other, -side - other, side - other])

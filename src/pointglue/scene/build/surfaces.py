@@ -182,7 +182,7 @@ def _rope_surface(rope: shapes.RopeShape) -> tuple[Array, Array]:
     points, tets = simplices.tet_box((1, 2, 2), (4 * rope.cells, 3, 3))
     across = points[:, 1:] * np.sqrt(1 - points[:, :0:-1] ** 2 / 2)
     along = (end - start) / length
-    side = np.cross(along, np.eye(3)[np.abs(along).argmin()])
+    side = perpendiculars(along)
     side /= np.linalg.norm(side)
     y, z = rope.radius * across.T
     swept = start + (points[:, :1] + 0.5) * (end - start) + y[:, None] * side
