@@ -4,7 +4,8 @@ from .assembly import Assembly, AssemblyPose, BodyFrames
 from .attachments import Attachment, Spring, Springs, assemble
 from .binding import Binding, BoundPose
 from .embedding import Embedding, embed
-from .glue import Glue, GluePose, bind_glue
+from .glue import Glue, GluePose
+from .gluing import bind_glue
 from .joints import Joint, JointPose, bind_joint
 from .linear import LinearBinding, bind_linear
 

@@ -66,7 +66,7 @@ class Binding(ABC):
 
     @property
     def curvature_pattern(self) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Row pointers (N + 1,) and columns of the blocks of second derivatives: none where it is linear.
+        """The row pointers (N + 1,) and columns of the blocks of second derivatives: none where it is linear.
 
         Solvers read it; they take an embedding part by part.
         """
@@ -163,7 +163,7 @@ class BoundPose(ABC):
     @property
     @abstractmethod
     def blocks(self) -> Array:
-        """d position / d parent (E, d, d), in the order of the entries of `binding.parents`."""
+        """The blocks d position / d parent (E, d, d), in the order of the entries of `binding.parents`."""
 
     @property
     @abstractmethod

@@ -15,7 +15,8 @@ from ..geometry.simplices import check_cells, locate, tet_surface
 from ..procrustes import Groups
 from ..procrustes.matrices import OnDegenerate, checked_policy
 from .binding import Binding, BoundPose, bound_rows, check_targets, merged_groups
-from .glue import Glue, bind_glue
+from .glue import Glue
+from .gluing import bind_glue
 from .linear import linear_from_rows
 
 __all__ = ["Embedding", "EmbeddingPose", "embed"]
@@ -23,7 +24,7 @@ __all__ = ["Embedding", "EmbeddingPose", "embed"]
 
 @dataclass(frozen=True, eq=False)
 class Embedding(Binding):
-    """Points bound part by part, each part in its own way, made by :func:`embed`.
+    """An embedding of points in a cage, bound part by part, made by :func:`embed`.
 
     Attributes
     ----------
@@ -115,7 +116,7 @@ class EmbeddingPose(BoundPose):
 
     @cached_property
     def blocks(self) -> Array:
-        """d position / d parent (E, d, d), in the order of the entries of `binding.parents`."""
+        """The blocks d position / d parent (E, d, d), in the order of the entries of `binding.parents`."""
         d = self.binding.dimension
         return self._by_entry([pose.blocks for pose in self.poses], (d, d))
 

@@ -13,7 +13,8 @@ from ..errors import InputError
 from ..procrustes import Groups
 from ..procrustes.matrices import OnDegenerate
 from ..procrustes.space import perpendiculars
-from .glue import Glue, GluePose, bind_glue
+from .glue import Glue, GluePose
+from .gluing import bind_glue
 
 __all__ = ["Joint", "JointKind", "JointPose", "bind_joint"]
 

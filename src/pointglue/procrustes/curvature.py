@@ -34,7 +34,7 @@ class WorldFrame(NamedTuple):
 
 @kernel
 def new_world_frame():
-    """A record for `world_frame` to fill."""
+    """Return an empty record for `world_frame` to fill."""
     return WorldFrame(np.empty(9), np.empty(9), np.empty(9), np.empty(3))
 
 
@@ -75,7 +75,7 @@ def _cross(a, b, out):
 
 @kernel
 def hessian(start, stop, offsets, block_offsets, q, rotations, gR, out):
-    """All blocks of each fit: out[f, block_offsets[k] + i n + j] is d2 / dx_i dx_j, n the group's size.
+    """Compute the blocks of all fits: out[f, block_offsets[k] + i n + j] is d2 / dx_i dx_j, n the size.
 
     `offsets` and `q` are those of RestArrays, `rotations` are RotationArrays.
     """
@@ -130,7 +130,7 @@ def hessian(start, stop, offsets, block_offsets, q, rotations, gR, out):
 
 @kernel
 def hessian_maps(start, stop, rest, rates, rotations, gR, B):
-    """The Hessian times `rates` as one matrix B a fit: entry e receives B w v (`kernels.gather_to_points`).
+    """Compute the Hessian times `rates` as one matrix B a fit: entry e receives B w v.
 
     B = ([G m]x - (y . omega) I + y omega^T) R,    m = Q omega - tr(D) y + D^T y,
     with D = sum rate u^T and the spin omega = G vee(D - D^T), all in the world frame.

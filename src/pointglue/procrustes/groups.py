@@ -100,6 +100,15 @@ class Groups:
         entries = runs(self.offsets[:-1][rows], sizes)
         return Groups(np.concatenate([[0], np.cumsum(sizes)]), self.indices[entries]), entries
 
+    def first_repeat(self) -> tuple[int, int] | None:
+        """Return a group that names a point twice, and that point; None if no group does."""
+        count = int(self.indices.max()) + 1
+        places, uses = np.unique(self.group_of * count + self.indices, return_counts=True)
+        if (uses == 1).all():
+            return None
+        k, point = divmod(int(places[uses > 1][0]), count)
+        return k, point
+
     def entries_of_points(self, point_count: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the transposed lists: point i stands at ``entries[starts[i] : starts[i + 1]]``."""
         starts = np.concatenate([[0], np.cumsum(np.bincount(self.indices, minlength=point_count))])

@@ -28,7 +28,7 @@ JACOBIAN_BLOCK = 16  # fits whose Jacobians are begun together, for the sake of 
 
 @kernel
 def fit(start, stop, rest, points, planar, least_d, out, status):
-    """Rotation R, centroid t and moment A (in `out`, FitArrays) and status of fits start..stop.
+    """Compute rotations R, centroids t, moments A (in `out`, FitArrays) and status of fits start..stop.
 
     `rest` are RestArrays. The status is UNRESOLVED as in `rotation`.
 
@@ -131,7 +131,7 @@ def moment_rate(rates, f, k, rest, dA):
 
 @kernel
 def jvp(start, stop, rest, rates, R, G, dR, dt):
-    """Rates dR of the rotation and dt of the centroid for rates of the points."""
+    """Compute the rates dR of the rotations and dt of the centroids for rates of the points."""
     groups = len(rest.offsets) - 1
     dA, M = np.empty(12), np.empty(9)
     for n in range(start, stop):
@@ -200,7 +200,7 @@ def transform(start, stop, centroids, R, t, p, out):
 
 @kernel
 def _block_bases(R, G, arms, J):
-    """The matrices of `jacobian` for an arm v_b in each of JACOBIAN_BLOCK fits: -L [e_x]x R^T, and so on.
+    """Compute the matrices of `jacobian` for an arm v_b in each fit of a block: -L [e_x]x R^T, and so on.
 
     L = R [v_b]x G; each matrix is two outer products of columns of L and R. All flat.
     """
@@ -236,7 +236,7 @@ def _block_bases(R, G, arms, J):
 
 @kernel
 def jacobian(start, stop, rest, R, G, p, layout, out):
-    """Blocks w I - L [w v]x R^T, L = R [v_b]x G, of point p[n, j] of each fit.
+    """Compute the blocks w I - L [w v]x R^T, L = R [v_b]x G, of point p[n, j] of each fit.
 
     The p are (n, m, 3), or (1, m, 3) for all; v_b = p - rest centroid. A block is linear in q, so
     that four matrices a point serve all entries: `_block_bases` and the identity. Where the blocks go in

@@ -56,7 +56,7 @@ _C0, _C1, _C2, _C3, _C4, _C5, _C6, _C7, _C8 = _COS
 
 @kernel
 def _invariants(A, scratch, count):
-    """|A|^2, det A and |cof A|^2 of each matrix in the block; A and cof A as structure of arrays."""
+    """Compute |A|^2, det A and |cof A|^2 of each matrix in the block; A and cof A as structure of arrays."""
     f, d, c, a, k = 0, BLOCK, 2 * BLOCK, 3 * BLOCK, 12 * BLOCK
     for m in range(count):
         j = 9 * m
@@ -87,7 +87,7 @@ def _invariants(A, scratch, count):
 
 @kernel
 def _coefficients(scratch, least_d, count):
-    """The three coefficients of R's polynomial from the invariants, in their place; nan where unsafe.
+    """Compute the three coefficients of R's polynomial from the invariants, in their place; nan where unsafe.
 
     s1^2 is the largest root of t^3 - f t^2 + c t - d^2, by the cosine formula; then
     i1 = s1 + sqrt(f - s1^2 + 2 d / s1) and one Newton step on the quartic. The error of the cosine
@@ -126,7 +126,7 @@ def _coefficients(scratch, least_d, count):
 
 @kernel
 def _assemble(scratch, R, count):
-    """R from its polynomial and one Newton-Schulz step R (3 I - R^T R) / 2; the defect in scratch."""
+    """Compute R from its polynomial and one Newton-Schulz step R (3 I - R^T R) / 2; the defect in scratch."""
     a, k, q = 3 * BLOCK, 12 * BLOCK, 21 * BLOCK
     for m in range(count):
         a00, a01, a02 = scratch[a + m], scratch[a + BLOCK + m], scratch[a + 2 * BLOCK + m]
@@ -178,7 +178,7 @@ def part_rotations(A, R, scratch, least_d, count):
 
 @kernel
 def block_rotations(A, R, scratch, least_d):
-    """Rotations of BLOCK matrices, both flat; ``block_failed(scratch, m)`` tells which are not valid."""
+    """Compute rotations of BLOCK matrices, flat; ``block_failed(scratch, m)`` tells which are not valid."""
     part_rotations(A, R, scratch, least_d, BLOCK)
 
 
@@ -190,7 +190,7 @@ def block_failed(scratch, m):
 
 @kernel
 def _rotate_columns(B, V, p, q):
-    """One Jacobi rotation that makes columns p and q of B orthogonal, also applied to V; was one needed?"""
+    """Make columns p and q of B orthogonal by a Jacobi rotation, also of V; return if one was needed."""
     pp = B[p] * B[p] + B[3 + p] * B[3 + p] + B[6 + p] * B[6 + p]
     qq = B[q] * B[q] + B[3 + q] * B[3 + q] + B[6 + q] * B[6 + q]
     pq = B[p] * B[q] + B[3 + p] * B[3 + q] + B[6 + p] * B[6 + q]
@@ -210,7 +210,7 @@ def _rotate_columns(B, V, p, q):
 
 @kernel
 def _length(B, k):
-    """Length of column k of B, whose squares might underflow."""
+    """Return the length of column k of B, whose squares might underflow."""
     largest = max(abs(B[k]), abs(B[3 + k]), abs(B[6 + k]))
     if largest == 0.0:
         return 0.0
@@ -230,7 +230,7 @@ def _complete(U):
 
 @kernel
 def robust_rotation(A, R, s, work):
-    """R (flat, 9) and signed singular values s (3, descending) of any matrix A; False if not finite.
+    """Compute R (9) and signed singular values s (3, descending) of any matrix A; False if not finite.
 
     One-sided Jacobi: A V = U diag(s) with A scaled by a power of two. The third axes are the cross
     products of the first two, which makes R proper and the smallest singular value signed. Where A
@@ -344,7 +344,7 @@ def robust_rotations(start, stop, which, A, previous, min_gap, R, status):
 
 @kernel
 def rotations(start, stop, A, least_d, R, status):
-    """Rotations R of matrices A, all (n, 9); status UNRESOLVED where `robust_rotations` has to look."""
+    """Compute rotations R of matrices A, all (n, 9); UNRESOLVED where `robust_rotations` has to look."""
     scratch, padded, spare = np.empty(SCRATCH), np.zeros(9 * BLOCK), np.empty(9 * BLOCK)
     flat_A, flat_R = A.reshape(-1), R.reshape(-1)
     for base in range(start, stop, BLOCK):

@@ -421,7 +421,7 @@ class _SecondDerivative(Function):  # type: ignore[misc]
 
 
 class _Regularised(Function):  # type: ignore[misc]
-    """R unchanged; its backward pass also pulls M towards R."""
+    """The identity on R, whose backward pass also pulls M towards R."""
 
     generate_vmap_rule = True
 

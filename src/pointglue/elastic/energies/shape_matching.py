@@ -402,9 +402,9 @@ def _checked_clusters(
             f"clusters must name some of {count} points, "
             f"got {groups.indices[entry]} in cluster {groups.group_of[entry]}"
         )
-    places, uses = np.unique(groups.group_of * count + groups.indices, return_counts=True)
-    if (uses > 1).any():
-        k, point = divmod(int(places[uses > 1][0]), count)
+    repeat = groups.first_repeat()
+    if repeat is not None:
+        k, point = repeat
         raise InputError(f"clusters: cluster {k} names point {point} twice; give it more stiffness instead")
     return groups
 
