@@ -379,9 +379,9 @@ class TestErrors:
     @pytest.mark.parametrize(
         ("keys", "message"),
         [
-            ({"falloff": -1}, "falloff must be a number above 0, got -1.0"),
-            ({"stretch": 2}, "stretch must be a number at least 0 and at most 1, got 2.0"),
-            ({"damping": -1}, "damping must be a number at least 0, got -1.0"),
+            ({"falloff": -1}, "falloff must be a finite number above 0, got -1.0"),
+            ({"stretch": 2}, "stretch must be a finite number of at least 0 and of at most 1, got 2.0"),
+            ({"damping": -1}, "damping must be a finite number of at least 0, got -1.0"),
             ({"weights": 0}, "weights must be positive, got 0.0"),
             ({"radii": [1, 2, -3]}, "radii must not be negative, got -3.0"),
             ({"rotations": [[1, 0, 0, 0]] * 3}, "rotations are for handles with radii, and none has one"),
@@ -392,7 +392,7 @@ class TestErrors:
 
     def test_settings_of_the_command(self, refused, mesh):
         message = refused(mesh, handles(falloff=1), "-o", "out.ply", "--falloff=-1")
-        assert message == "--falloff must be a number above 0, got -1.0"
+        assert message == "--falloff must be a finite number above 0, got -1.0"
 
     def test_handles_are_named(self, refused, mesh):
         names = ["foot", "head", "hand"]

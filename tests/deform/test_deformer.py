@@ -356,7 +356,7 @@ BAD = {
     "path": (lambda: HandleDeformer("mesh.obj", P), "trimesh.Trimesh, got str"),
     "ragged falloff": (
         lambda: HandleDeformer(X, P, falloff=[[1], [1, 2]]),
-        "falloff must be an array of numbers",
+        r"falloff must be a finite number above 0, got \[\[1\], \[1, 2\]\]",
     ),
     "huge": (lambda: HandleDeformer(1e155 * X, P), "shape must be numbers that can be squared"),
     "huge targets": (
@@ -390,12 +390,12 @@ BAD = {
         lambda: HandleDeformer(X, P, distance=np.zeros((3, 10))),
         "must not be 0 from one vertex",
     ),
-    "falloff": (lambda: HandleDeformer(X, P, falloff=0), "falloff must be a number above 0, got 0"),
+    "falloff": (lambda: HandleDeformer(X, P, falloff=0), "falloff must be a finite number above 0, got 0"),
     "stretch": (
         lambda: HandleDeformer(X, P, stretch=1.5),
-        "stretch must be a number at least 0 and at most 1",
+        "stretch must be a finite number of at least 0 and of at most 1",
     ),
-    "damping": (lambda: HandleDeformer(X, P, damping=-1), "damping must be a number at least 0"),
+    "damping": (lambda: HandleDeformer(X, P, damping=-1), "damping must be a finite number of at least 0"),
     "weights": (lambda: HandleDeformer(X, P, weights=[1, 0, 1]), "weights must be positive, got 0.0"),
     "weights shape": (lambda: HandleDeformer(X, P, weights=[1, 1]), "one for each of 3 handles"),
     "radii": (lambda: HandleDeformer(X, P, radii=-1), "radii must not be negative"),
@@ -407,7 +407,7 @@ BAD = {
     ),
     "mirror": (
         lambda: HandleDeformer(X, P, radii=1).deform(P, rotations=[P, -P, P]),
-        r"rotations\[1\] is no rotation",
+        r"rotations must be rotations, but at index \[1\] it reflects",
     ),
     "rotations shape": (
         lambda: HandleDeformer(X, P, radii=1).deform(P, rotations=P),
@@ -419,7 +419,7 @@ BAD = {
     ),
     "previous mirror": (
         lambda: HandleDeformer(X, P).deform(P, previous=np.tile(-np.eye(3), (10, 1, 1))),
-        r"previous\[0\] is no rotation",
+        r"previous must be rotations, but at index \[0\] it reflects, and 9 more",
     ),
     "out": (lambda: HandleDeformer(X, P).deform(P, out=np.empty((9, 3))), "out must be a contiguous"),
     "g": (lambda: HandleDeformer(X, P).vjp(P, P), r"g must have shape \(10, 3\)"),

@@ -1,7 +1,8 @@
 """Handle deformation: drag points, and a mesh or point cloud follows as rigidly as it can."""
 
-from .deformer import HandleDeformer, HandlePose
+from .deformer import HandleDeformer
 from .distances import InsideShape, inside_distances
+from .pose import HandlePose
 from .skeleton import Skeleton
 from .streaming import deform_cloud
 
