@@ -389,6 +389,35 @@ def test_poses_and_animations_are_exported(session, tmp_path):
     assert session.apply(m.Export(object="bar", path="steps.ply", animation=True, replace=True)) == []
 
 
+@pytest.mark.parametrize(
+    ("handles", "options"),
+    [(3, {"damping": 0.5}), (3, {"damping": 0.5, "stretch": 0.3}), (2, {})],
+    ids=["damped", "stretched", "two handles"],
+)
+def test_the_view_and_exports_are_what_a_run_computes(session, tmp_path, handles, options):
+    """Also with damping, and where handles leave rotations open: both look at the frame before."""
+    opened(session)
+    for x in (-0.9, 0.9, 0.0)[:handles]:
+        session.apply(m.AddHandle(object="bar", position=(x, 0.2, 0.1 * x)))
+    session.apply(m.Set(path=["frames", "count"], value=8))
+    for key, value in options.items():
+        session.apply(m.Set(path=["objects", "bar", key], value=value))
+    for frame, place in ((4, (0.2, 1.0, 0.3)), (8, (-0.6, 0.9, 0.8))):
+        session.apply(m.Scrub(frame=frame))
+        session.apply(m.DragHandle(object="bar", handle="handle 2", position=place, done=True))
+    session.apply(m.Save(path="scene.toml"))
+    simulation = build_scene(load_scene(tmp_path / "scene.toml"))
+    state, expected = simulation.start(), []
+    for number in range(1, 9):
+        expected.append(simulation.frame(state).points["bar"])
+        state = simulation.advance(state) if number < 8 else state
+    session.apply(m.Export(object="bar", path="all.npy", animation=True))
+    np.testing.assert_array_equal(np.load(tmp_path / "all.npy"), expected)
+    for frame in (8, 2, 5):
+        session.apply(m.Scrub(frame=frame))
+        np.testing.assert_array_equal(session.replica.get("bar", "vertices"), np.float32(expected[frame - 1]))
+
+
 def test_killing_it_loses_nothing_that_was_kept(tmp_path):
     write_box(tmp_path)
     session = Session(tmp_path)

@@ -3,7 +3,16 @@
 from .deformer import HandleDeformer
 from .distances import InsideShape, inside_distances
 from .pose import HandlePose
+from .sequence import HandleSequence
 from .skeleton import Skeleton
 from .streaming import deform_cloud
 
-__all__ = ["HandleDeformer", "HandlePose", "InsideShape", "Skeleton", "deform_cloud", "inside_distances"]
+__all__ = [
+    "HandleDeformer",
+    "HandlePose",
+    "HandleSequence",
+    "InsideShape",
+    "Skeleton",
+    "deform_cloud",
+    "inside_distances",
+]

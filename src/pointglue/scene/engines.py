@@ -7,13 +7,12 @@ from typing import Any
 import numpy as np
 
 from ..checks import Array
-from ..deform import HandleDeformer
+from ..deform import HandleSequence
 from ..elastic import ImplicitSolver, RigidBody, SolverState, StepReport
 from ..glue import Binding
 from ..particles import ParticleSolver, ParticleState, RestPose
-from .tracks import Track
 
-__all__ = ["STATS", "HandleEngine", "HandledMesh", "ImplicitEngine", "ParticleEngine"]
+__all__ = ["STATS", "HandleEngine", "ImplicitEngine", "ParticleEngine"]
 
 STATS = ("fastest particle", "newton iterations", "solver steps", "joint violation", "contacts")
 """Names of the statistics that frames can have."""
@@ -208,43 +207,18 @@ def _unpacked(arrays: Mapping[str, Any]) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, eq=False)
-class HandledMesh:
-    """A mesh with keyframed handles."""
-
-    deformer: HandleDeformer
-    """The mesh and its handles."""
-    tracks: Mapping[int, Track]
-    """Motions of the handles that have keys, by their index."""
-    oriented: bool
-    """Whether any handle has an orientation."""
-
-    def at(self, time: float, previous: Array | None) -> tuple[Array, Array]:
-        """Return vertices (n, 3) and their rotations (n, 3, 3) at a time [s].
-
-        `previous` (n, 3, 3) are the rotations of the frame before, or None for the first.
-        """
-        handles = self.deformer.handles.copy()
-        turns = np.tile(np.eye(3), (len(handles), 1, 1))
-        for k, track in self.tracks.items():
-            turn, shift = track.at(time)
-            handles[k], turns[k] = turn @ handles[k] + shift, turn
-        rotations = turns if self.oriented else None
-        pose = self.deformer.at(handles, rotations=rotations, previous=previous)
-        return pose.positions, pose.rotations
-
-
-@dataclass(frozen=True, eq=False)
 class HandleEngine:
-    """Meshes that follow handles; a state has vertices and rotations of each."""
+    """Meshes that follow handles, by name; a state is vertices (V, 3) and rotations (V, 3, 3) of each."""
 
-    meshes: Mapping[str, HandledMesh]
-    """The meshes, by name."""
+    sequences: Mapping[str, HandleSequence]
+    """The poses of each mesh over time, by name."""
     name: str = "handles"
     """The key under which checkpoints hold its state."""
 
     def start(self) -> dict[str, tuple[Array, Array]]:
-        """Return the state at the first frame."""
-        return {name: mesh.at(0.0, None) for name, mesh in self.meshes.items()}
+        """Return the state at time 0."""
+        poses = {name: sequence.evaluate(0.0) for name, sequence in self.sequences.items()}
+        return {name: (pose.positions, pose.rotations) for name, pose in poses.items()}
 
     def advance(
         self,
@@ -254,8 +228,9 @@ class HandleEngine:
         steps: int,
         watch: Callable[[], object],
     ) -> dict[str, tuple[Array, Array]]:
-        """Return the state at the time `now` [s]."""
-        return {name: mesh.at(now, state[name][1]) for name, mesh in self.meshes.items()}
+        """Return the state at the time `now` [s], one frame after `state`."""
+        poses = {name: sequence.evaluate(now, state[name][1]) for name, sequence in self.sequences.items()}
+        return {name: (pose.positions, pose.rotations) for name, pose in poses.items()}
 
     def points(self, state: dict[str, tuple[Array, Array]]) -> dict[str, Array]:
         """Return the vertices."""
@@ -289,5 +264,5 @@ class HandleEngine:
         """Return the state that was packed."""
         return {
             name: (np.array(arrays[f"vertices.{name}"]), np.array(arrays[f"rotations.{name}"]))
-            for name in self.meshes
+            for name in self.sequences
         }

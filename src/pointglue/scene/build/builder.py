@@ -330,8 +330,8 @@ class _Builder:
         return found
 
     def _handles(self) -> Engine | None:
-        meshes = {name: item.mesh for name, item in self._all(BuiltHandles).items()}
-        return HandleEngine(meshes) if meshes else None
+        sequences = {name: item.sequence for name, item in self._all(BuiltHandles).items()}
+        return HandleEngine(sequences) if sequences else None
 
     def _particles(self) -> Engine | None:
         items: dict[str, BuiltParticles] = self._all(BuiltParticles)

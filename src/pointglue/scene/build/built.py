@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from ...checks import Array
+from ...deform import HandleSequence
 from ...elastic import Bond, ElasticBody, RigidBody
 from ...glue import Binding, embed
 from ...particles import Collider, OrientedBody
-from ..engines import HandledMesh
 from ..schema.fields import Points
 from ..tracks import Track, box_center
 from .surfaces import Indices, Surface
@@ -62,8 +62,8 @@ class Built:
 class BuiltHandles(Built):
     """A mesh that follows handles."""
 
-    mesh: HandledMesh
-    """The mesh with its handles and their tracks."""
+    sequence: HandleSequence
+    """The poses of the mesh over time."""
 
 
 @dataclass(eq=False, kw_only=True)

@@ -6,18 +6,18 @@ from typing import Any
 import numpy as np
 
 from ...checks import Array
-from ...deform import HandleDeformer
+from ...deform import HandleSequence
 from ...elastic import ClothEnergy, FleshEnergy, RigidBody, ShapeMatchingEnergy
 from ...errors import InputError
 from ...geometry import simplices
 from ...particles import Ball, Box, Capsule, Collider, MeshCollider, Plane
 from ...procrustes.space import perpendiculars
-from ..engines import HandledMesh
 from ..schema import scene as schema
 from ..schema import shapes
-from ..tracks import Track, placed, rotation
+from ..tracks import placed, rotation
 from .animated import motion_of
 from .built import Built, BuiltAnimated, BuiltCollider, BuiltFollower, BuiltHandles, BuiltRigid, BuiltSolid
+from .keyed_handles import KeyedHandles, handle_deformer
 from .particle_bodies import build_particles
 from .surfaces import Indices, Surface, cage_of, groups_of, surface_of
 
@@ -80,26 +80,9 @@ def build_with_surface(table: Any, surface: Surface | None, folder: Path, frames
 
 
 def _handles(table: schema.HandlesObject, surface: Surface, frames: schema.Frames) -> Built:
-    places = np.array([handle.at for handle in table.handles.values()])
-    tracks = {}
-    for k, (name, handle) in enumerate(table.handles.items()):
-        if handle.keys:
-            try:
-                tracks[k] = Track(handle.keys, frames, table.ease, places[k])
-            except InputError as error:
-                raise InputError(f"keys of the handle {name!r}: {error}") from None
-    radii = [handle.radius for handle in table.handles.values()]
-    deformer = HandleDeformer(
-        (surface.vertices, surface.faces),
-        places,
-        falloff=table.falloff,
-        stretch=table.stretch,
-        damping=table.damping,
-        distance=table.distance,
-        radii=radii if any(radii) else None,
-    )
-    mesh = HandledMesh(deformer, tracks, any(radii))
-    return BuiltHandles(points=surface.vertices, surface=surface, mesh=mesh)
+    handles = KeyedHandles.from_table(table, frames)
+    sequence = HandleSequence(handle_deformer(table, surface, handles.rest), handles.at, frames.rate)
+    return BuiltHandles(points=surface.vertices, surface=surface, sequence=sequence)
 
 
 def _flesh(table: schema.FleshObject, surface: Surface) -> Built:

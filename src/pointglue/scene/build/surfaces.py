@@ -14,6 +14,7 @@ from ...geometry import simplices
 from ...geometry.cages import surface_cage
 from ...geometry.shapes import box
 from ...io.archives import read_archive, write_archive
+from ...procrustes.space import perpendiculars
 from ..cache import cached
 from ..schema import shapes
 from ..schema.fields import Points, Transform

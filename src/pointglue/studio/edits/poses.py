@@ -12,12 +12,13 @@ import numpy as np
 from scipy.spatial.transform import Rotation
 
 from ...checks import Array
-from ...deform import HandleDeformer, InsideShape, Skeleton
+from ...deform import HandleDeformer, HandleSequence, InsideShape, Skeleton
 from ...errors import InputError, PointglueWarning
 from ...io import Mesh, Part, open_output, read_mesh
 from ...scene.build.construct import WELDED
+from ...scene.build.keyed_handles import KeyedHandles, handle_deformer
 from ...scene.schema.fields import Transform
-from ...scene.tracks import Track, box_center, rotation
+from ...scene.tracks import box_center, rotation
 from ..document.document import Document, Rig
 from ..protocol import commands as messages
 
@@ -98,51 +99,58 @@ class Poses:
 
     def __init__(self) -> None:
         self._solved: dict[str, Solved] = {}
+        self._sequences: dict[str, tuple[Any, Any, HandleSequence]] = {}
         self.live: Mapping[str, Array] = {}
         """Places of handles that are not in the document yet, by object; replaced, never changed in place."""
 
-    def handles(self, document: Document, name: str, frame: float) -> Array:
-        """Where the handles of an object are in a frame (H, 3)."""
+    def handles(self, document: Document, name: str, frame: int) -> Array:
+        """Return where the handles of an object are in a frame (H, 3) [m]."""
         if name in self.live:
             return self.live[name]
-        table, frames = document.item(name), document.scene.frames
-        now = places(document, name)
-        for k, handle in enumerate(table.handles.values()):
-            if handle.keys:
-                turn, shift = Track(handle.keys, frames, table.ease, now[k]).at(
-                    (frame - frames.start) / frames.rate
-                )
-                now[k] = turn @ now[k] + shift
-        return now
+        frames = document.scene.frames
+        return KeyedHandles.from_table(document.item(name), frames).at((frame - frames.start) / frames.rate)[
+            0
+        ]
 
-    def vertices(self, document: Document, name: str, frame: float) -> Array:
-        """Where the vertices of an object are in a frame (V, 3)."""
+    def vertices(self, document: Document, name: str, frame: int) -> Array:
+        """Return where the vertices of an object are in a frame (V, 3) [m], as `pointglue run` has them."""
         if not document.table(name).get("handles"):
             return document.mesh(name).vertices
-        deformer = self.deformer(document, name)
-        table, frames = document.item(name), document.scene.frames
-        turns = None
-        if any(handle.radius for handle in table.handles.values()):
-            turns = np.tile(np.eye(3), (len(table.handles), 1, 1))
-            for k, handle in enumerate(table.handles.values()):
-                if handle.keys:
-                    track = Track(handle.keys, frames, table.ease, np.zeros(3))
-                    turns[k] = track.at((frame - frames.start) / frames.rate)[0]
-        return deformer.deform(self.handles(document, name, frame), rotations=turns)
+        sequence = self._sequence(document, name)
+        number = max(frame - document.scene.frames.start, 0)
+        if name not in self.live:
+            return sequence.pose(number).positions
+        rotations = sequence.handles_at(number / sequence.rate)[1]
+        return sequence.deformer.deform(
+            self.live[name], rotations=rotations, previous=sequence.previous(number)
+        )
+
+    def _sequence(self, document: Document, name: str) -> HandleSequence:
+        """Return the poses of an object, with those that an edit has not changed."""
+        deformer, table, frames = self.deformer(document, name), document.item(name), document.scene.frames
+        old = self._sequences.get(name)
+        if old is not None and old[0] is table and old[1] == frames and old[2].deformer is deformer:
+            return old[2]
+        sequence = HandleSequence(deformer, KeyedHandles.from_table(table, frames).at, frames.rate)
+        if old is not None:
+            sequence.adopt(old[2])
+        self._sequences[name] = table, frames, sequence
+        return sequence
 
     def deformer(self, document: Document, name: str) -> HandleDeformer:
         """The deformer of an object; distances of handles that stay are not measured again."""
         table, surface = document.item(name), document.mesh(name)
         rest = places(document, name)
         radii = [handle.radius for handle in table.handles.values()]
-        made_for = (surface, rest.tobytes(), tuple(radii), table.falloff, table.stretch, table.distance)
+        options = (table.falloff, table.stretch, table.damping, table.distance)
+        made_for = (surface, rest.tobytes(), tuple(radii), *options)
         old = self._solved.get(name)
         if old is not None and old.made_for[0] is surface and old.made_for[1:] == made_for[1:]:
             return old.deformer
         same = old is not None and old.made_for[0] is surface
         known, shape = (dict(old.distances), old.shape) if old is not None and same else ({}, None)
-        distance: Any = table.distance
-        if distance == "inside":
+        distance = None
+        if table.distance == "inside":
             for k, place in enumerate(map(tuple, rest.tolist())):
                 if place not in known:
                     shape = shape or InsideShape(surface.vertices, surface.faces)
@@ -151,18 +159,11 @@ class Poses:
                         told = f"{lost} vertices of {name!r} cannot be reached inside it from handle {k + 1}"
                         warnings.warn(told, PointglueWarning, stacklevel=2)
             distance = np.stack([known[tuple(place)] for place in rest.tolist()])
-        deformer = HandleDeformer(
-            (surface.vertices, surface.faces),
-            rest,
-            falloff=table.falloff,
-            stretch=table.stretch,
-            distance=distance,
-            radii=radii if any(radii) else None,
-        )
+        deformer = handle_deformer(table, surface, rest, distance)
         self._solved[name] = Solved(made_for, deformer, shape, known)
         return deformer
 
-    def drag(self, document: Document, command: messages.DragHandle, frame: float) -> None:
+    def drag(self, document: Document, command: messages.DragHandle, frame: int) -> None:
         """Move a handle, what hangs on it, and its mirror image."""
         names = list(_handles(document, command.object))
         if command.handle not in names:
