@@ -186,7 +186,7 @@ def test_bad_input_is_named():
     vertices, faces = two_legs()
     for arguments, message in [
         ((vertices, faces + 10_000, LEG[None]), "cells must index"),
-        ((vertices, faces, LEG), r"handles must have shape \(H, 3\), got shape \(3,\)"),
+        ((vertices, faces, LEG), r"handles must have shape \(n, 3\), got \(3,\)"),
         ((vertices, faces, LEG[None] * np.nan), "handles must be finite"),
         ((vertices[:, :2], faces, LEG[None]), "triangles .* in space"),
     ]:

@@ -147,9 +147,9 @@ def test_threads_agree():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((*box((1, 1, 1), (1, 1, 1)), 0.0), "cell must be a positive length, got 0.0"),
-        ((*box((1, 1, 1), (1, 1, 1)), np.nan), "cell must be a positive length"),
-        ((*box((1, 1, 1), (1, 1, 1)), "small"), "cell must be a positive length, got 'small'"),
+        ((*box((1, 1, 1), (1, 1, 1)), 0.0), "cell must be a finite number above 0, got 0.0"),
+        ((*box((1, 1, 1), (1, 1, 1)), np.nan), "cell must be a finite number above 0"),
+        ((*box((1, 1, 1), (1, 1, 1)), "small"), "cell must be a finite number above 0, got 'small'"),
         (
             (*box((1, 1, 1), (1, 1, 1)), 1e-4),
             "cell must be larger: 0.0001 makes a box of 10000 x 10000 x 10000 cubes",

@@ -10,7 +10,8 @@ from pointglue.deform import inside_distances
 from pointglue.errors import InputError, PointglueWarning
 from pointglue.geometry import shapes
 from pointglue.geometry.bvh import TriangleTree
-from pointglue.geometry.inside import Cover, Inside, winding
+from pointglue.geometry.inside import Cover, Inside
+from pointglue.geometry.winding import winding_numbers
 
 
 def together(*meshes):
@@ -59,7 +60,7 @@ def slow_winding(vertices, faces, points):
 def test_winding_numbers_against_the_sum(mesh, rng):
     vertices, faces = mesh
     points = rng.uniform(vertices.min(0) - 0.5, vertices.max(0) + 0.5, (200, 3))
-    found = winding(TriangleTree(vertices, faces), points)
+    found = winding_numbers(TriangleTree(vertices, faces), points)
     # Far boxes count as dipoles; half of the step from 0 to 1 is what decides.
     np.testing.assert_allclose(found, slow_winding(vertices, faces, points), atol=0.03)
 
@@ -266,7 +267,7 @@ BOX = shapes.box((1.0, 1, 1), (1, 1, 1))
     ("arguments", "options", "message"),
     [
         (([[0.0, 0, 0]], 0), {}, "count must be a whole number of at least 1, got 0"),
-        (([[0.0, 0]], 1), {}, r"points must have shape \(k, 3\), got shape \(1, 2\)"),
+        (([[0.0, 0]], 1), {}, r"points must have shape \(n, 3\), got \(1, 2\)"),
         (([[0.0, 0, np.nan]], 1), {}, r"points must be finite, got nan at index \[0, 2\]"),
         ((np.empty((0, 3)), 1), {}, "points must hold at least one point"),
         (([[0.0, 0, 0]], 1), {"among": [8]}, r"among must be vertices from 0 to 7, got \[8\]"),

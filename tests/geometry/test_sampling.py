@@ -12,9 +12,9 @@ from pointglue.geometry.inside import Inside
 from pointglue.geometry.sampling import (
     along_skeleton,
     in_volume,
-    inset,
+    inscribed_balls,
+    nearest_visible,
     on_surface,
-    owned_by,
     refined,
     volume_samples,
 )
@@ -98,22 +98,22 @@ def test_a_volume_is_filled_evenly(rng):
 )
 def test_samples_stand_for_the_volume(size, rng):
     inside = fine(shapes.box(size, (2, 1, 1)), 0.1)
-    eyes, weights = volume_samples(inside, 0.1, rng)
-    assert (np.abs(eyes.points) < np.array(size) / 2).all()
+    views, weights = volume_samples(inside, 0.1, rng)
+    assert (np.abs(views.points) < np.array(size) / 2).all()
     # By chance, and by what counts twice or not at all between the thin and the thick.
     assert 0.75 < weights.sum() / np.prod(size) < 1.25
     # None of it is left out.
     everywhere = rng.uniform(-0.5, 0.5, (2000, 3)) * size
-    assert cKDTree(eyes.points).query(everywhere)[0].max() < 0.3
+    assert cKDTree(views.points).query(everywhere)[0].max() < 0.3
 
 
 def test_the_largest_ball_in_a_plate_and_in_a_ball(rng):
     plate = fine(shapes.box((2.0, 2.0, 0.2), (1, 1, 1)), 0.1)
     at = np.array([[0.11, 0.23, 0.1], [-0.37, 0.41, -0.1]])
-    centre, radius = inset(plate, plate.look(at), 0.5)
+    centre, radius = inscribed_balls(plate, plate.viewpoints(at), 0.5)
     np.testing.assert_allclose(radius, 0.1, rtol=0.01)
     np.testing.assert_allclose(centre, at * [1, 1, 0], atol=1e-3)
-    np.testing.assert_allclose(inset(plate, plate.look(at), 0.05)[1], 0.05)
+    np.testing.assert_allclose(inscribed_balls(plate, plate.viewpoints(at), 0.05)[1], 0.05)
 
 
 def test_owners_are_seen(rng):
@@ -121,6 +121,8 @@ def test_owners_are_seen(rng):
     two = np.concatenate([one, one + [0, 0.25, 0]])
     inside = Inside(two, np.concatenate([faces, faces + len(one)]))
     points = np.array([[-0.5, 0.0, 0], [0.5, 0.25, 0]])
-    eyes = inside.look(rng.uniform(-0.09, 0.09, (200, 3)) + rng.choice([0.0, 0.25], (200, 1)) * [[0, 1, 0]])
-    upper = eyes.points[:, 1] > 0.125
-    np.testing.assert_array_equal(owned_by(inside, eyes, points), upper.astype(int))
+    views = inside.viewpoints(
+        rng.uniform(-0.09, 0.09, (200, 3)) + rng.choice([0.0, 0.25], (200, 1)) * [[0, 1, 0]]
+    )
+    upper = views.points[:, 1] > 0.125
+    np.testing.assert_array_equal(nearest_visible(inside, views, points), upper.astype(int))

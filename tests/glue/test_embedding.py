@@ -316,10 +316,10 @@ BAD_CAGES = [
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"tolerance": -1}, "tolerance must be a number from 0 to 0.1, got -1"),
-        ({"tolerance": float("nan")}, "tolerance must be a number"),
-        ({"tolerance": None}, "tolerance must be a number"),
-        ({"tolerance": 1e3}, "tolerance must be a number from 0 to 0.1"),
+        ({"tolerance": -1}, "tolerance must be a finite number of at least 0 and of at most 0.1, got -1"),
+        ({"tolerance": float("nan")}, "tolerance must be a finite number"),
+        ({"tolerance": None}, "tolerance must be a finite number"),
+        ({"tolerance": 1e3}, "tolerance must be a finite number of at least 0 and of at most 0.1"),
         ({"on_degenerate": "foo"}, 'on_degenerate must be "raise" or "clamp", got \'foo\''),
         ({"min_gap": -1}, "min_gap must be"),
         ({"parents": "x"}, "parents must be a whole number of at least 3, got 'x'"),
@@ -351,8 +351,8 @@ def test_bad_points_are_named(cage):
     [
         (lambda: simplices.tet_box((1, 1), (1, 1, 1)), "size must be three positive lengths"),
         (lambda: simplices.tet_box((1, 1, 1), (1, 0, 1)), "cells must be three whole numbers"),
-        (lambda: simplices.lattice_cage(np.eye(3), 0.0), "spacing must be a positive length"),
-        (lambda: simplices.lattice_cage(np.eye(3), None), "spacing must be a positive length"),
+        (lambda: simplices.lattice_cage(np.eye(3), 0.0), "spacing must be a finite number above 0"),
+        (lambda: simplices.lattice_cage(np.eye(3), None), "spacing must be a finite number above 0"),
         (lambda: simplices.lattice_cage(np.eye(3), 1e-300), "less than a millionth of the points' size"),
         (lambda: simplices.lattice_cage(np.eye(3), 1.0, least=None), "least must be a whole number"),
         (lambda: simplices.lattice_cage(np.eye(3), 1.0, least=9), "least must be at most"),

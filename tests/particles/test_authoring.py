@@ -15,8 +15,9 @@ from scipy.sparse.csgraph import connected_components, dijkstra
 import pointglue
 from pointglue.errors import InputError
 from pointglue.geometry import shapes
-from pointglue.geometry.inside import Inside, edge_lengths, size_of, welded
+from pointglue.geometry.inside import Inside
 from pointglue.geometry.sampling import refined
+from pointglue.geometry.welding import bounding_diagonal, edge_lengths, weld
 from pointglue.particles import OrientedBody
 from pointglue.particles.authoring.from_mesh import body_from_mesh
 from pointglue.particles.quaternions import matrices_of
@@ -95,7 +96,7 @@ ODD = {
 
 def surface_pieces(vertices, faces):
     """The component of each vertex, independently: by edges of the welded mesh."""
-    unique, place = welded(vertices, size_of(vertices))
+    unique, place = weld(vertices, bounding_diagonal(vertices))
     ends = place[faces]
     graph = coo_array(
         (np.ones(2 * len(ends)), (np.r_[ends[:, 0], ends[:, 1]], np.r_[ends[:, 1], ends[:, 2]])),
@@ -144,7 +145,7 @@ def check_edges(authored, spacing):
     if within.all():
         return
     vertices, faces = refined(authored.vertices, authored.faces, spacing / 5, 10**7)
-    unique, place = welded(vertices, size_of(vertices))
+    unique, place = weld(vertices, bounding_diagonal(vertices))
     graph = edge_lengths(unique, place[faces])
     # The nearest vertex of its own component: another may run through it.
     piece = surface_pieces(vertices, faces)

@@ -1,4 +1,4 @@
-"""Distances measured inside a shape: straight to what a handle sees, then along the edges of the mesh."""
+"""Distances measured inside a shape: straight along lines of sight, then along the edges of the mesh."""
 
 import hashlib
 import os
@@ -13,34 +13,73 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import dijkstra
 from scipy.spatial import cKDTree
 
-from ..checks import Array, as_reals, require_finite
+from ..checks import Array, check_rows
 from ..errors import InputError, PointglueWarning
 from ..files import atomic_write
 from ..geometry.bvh import TriangleTree
-from ..geometry.inside import edge_lengths, size_of, welded, winding
 from ..geometry.simplices import check_cells
+from ..geometry.welding import bounding_diagonal, edge_lengths, weld
+from ..geometry.winding import winding_numbers
 
 __all__ = ["CacheFolder", "InsideShape", "inside_distances"]
 
 CacheFolder = str | os.PathLike[str] | None
 
-# In sizes of the mesh: how close to the surface a handle is on it, and how far within it then looks from.
-ON_SURFACE, STEP_IN = 1e-4, 1e-5
+# Ratios to the size of the mesh: how close to the surface a handle is on it, and how far within its lines of
+# sight then begin.
+ON_SURFACE, INWARD_STEP = 1e-4, 1e-5
+# Winding numbers (1 inside, 0 outside, in size) that tell the inside of a wall from the outside.
+LEAST_INSIDE, MOST_OUTSIDE = 0.75, 0.25
+# m: an edge of length 0 would mean to the search that there is no edge.
+SHORTEST_EDGE = 1e-300
 
 
 class InsideShape:
-    """A surface, ready for distances from one handle after the other, measured as `inside_distances` does."""
+    """A surface, ready for distances from one handle after the other, measured as `inside_distances` does.
+
+    Parameters
+    ----------
+    vertices : (V, 3)
+        The vertices [m].
+    faces : (m, 3)
+        The triangles.
+
+    Raises
+    ------
+    InputError
+        If these are no triangles between finite vertices in space.
+    """
 
     def __init__(self, vertices: Array, faces: NDArray[np.int64]) -> None:
         points, cells = check_cells(vertices, faces)
         if points.shape[1] != 3 or cells.shape[1] != 3:
             raise InputError(f"faces must be triangles (m, 3) in space, got shape {cells.shape}")
-        self._points, self._place = welded(points, size_of(points))
+        self._points, self._place = weld(points, bounding_diagonal(points))
         cells = self._place[cells]
         self._tree, self._edges = TriangleTree(self._points, cells), edge_lengths(self._points, cells)
 
     def distances(self, handle: Array, number: int = 0) -> tuple[Array, int]:
-        """Of every vertex (V,) from a handle (3,), and how many are out of reach; `number` is for errors."""
+        """Measure how far every vertex is from a handle.
+
+        Parameters
+        ----------
+        handle : (3,)
+            Where it is [m].
+        number : int
+            What it is called in messages.
+
+        Returns
+        -------
+        distances : (V,)
+            The distances [m].
+        unreached : int
+            How many vertices cannot be reached inside the shape.
+
+        Raises
+        ------
+        InputError
+            If the handle sees no vertex.
+        """
         distance = _from_one(self._tree, self._edges, self._points, handle, number)
         unreached = ~np.isfinite(distance)
         if unreached.any():
@@ -57,20 +96,40 @@ def inside_distances(
     cache: CacheFolder = None,
     progress: bool = False,
 ) -> Array:
-    """Distance (H, V) of every vertex from every handle, measured inside the shape.
+    """Measure how far every vertex is from every handle inside the shape.
 
-    The shortest way that goes straight from the handle to a vertex it sees, through no face, and then
-    along edges. Vertices at one place count as one, so that unwelded triangles are a surface. A handle on
-    the surface looks inwards; one outside sees the outside. A vertex that cannot be reached is given the
-    way to the nearest vertex that can, and a straight line from there.
+    The distance is that of the shortest path that goes straight from the handle to a vertex it sees, through
+    no face, and then along edges. Vertices at one place count as one, so that unwelded triangles are a
+    surface. A handle on the surface looks inwards; one outside sees the outside. A vertex that cannot be
+    reached is given the path to the nearest vertex that can, and a straight line from there, with a warning.
+
+    Parameters
+    ----------
+    vertices : (V, 3)
+        The vertices [m].
+    faces : (m, 3)
+        The triangles.
+    handles : (H, 3)
+        The handles [m].
+    cache : path, optional
+        A folder that keeps distances from one run to the next.
+    progress : bool
+        Whether a terminal shows a progress bar.
+
+    Returns
+    -------
+    (H, V)
+        The distances [m].
+
+    Raises
+    ------
+    InputError
+        If an argument is not of that kind, a handle sees no vertex, or the cache cannot be written.
     """
     vertices, faces = check_cells(vertices, faces)
-    handles = as_reals("handles", handles).astype(np.float64)
     if vertices.shape[1] != 3 or faces.shape[1] != 3:
         raise InputError(f"faces must be triangles (m, 3) in space, got shape {faces.shape}")
-    if handles.ndim != 2 or handles.shape[1] != 3:
-        raise InputError(f"handles must have shape (H, 3), got shape {handles.shape}")
-    require_finite("handles", handles)
+    handles = check_rows("handles", handles)
     known = _Cache(cache, vertices, faces)
     result, lost = np.empty((len(handles), len(vertices))), np.zeros(len(handles), dtype=bool)
     missing = []
@@ -96,37 +155,40 @@ def inside_distances(
     return result
 
 
-def _eye(tree: TriangleTree, handle: Array) -> Array:
-    """Where a handle looks from: itself, or if it is on the surface, a place just within.
+def _view_origin(tree: TriangleTree, handle: Array) -> Array:
+    """Return where the lines of sight of a handle begin: at itself, or if it is on the surface, just within.
 
     A handle picked on a vertex would see both sides of the wall, and through the air. Which side is within
     is told by winding numbers, whatever way the faces are turned; an open mesh may have no such side.
     """
-    size = size_of(tree.vertices)
+    size = bounding_diagonal(tree.vertices)
     (face,), weights, (distance,) = tree.closest(handle[None])
     corners = tree.vertices[tree.faces[face]]
     normal = np.cross(corners[1] - corners[0], corners[2] - corners[0])
     length = np.linalg.norm(normal)
     if distance > ON_SURFACE * size or not length > 0:
         return handle
-    sides = weights[0] @ corners + STEP_IN * size * np.array([[1.0], [-1.0]]) * normal / length
-    inside = np.abs(winding(tree, sides))
-    if inside.max() < 0.75 or inside.min() > 0.25:
+    sides = weights[0] @ corners + INWARD_STEP * size * np.array([[1.0], [-1.0]]) * normal / length
+    inside = np.abs(winding_numbers(tree, sides))
+    if inside.max() < LEAST_INSIDE or inside.min() > MOST_OUTSIDE:
         return handle
     return np.asarray(sides[inside.argmax()])
 
 
 def _from_one(tree: TriangleTree, edges: csr_array, vertices: Array, handle: Array, number: int) -> Array:
-    """Distance of every vertex from one handle; infinite where there is no way."""
+    """Return the distance (V,) of every vertex from one handle [m]; infinite where there is no path.
+
+    Vertices in sight are at their straight distance; Dijkstra's search along the edges finds the rest.
+    """
     straight = np.linalg.norm(vertices - handle, axis=1)
     used = np.diff(edges.indptr) > 0  # vertices of no face block nothing and are part of no surface
-    visible = used & ~tree.blocked(_eye(tree, handle), np.arange(len(vertices)))
+    visible = used & ~tree.blocked(_view_origin(tree, handle), np.arange(len(vertices)))
     if not visible.any():
         raise InputError(
             f"handle {number} at {handle.tolist()} sees no vertex of the mesh: it is within a wall or among "
             f"triangles that enclose it. Move it, or choose distance='euclidean'"
         )
-    # The straight line is the shortest way to what is seen. The search is for the rest, and starts from
+    # The straight line is the shortest path to what is seen. The search is for the rest, and starts from
     # the seen vertices next to it.
     distance = np.where(visible, straight, np.inf)
     hidden = ~visible & used
@@ -135,7 +197,7 @@ def _from_one(tree: TriangleTree, edges: csr_array, vertices: Array, handle: Arr
     if len(nodes):
         some = edges[nodes][:, nodes]
         begin = np.flatnonzero(border[nodes])
-        lengths = np.maximum(straight[nodes[begin]], 1e-300)  # 0 would mean that there is no way
+        lengths = np.maximum(straight[nodes[begin]], SHORTEST_EDGE)
         graph = csr_array(
             (
                 np.concatenate([some.data, lengths]),
@@ -150,11 +212,11 @@ def _from_one(tree: TriangleTree, edges: csr_array, vertices: Array, handle: Arr
 
 
 def _shown(handles: list[int], progress: bool) -> Iterator[int]:
-    """The handles, with a progress bar if there is somebody to look at it."""
+    """Yield the handles, with a progress bar if there is a terminal to show it."""
     if not (progress and sys.stderr.isatty()):
         yield from handles
         return
-    from rich.console import Console
+    from rich.console import Console  # here for the sake of start-up time
     from rich.progress import track
 
     yield from track(handles, "distances inside the shape", console=Console(stderr=True))
@@ -180,7 +242,7 @@ class _Cache:
         return self.folder / f"{key.hexdigest()[:40]}.npy"
 
     def read(self, handle: Array, count: int) -> Array | None:
-        """The `count` numbers kept for a handle, if they are known."""
+        """Return the `count` numbers kept for a handle, None if they are not known."""
         if self.folder is None:
             return None
         try:

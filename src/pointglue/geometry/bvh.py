@@ -1,6 +1,7 @@
-"""Closest points of triangle meshes, through a tree of boxes."""
+"""A bounding volume hierarchy of the triangles of a mesh: closest points and lines of sight."""
 
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -11,16 +12,47 @@ from ..compute import run
 from ..errors import InputError
 from ..procrustes.space import vectors_to_space
 from . import kernels
+from .kernels import TreeArrays
 from .simplices import check_cells
 
-__all__ = ["TriangleTree"]
+__all__ = ["Boxes", "TriangleTree"]
 
 # Triangles in a box that is not divided further: testing a handful costs less than another level.
-LEAF = 4
+LEAF_SIZE = 4
+# Parts of triangles of like size that are searched one by one, or one large one would make all lists long.
+SIZE_CLASSES = 8
+# Queries worth a thread of their own: those that walk a tree, and those that look at one triangle.
+WALKS_PER_THREAD, TRIANGLES_PER_THREAD = 256, 4096
+
+
+class Boxes(NamedTuple):
+    """The boxes of a balanced tree without pointers: node k has children 2k + 1 and 2k + 2."""
+
+    order: NDArray[np.int64]
+    """(m,), the triangles in the order of the leaves."""
+    corners: Array
+    """(m, 9), the corners of the triangles in that order [m]."""
+    low: Array
+    """(nodes, 3), the low corner of each box [m]."""
+    high: Array
+    """(nodes, 3), the high corner of each box [m]."""
 
 
 class TriangleTree:
-    """The triangles (m, 3) between vertices (n, 3), sorted for questions about the closest point."""
+    """The triangles of a mesh in a tree of boxes, for questions about closest points and lines of sight.
+
+    Parameters
+    ----------
+    vertices : (n, 3) or (n, 2)
+        The vertices [m]; a mesh of the plane lies at z = 0.
+    faces : (m, 3)
+        The triangles.
+
+    Raises
+    ------
+    InputError
+        If these are no triangles between finite vertices.
+    """
 
     def __init__(self, vertices: ArrayLike, faces: ArrayLike) -> None:
         points, self.faces = check_cells(vertices, faces)
@@ -29,24 +61,20 @@ class TriangleTree:
         self.vertices = np.ascontiguousarray(vectors_to_space(points))
 
     @cached_property
-    def boxes(self) -> tuple[NDArray[np.int64], Array, Array, Array]:
-        """Triangles in the order of the leaves, their corners (m, 9), and low and high corners of the boxes.
-
-        The tree is balanced and has no pointers: node k has children 2k + 1 and 2k + 2, and node k of a
-        level with 2^d nodes covers the k-th part of the order.
-        """
+    def boxes(self) -> Boxes:
+        """The boxes, of which the k-th of a level with 2^d nodes covers the k-th part of the order."""
         count = len(self.faces)
-        depth = max(0, int(np.ceil(np.log2(count / LEAF))))
+        depth = max(0, int(np.ceil(np.log2(count / LEAF_SIZE))))
         corners = self.vertices[self.faces]
-        middle = corners.mean(1)
+        centroid = corners.mean(1)
         order = np.arange(count)
         for level in range(depth):
             bounds = _bounds(count, level)
             part = np.repeat(np.arange(len(bounds) - 1), np.diff(bounds))
-            low = np.minimum.reduceat(middle[order], bounds[:-1], axis=0)
-            high = np.maximum.reduceat(middle[order], bounds[:-1], axis=0)
+            low = np.minimum.reduceat(centroid[order], bounds[:-1], axis=0)
+            high = np.maximum.reduceat(centroid[order], bounds[:-1], axis=0)
             axis = (high - low).argmax(1)[part]
-            order = order[np.lexsort((middle[order, axis], part))]
+            order = order[np.lexsort((centroid[order, axis], part))]
         starts = _bounds(count, depth)[:-1]
         lows = [np.minimum.reduceat(corners.min(1)[order], starts, axis=0)]
         highs = [np.maximum.reduceat(corners.max(1)[order], starts, axis=0)]
@@ -54,56 +82,77 @@ class TriangleTree:
             lows.append(np.minimum(lows[-1][::2], lows[-1][1::2]))
             highs.append(np.maximum(highs[-1][::2], highs[-1][1::2]))
         flat = np.ascontiguousarray(corners[order].reshape(-1, 9))
-        return order, flat, np.concatenate(lows[::-1]), np.concatenate(highs[::-1])
+        return Boxes(order, flat, np.concatenate(lows[::-1]), np.concatenate(highs[::-1]))
 
     @cached_property
-    def leaves(self) -> NDArray[np.int64]:
-        """Where the triangles of each leaf begin and end in the order of `boxes`."""
-        order, _, low, _ = self.boxes
-        return _bounds(len(order), (len(low) + 1).bit_length() - 2)
+    def arrays(self) -> TreeArrays:
+        """The tree as kernels take it."""
+        order, corners, low, high = self.boxes
+        leaves = _bounds(len(order), (len(low) + 1).bit_length() - 2)
+        return TreeArrays(self.faces[order], leaves, corners, low, high)
 
     def closest(self, points: ArrayLike) -> tuple[NDArray[np.int64], Array, Array]:
-        """The closest triangle to each point (k,), weights of its corners (k, 3) and the distance (k,)."""
+        """Find the closest triangle to each point.
+
+        Parameters
+        ----------
+        points : (k, 3) or (k, 2)
+            The points [m].
+
+        Returns
+        -------
+        face : (k,)
+            The closest triangle, a row of `faces`.
+        weights : (k, 3)
+            Weights of its corners in its closest point.
+        distance : (k,)
+            How far that is away [m].
+
+        Raises
+        ------
+        InputError
+            If these are no finite points.
+        """
         given = as_reals("points", points).astype(np.float64)
         if given.ndim != 2 or given.shape[1] not in (2, 3):
             raise InputError(f"points must have shape (k, 3), got shape {given.shape}")
         require_finite("points", given)
         wanted = np.ascontiguousarray(vectors_to_space(given))
-        order, corners, low, high = self.boxes
         face, weights = np.empty(len(wanted), np.int64), np.empty((len(wanted), 3))
         distance = np.empty(len(wanted))
-        run(
-            kernels.closest,
-            len(wanted),
-            256,
-            wanted,
-            self.leaves,
-            corners,
-            low,
-            high,
-            face,
-            weights,
-            distance,
-        )
-        return order[face], weights, distance
+        run(kernels.closest, len(wanted), WALKS_PER_THREAD, wanted, self.arrays, face, weights, distance)
+        return self.boxes.order[face], weights, distance
 
     def within(
         self, points: ArrayLike, reach: float
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], Array, Array]:
-        """Every triangle closer than `reach` to a point: point, triangle, weights (n, 3), distance (n,).
+        """Find every triangle that is closer than `reach` to a point.
 
-        The weights are of the triangle's corners in its point nearest to the point asked for.
+        Parameters
+        ----------
+        points : (k, 3) or (k, 2)
+            The points [m].
+        reach : float
+            The distance [m].
+
+        Returns
+        -------
+        point, face : (n,)
+            The pairs: rows of `points` and of `faces`.
+        weights : (n, 3)
+            Weights of the triangle's corners in its point closest to the point asked for.
+        distance : (n,)
+            How far that is away [m].
         """
         given = as_reals("points", points).astype(np.float64)
         corners = self.vertices[self.faces]
-        middle = corners.mean(1)
-        size = np.linalg.norm(corners - middle[:, None], axis=2).max(1)
+        centroid = corners.mean(1)
+        size = np.linalg.norm(corners - centroid[:, None], axis=2).max(1)
         wanted = np.ascontiguousarray(vectors_to_space(given))
-        # Triangles of like size together, or one large one would make all lists long.
         parts: list[tuple[Array, Array]] = []
         rank = np.argsort(size)
-        for chosen in np.array_split(rank, min(8, len(rank))):
-            tree = cKDTree(middle[chosen])
+        for chosen in np.array_split(rank, min(SIZE_CLASSES, len(rank))):
+            tree = cKDTree(centroid[chosen])
             lists = tree.query_ball_point(wanted, reach + size[chosen].max(), workers=-1, return_sorted=True)
             counts = np.array([len(part) for part in lists])
             if counts.sum():
@@ -114,38 +163,60 @@ class TriangleTree:
         point, face = (np.concatenate(column) for column in zip(*parts, strict=True))
         weights, distance = np.empty((len(point), 3)), np.empty(len(point))
         flat = np.ascontiguousarray(corners.reshape(-1, 9))
-        run(kernels.nearest_on, len(point), 4096, wanted, point, flat, face, weights, distance)
+        run(
+            kernels.closest_on_faces,
+            len(point),
+            TRIANGLES_PER_THREAD,
+            wanted,
+            point,
+            flat,
+            face,
+            weights,
+            distance,
+        )
         close = distance < reach
         return point[close], face[close], weights[close], distance[close]
 
     def blocked(self, origin: ArrayLike, targets: ArrayLike) -> NDArray[np.bool_]:
-        """Whether a triangle stands between a point (3,) and each of the vertices `targets` (k,).
+        """Find out whether a triangle stands between a point and vertices of the mesh.
 
         The triangles that the vertex itself belongs to are not counted, nor one that the point lies on.
+
+        Parameters
+        ----------
+        origin : (3,)
+            The point [m].
+        targets : (k,)
+            The vertices.
+
+        Returns
+        -------
+        (k,)
+            Whether each of them is hidden from the point.
+
+        Raises
+        ------
+        InputError
+            If the origin is no finite point.
         """
         eye, vertices = as_reals("origin", origin).astype(np.float64), as_integers("targets", targets)
         if eye.shape != (3,):
             raise InputError(f"origin must have shape (3,), got shape {eye.shape}")
         require_finite("origin", eye)
-        order, corners, low, high = self.boxes
         hidden = np.empty(len(vertices), np.bool_)
         run(
             kernels.blocked,
             len(vertices),
-            256,
+            WALKS_PER_THREAD,
             eye,
             self.vertices,
             vertices,
-            self.faces[order],
-            self.leaves,
-            corners,
-            low,
-            high,
+            self.arrays,
             hidden,
         )
         return hidden
 
 
 def _bounds(count: int, level: int) -> NDArray[np.int64]:
-    """Where the 2^level parts of `count` items begin and end."""
+    """Return where the 2^level parts of `count` items begin and end."""
     return np.asarray(np.arange(2**level + 1) * count // 2**level)

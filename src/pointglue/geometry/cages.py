@@ -1,50 +1,69 @@
 """Coarse solids about detailed surfaces."""
 
-from numbers import Real
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from ..checks import Array
+from ..checks import Array, check_real
 from ..compute import run
 from ..errors import InputError
 from . import cage_kernels as kernels
 from .inside import Inside
-from .simplices import _CORNERS, _KUHN
+from .simplices import CUBE_CORNERS, CUBE_TETS
 
 __all__ = ["surface_cage"]
 
-MOST = 2**26  # cubes in the box around the surface, filled or not
-# How far triangles are drawn inwards, in cells: one that lies between two cubes belongs to that behind it,
+MOST_CUBES = 2**26  # in the box around the surface, filled or not: 270 MB of marks
+# How far triangles are moved inwards, in cells: one that lies between two cubes belongs to that behind it,
 # and is still inside for `pointglue.embed`.
-INWARDS = 5e-10
+INWARD_SHIFT = 5e-10
+# How far a surface may reach beyond the last cube, in cells, against rounding.
+ROUNDING = 1e-6
 
 
 def surface_cage(vertices: ArrayLike, faces: ArrayLike, cell: float) -> tuple[Array, NDArray[np.int64]]:
-    """A solid of tetrahedra about a surface, its triangles (m, 3) between vertices (n, 3), and its inside.
+    """Build a solid of tetrahedra about a surface and its inside.
 
-    It consists of all cubes of the size `cell` that the surface goes through or that are inside, in six
-    tetrahedra each: points (p, 3) and tets (q, 4), positively oriented. Components of the surface that are
-    open have no inside and get one layer of cubes. Neighbouring cubes hang together where the shape does:
-    two fingers in cubes side by side move apart, while two in one cube are one.
+    It consists of all cubes that the surface goes through or that are inside, in six tetrahedra each.
+    Components of the surface that are open have no inside and get one layer of cubes. Neighbouring cubes are
+    connected where the shape is: two fingers in cubes side by side move apart, while two in one cube are one.
+
+    Parameters
+    ----------
+    vertices : (n, 3)
+        The vertices of the surface [m].
+    faces : (m, 3)
+        Its triangles.
+    cell : float
+        The size of a cube [m].
+
+    Returns
+    -------
+    points : (p, 3)
+        The points of the solid [m].
+    tets : (q, 4)
+        Its tetrahedra, positively oriented.
+
+    Raises
+    ------
+    InputError
+        If these are no triangles between finite vertices, or the size makes too many cubes.
     """
-    if isinstance(cell, bool) or not isinstance(cell, Real) or not 0 < cell < np.inf:
-        raise InputError(f"cell must be a positive length, got {cell!r}")
+    cell = check_real("cell", cell, above=0)
     shape = Inside(vertices, faces)
     corners = shape.vertices[shape.faces]
     low, high = corners.min((0, 1)), corners.max((0, 1))
     with np.errstate(over="ignore"):
-        counts = np.maximum(np.ceil((high - low) / cell - 1e-6), 1)
-    if counts.prod() > MOST:
+        counts = np.maximum(np.ceil((high - low) / cell - ROUNDING), 1)
+    if counts.prod() > MOST_CUBES:
         raise InputError(
             f"cell must be larger: {cell!r} makes a box of {' x '.join(f'{n:.0f}' for n in counts)} cubes"
         )
     size = counts.astype(np.int64)
     origin = (low + high - cell * counts) / 2
     crossed = np.zeros((*size, 4), np.bool_)
-    run(kernels.cross, len(corners), 1024, _drawn_in((corners - origin) / cell), crossed)
+    run(kernels.mark_crossed, len(corners), 1024, _shifted_inwards((corners - origin) / cell), crossed)
 
     solid = shape.solid[shape.components[shape.faces[:, 0]]]
     within = shape if solid.all() else Inside(shape.vertices, shape.faces[solid]) if solid.any() else None
@@ -66,7 +85,7 @@ def surface_cage(vertices: ArrayLike, faces: ArrayLike, cell: float) -> tuple[Ar
         joined = crossed[..., 1 + axis][tuple(upper.T)]
         joined[~joined] = contained(upper[~joined] + 0.5 * (1 - np.eye(3)[axis]))
         above, below = (number[tuple(cube[joined].T)][:, None] for cube in (upper, lower))
-        shared = np.flatnonzero(_CORNERS[:, axis] == 0)
+        shared = np.flatnonzero(CUBE_CORNERS[:, axis] == 0)
         pairs.append(np.stack([8 * above + shared, 8 * below + shared + (1 << axis)]).reshape(2, -1))
     # A point is all the corners of cubes that are joined, one to the next.
     one, other = np.concatenate(pairs, axis=1)
@@ -75,13 +94,13 @@ def surface_cage(vertices: ArrayLike, faces: ArrayLike, cell: float) -> tuple[Ar
         coo_array((np.ones(len(one)), (one, other)), shape=(total, total)), directed=False
     )
     _, first, point = np.unique(label, return_index=True, return_inverse=True)
-    lattice = (cubes[:, None] + _CORNERS).reshape(-1, 3)[first]
-    return origin + cell * lattice, point.reshape(-1, 8)[:, _KUHN].reshape(-1, 4)
+    lattice = (cubes[:, None] + CUBE_CORNERS).reshape(-1, 3)[first]
+    return origin + cell * lattice, point.reshape(-1, 8)[:, CUBE_TETS].reshape(-1, 4)
 
 
-def _drawn_in(corners: Array) -> Array:
-    """Triangles (m, 3, 3) against their normals by a trifle, as (m, 9)."""
+def _shifted_inwards(corners: Array) -> Array:
+    """Return triangles (m, 3, 3), in cells, moved against their normals by a trifle, as (m, 9)."""
     normal = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
     length = np.linalg.norm(normal, axis=1, keepdims=True)
     normal = np.divide(normal, length, out=np.zeros_like(normal), where=length > 0)
-    return np.ascontiguousarray((corners - INWARDS * normal[:, None]).reshape(-1, 9))
+    return np.ascontiguousarray((corners - INWARD_SHIFT * normal[:, None]).reshape(-1, 9))

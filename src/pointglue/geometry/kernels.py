@@ -1,15 +1,71 @@
-"""Compiled loops over points and cells."""
+"""Compiled loops over points, cells and trees of boxes.
+
+A tree of boxes is balanced and has no pointers: node k has children 2k + 1 and 2k + 2, and the leaves, the
+last nodes, cover the triangles in order. All questions to it go through one walk, :func:`traverse`.
+"""
+
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..compute import kernel
 
-__all__ = ["blocked", "closest", "nearest_on", "search"]
+__all__ = [
+    "CellGrid",
+    "TreeArrays",
+    "blocked",
+    "closest",
+    "closest_on_faces",
+    "is_blocked",
+    "new_stack",
+    "search",
+    "traverse",
+]
+
+# Nodes that wait in a walk: two for each level, so that 2^32 leaves are not too many.
+DEPTH = 64
+# Parameter of a segment, from 0 to 1: a hit this near to its ends does not count.
+END_MARGIN = 1e-9
+# Barycentric coordinate: a hit this far outside a triangle counts, so that nothing slips through a seam.
+SEAM_MARGIN = 1e-12
+# Parameter of a segment: how much a box is enlarged, against rounding.
+BOX_MARGIN = 1e-12
+# A triangle whose determinant is less than this times |u|^2 |v|^2 is a line.
+FLAT = 1e-14
+
+
+class TreeArrays(NamedTuple):
+    """A tree of boxes around m triangles, which are in the order of its leaves."""
+
+    faces: Any
+    """(m, 3), the corners of the triangles, as rows of the vertices."""
+    leaves: Any
+    """(l + 1,), where the triangles of each of l leaves begin and end."""
+    corners: Any
+    """(m, 9), the three corners of each triangle, one after the other [m]."""
+    low: Any
+    """(2 l - 1, 3), the low corner of each box [m]."""
+    high: Any
+    """(2 l - 1, 3), the high corner of each box [m]."""
+
+
+class CellGrid(NamedTuple):
+    """A grid of boxes, each with the cells that touch it."""
+
+    starts: Any
+    """(boxes + 1,), where the list of each box begins in `cells`."""
+    cells: Any
+    """(n,), the lists, one after the other."""
+    maps: Any
+    """(m, rows, d + 1), the maps of `barycentric`."""
+    extent: Any
+    """(m,), the largest side of the box of each cell [m]."""
 
 
 @kernel
-def search(start, stop, points, boxes, starts, cells, maps, extent, tolerance, found, weights):
-    """The cell in whose barycentric coordinates b the smallest is largest, if that is at least -tolerance."""
+def search(start, stop, points, boxes, grid, tolerance, found, weights):
+    """Find the cell in whose barycentric coordinates b the smallest is largest, and at least -tolerance."""
+    starts, cells, maps, extent = grid.starts, grid.cells, grid.maps, grid.extent
     d, k = points.shape[1], weights.shape[1]
     for i in range(start, stop):
         if boxes[i] < 0:
@@ -43,51 +99,66 @@ def search(start, stop, points, boxes, starts, cells, maps, extent, tolerance, f
 
 
 @kernel
-def closest(start, stop, points, bounds, corners, low, high, face, weights, distance):
-    """The triangle nearest to each point; boxes farther away than the best so far are passed over."""
-    leaves = bounds.shape[0] - 1
-    inner = leaves - 1  # nodes above the leaves
-    stack = np.empty(64, np.int64)
+def new_stack():
+    """Return room for a walk: nodes that wait, and their keys."""
+    return np.empty(DEPTH, np.int64), np.empty(DEPTH)
+
+
+@kernel
+def traverse(tree, stack, query, state, key, opens, visit):
+    """Walk a tree of boxes depth first, of two children the one with the smaller key first.
+
+    The questions differ by three kernels: ``key(tree, query, node)`` is what children are ordered by, inf for
+    a box to leave out; ``opens(tree, query, state, node, key)`` returns whether the walk goes into a box, and the state with
+    what the box as a whole adds to it; ``visit(tree, query, state, k)`` returns the state with triangle k.
+    The root has the key 0. The last state is returned.
+    """
+    nodes, keys = stack
+    first_leaf = tree.leaves.shape[0] - 2
+    nodes[0], keys[0] = 0, 0.0
+    size = 1
+    while size > 0:
+        size -= 1
+        node = nodes[size]
+        inside, state = opens(tree, query, state, node, keys[size])
+        if not inside:
+            continue
+        if node < first_leaf:
+            left, right = 2 * node + 1, 2 * node + 2
+            far, near = key(tree, query, left), key(tree, query, right)
+            if far < near:
+                left, right, far, near = right, left, near, far
+            if far < np.inf:
+                nodes[size], keys[size] = left, far
+                size += 1
+            if near < np.inf:
+                nodes[size], keys[size] = right, near
+                size += 1
+            continue
+        leaf = node - first_leaf
+        for k in range(tree.leaves[leaf], tree.leaves[leaf + 1]):
+            state = visit(tree, query, state, k)
+    return state
+
+
+@kernel
+def closest(start, stop, points, tree, face, weights, distance):
+    """Find the triangle closest to each point; boxes farther away than the best so far are passed over."""
+    stack = new_stack()
     for i in range(start, stop):
-        x, y, z = points[i, 0], points[i, 1], points[i, 2]
-        best = np.inf
-        stack[0] = 0
-        size = 1
-        while size > 0:
-            size -= 1
-            node = stack[size]
-            if _box_distance(low, high, node, x, y, z) >= best:
-                continue
-            if node < inner:
-                # The nearer child last, so that it is looked at first.
-                left, right = 2 * node + 1, 2 * node + 2
-                if _box_distance(low, high, left, x, y, z) < _box_distance(low, high, right, x, y, z):
-                    left, right = right, left
-                stack[size], stack[size + 1] = left, right
-                size += 2
-                continue
-            leaf = node - inner
-            for k in range(bounds[leaf], bounds[leaf + 1]):
-                u, v, w, square = _on_triangle(corners, k, x, y, z)
-                if square < best:
-                    best, face[i] = square, k
-                    weights[i, 0], weights[i, 1], weights[i, 2] = u, v, w
+        query = (points[i, 0], points[i, 1], points[i, 2])
+        state = (np.inf, np.int64(-1), 0.0, 0.0, 0.0)
+        best, k, u, v, w = traverse(tree, stack, query, state, _box_distance, _is_closer, _closer)
+        face[i] = k
+        weights[i, 0], weights[i, 1], weights[i, 2] = u, v, w
         distance[i] = np.sqrt(best)
 
 
 @kernel
-def nearest_on(start, stop, points, which, corners, faces, weights, distance):
-    """The point of triangle faces[i] nearest to points[which[i]], by weights of its corners."""
-    for i in range(start, stop):
-        k = which[i]
-        u, v, w, square = _on_triangle(corners, faces[i], points[k, 0], points[k, 1], points[k, 2])
-        weights[i, 0], weights[i, 1], weights[i, 2] = u, v, w
-        distance[i] = np.sqrt(square)
-
-
-@kernel
-def _box_distance(low, high, node, x, y, z):
-    """Squared distance of a point from a box, 0 inside."""
+def _box_distance(tree, query, node):
+    """Return the squared distance of a point from a box, 0 inside."""
+    low, high = tree.low, tree.high
+    x, y, z = query
     dx = max(low[node, 0] - x, x - high[node, 0], 0.0)
     dy = max(low[node, 1] - y, y - high[node, 1], 0.0)
     dz = max(low[node, 2] - z, z - high[node, 2], 0.0)
@@ -95,8 +166,35 @@ def _box_distance(low, high, node, x, y, z):
 
 
 @kernel
-def _on_segment(ax, ay, az, bx, by, bz, x, y, z):
-    """Share of b in the point of the segment ab nearest to (x, y, z), and the squared distance."""
+def _is_closer(tree, query, state, node, key):
+    """Return whether a box may hold a triangle closer than the best."""
+    return key < state[0], state
+
+
+@kernel
+def _closer(tree, query, state, k):
+    """Return the closer of triangle k and the best: squared distance, number and weights of the corners."""
+    u, v, w, square = _closest_on_triangle(tree.corners, k, query)
+    if square < state[0]:
+        return square, np.int64(k), u, v, w
+    return state
+
+
+@kernel
+def closest_on_faces(start, stop, points, which, corners, faces, weights, distance):
+    """Find the point of triangle faces[i] closest to points[which[i]], by weights of its corners."""
+    for i in range(start, stop):
+        k = which[i]
+        point = (points[k, 0], points[k, 1], points[k, 2])
+        u, v, w, square = _closest_on_triangle(corners, faces[i], point)
+        weights[i, 0], weights[i, 1], weights[i, 2] = u, v, w
+        distance[i] = np.sqrt(square)
+
+
+@kernel
+def _closest_on_segment(a, b, point):
+    """Return the share of b in the point of the segment ab closest to a point, and the squared distance."""
+    (ax, ay, az), (bx, by, bz), (x, y, z) = a, b, point
     ux, uy, uz = bx - ax, by - ay, bz - az
     length = ux * ux + uy * uy + uz * uz
     t = 0.0
@@ -107,85 +205,74 @@ def _on_segment(ax, ay, az, bx, by, bz, x, y, z):
 
 
 @kernel
-def _on_triangle(corners, k, x, y, z):
-    """Weights of the corners in the point of a triangle nearest to (x, y, z), and the squared distance.
+def _closest_on_triangle(corners, k, point):
+    """Return the weights of the corners in the point of a triangle closest to a point, and its square.
 
-    The foot of the perpendicular where it falls inside, else the nearest point of the three edges.
+    It is the foot of the perpendicular where that falls inside, else the closest point of the three edges.
     """
     ax, ay, az = corners[k, 0], corners[k, 1], corners[k, 2]
     bx, by, bz = corners[k, 3], corners[k, 4], corners[k, 5]
     cx, cy, cz = corners[k, 6], corners[k, 7], corners[k, 8]
+    x, y, z = point
     ux, uy, uz = bx - ax, by - ay, bz - az
     vx, vy, vz = cx - ax, cy - ay, cz - az
     px, py, pz = x - ax, y - ay, z - az
     uu, uv, vv = ux * ux + uy * uy + uz * uz, ux * vx + uy * vy + uz * vz, vx * vx + vy * vy + vz * vz
     pu, pv = px * ux + py * uy + pz * uz, px * vx + py * vy + pz * vz
     det = uu * vv - uv * uv
-    if det > 1e-14 * uu * vv:
+    if det > FLAT * uu * vv:
         s, t = (vv * pu - uv * pv) / det, (uu * pv - uv * pu) / det
         if s >= 0.0 and t >= 0.0 and s + t <= 1.0:
             dx, dy, dz = s * ux + t * vx - px, s * uy + t * vy - py, s * uz + t * vz - pz
             return 1.0 - s - t, s, t, dx * dx + dy * dy + dz * dz
-    r, best = _on_segment(ax, ay, az, bx, by, bz, x, y, z)
+    a, b, c = (ax, ay, az), (bx, by, bz), (cx, cy, cz)
+    r, best = _closest_on_segment(a, b, point)
     wa, wb, wc = 1.0 - r, r, 0.0
-    r, square = _on_segment(bx, by, bz, cx, cy, cz, x, y, z)
+    r, square = _closest_on_segment(b, c, point)
     if square < best:
         best, wa, wb, wc = square, 0.0, 1.0 - r, r
-    r, square = _on_segment(cx, cy, cz, ax, ay, az, x, y, z)
+    r, square = _closest_on_segment(c, a, point)
     if square < best:
         best, wa, wb, wc = square, r, 0.0, 1.0 - r
     return wa, wb, wc, best
 
 
-# How near to its ends, in lengths of the segment, a hit does not count; and how far outside a triangle
-# it still does, so that nothing is seen through the seam of two triangles.
-END, SEAM = 1e-9, 1e-12
-
-
 @kernel
-def blocked(start, stop, eye, vertices, targets, faces, bounds, corners, low, high, hidden):
-    """Whether a triangle that does not belong to the target stands between the eye and it."""
-    stack = np.empty(64, np.int64)
-    ox, oy, oz = eye[0], eye[1], eye[2]
+def blocked(start, stop, origin, vertices, targets, tree, hidden):
+    """Find out whether a triangle stands between the origin and each of the vertices `targets`."""
+    stack = new_stack()
+    ox, oy, oz = origin[0], origin[1], origin[2]
     for i in range(start, stop):
         t = targets[i]
         dx, dy, dz = vertices[t, 0] - ox, vertices[t, 1] - oy, vertices[t, 2] - oz
-        hidden[i] = in_the_way(ox, oy, oz, dx, dy, dz, t, faces, bounds, corners, low, high, stack)
+        hidden[i] = is_blocked(tree, stack, (ox, oy, oz), (dx, dy, dz), t)
 
 
 @kernel
-def in_the_way(ox, oy, oz, dx, dy, dz, target, faces, bounds, corners, low, high, stack):
-    """Whether a triangle that `target` is no corner of stands between o and o + d."""
-    inner = bounds.shape[0] - 2
-    stack[0] = 0
-    size = 1
-    while size > 0:
-        size -= 1
-        node = stack[size]
-        if node < inner:
-            # The one that is entered first is looked at first: it is more likely to end the search.
-            left, right = 2 * node + 1, 2 * node + 2
-            near = _enters_box(low, high, left, ox, oy, oz, dx, dy, dz)
-            far = _enters_box(low, high, right, ox, oy, oz, dx, dy, dz)
-            if near > far:
-                left, right, near, far = right, left, far, near
-            if far <= 1.0:
-                stack[size] = right
-                size += 1
-            if near <= 1.0:
-                stack[size] = left
-                size += 1
-            continue
-        for k in range(bounds[node - inner], bounds[node - inner + 1]):
-            own = faces[k, 0] == target or faces[k, 1] == target or faces[k, 2] == target
-            if not own and _meets_triangle(corners, k, ox, oy, oz, dx, dy, dz):
-                return True
-    return False
+def is_blocked(tree, stack, origin, direction, target):
+    """Return whether a triangle that `target` is no corner of stands between o and o + d."""
+    query = (origin, direction, np.int64(target))
+    return traverse(tree, stack, query, False, _entry, _goes_on, _blocks)
 
 
 @kernel
-def _overlap(low, high, o, d, first, last):
-    """The part of a ray's [first, last] that is within a slab."""
+def _goes_on(tree, query, state, node, key):
+    """Return whether a segment goes on: not any more once it has been blocked."""
+    return not state, state
+
+
+@kernel
+def _blocks(tree, query, state, k):
+    """Return whether triangle k, or one before it, blocks the segment."""
+    origin, direction, target = query
+    faces = tree.faces
+    own = faces[k, 0] == target or faces[k, 1] == target or faces[k, 2] == target
+    return state or (not own and _crosses_triangle(tree.corners, k, origin, direction))
+
+
+@kernel
+def _clip(low, high, o, d, first, last):
+    """Return the part of a ray's [first, last] that is within a slab."""
     if d == 0.0:
         return (first, last) if low <= o <= high else (1.0, 0.0)
     a, b = (low - o) / d, (high - o) / d
@@ -193,17 +280,20 @@ def _overlap(low, high, o, d, first, last):
 
 
 @kernel
-def _enters_box(low, high, node, ox, oy, oz, dx, dy, dz):
-    """Where the segment from o to o + d enters a box, 0 to 1, with a little to spare; 2 if it does not."""
-    first, last = _overlap(low[node, 0], high[node, 0], ox, dx, 0.0, 1.0)
-    first, last = _overlap(low[node, 1], high[node, 1], oy, dy, first, last)
-    first, last = _overlap(low[node, 2], high[node, 2], oz, dz, first, last)
-    return first if first <= last + 1e-12 else 2.0
+def _entry(tree, query, node):
+    """Return where the segment from o to o + d enters a box, 0 to 1; inf if it does not."""
+    low, high = tree.low, tree.high
+    (ox, oy, oz), (dx, dy, dz), _ = query
+    first, last = _clip(low[node, 0], high[node, 0], ox, dx, 0.0, 1.0)
+    first, last = _clip(low[node, 1], high[node, 1], oy, dy, first, last)
+    first, last = _clip(low[node, 2], high[node, 2], oz, dz, first, last)
+    return first if first <= last + BOX_MARGIN else np.inf
 
 
 @kernel
-def _meets_triangle(corners, k, ox, oy, oz, dx, dy, dz):
-    """Whether the segment from o to o + d goes through triangle k, not counting its ends."""
+def _crosses_triangle(corners, k, origin, direction):
+    """Return whether the segment from o to o + d goes through triangle k, not counting its ends."""
+    (ox, oy, oz), (dx, dy, dz) = origin, direction
     ax, ay, az = corners[k, 0], corners[k, 1], corners[k, 2]
     ux, uy, uz = corners[k, 3] - ax, corners[k, 4] - ay, corners[k, 5] - az
     vx, vy, vz = corners[k, 6] - ax, corners[k, 7] - ay, corners[k, 8] - az
@@ -213,10 +303,10 @@ def _meets_triangle(corners, k, ox, oy, oz, dx, dy, dz):
         return False  # along the triangle's own plane: it has no thickness
     sx, sy, sz = ox - ax, oy - ay, oz - az
     t = -(nx * sx + ny * sy + nz * sz) / slope
-    if not END < t < 1.0 - END:
+    if not END_MARGIN < t < 1.0 - END_MARGIN:
         return False
     # Coordinates of the hit in the triangle, by determinants with the direction.
     cx, cy, cz = sy * dz - sz * dy, sz * dx - sx * dz, sx * dy - sy * dx
     a = -(vx * cx + vy * cy + vz * cz) / slope
     b = (ux * cx + uy * cy + uz * cz) / slope
-    return a >= -SEAM and b >= -SEAM and a + b <= 1.0 + SEAM
+    return a >= -SEAM_MARGIN and b >= -SEAM_MARGIN and a + b <= 1.0 + SEAM_MARGIN

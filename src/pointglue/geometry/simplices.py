@@ -1,29 +1,68 @@
 """Triangles and tetrahedra: where a point lies among them, and cages made of them."""
 
-from numbers import Real
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..checks import Array, as_array, as_integers, as_reals, require_finite
+from ..checks import Array, as_array, as_integers, as_reals, check_integer, check_real, require_finite
 from ..compute import run
 from ..errors import InputError
 from . import kernels
 from .shapes import check_box
 
-__all__ = ["barycentric", "check_cells", "lattice_cage", "locate", "tet_box", "tet_surface"]
+__all__ = [
+    "CUBE_CORNERS",
+    "CUBE_TETS",
+    "barycentric",
+    "check_cells",
+    "lattice_cage",
+    "locate",
+    "tet_box",
+    "tet_surface",
+]
 
-# The six tetrahedra of a cube, one per way to walk from corner 0 to corner 7 along three edges. Cubes
-# side by side cut their common face alike.
-_KUHN = np.array([[0, 1, 3, 7], [0, 3, 2, 7], [0, 2, 6, 7], [0, 6, 4, 7], [0, 4, 5, 7], [0, 5, 1, 7]])
+# Kuhn's six tetrahedra of a cube, one per path from corner 0 to corner 7 along three edges. Cubes side by
+# side cut their common face alike.
+CUBE_TETS = np.array([[0, 1, 3, 7], [0, 3, 2, 7], [0, 2, 6, 7], [0, 6, 4, 7], [0, 4, 5, 7], [0, 5, 1, 7]])
 # Corner k of a cube is at (k & 1, (k >> 1) & 1, (k >> 2) & 1).
-_CORNERS = np.array([[k & 1, (k >> 1) & 1, (k >> 2) & 1] for k in range(8)])
+CUBE_CORNERS = np.array([[k & 1, (k >> 1) & 1, (k >> 2) & 1] for k in range(8)])
+# Ratio of volume to the product of edges: a simplex below it is flat but for rounding.
+FLAT = 1e-12
+# Ratio to the size of a cell: a larger tolerance would let points into cells next to theirs.
+LARGEST_TOLERANCE = 0.1
+# Boxes of the search grid along the longest side, at most.
+MOST_BOXES = 100
+# Ratio of the points' size to the spacing of a lattice, beyond which whole numbers would not do.
+MOST_CUBES = 1e6
+# Points worth a thread of their own.
+POINTS_PER_THREAD = 1024
 
 
 def check_cells(
     vertices: ArrayLike, cells: ArrayLike, name: str = "cells"
 ) -> tuple[Array, NDArray[np.int64]]:
-    """Vertices (n, d) and the triangles (m, 3) or, in space, tetrahedra (m, 4) between them, checked."""
+    """Check vertices (n, d) and the triangles (m, 3) or, in space, tetrahedra (m, 4) between them.
+
+    Parameters
+    ----------
+    vertices : (n, 3) or (n, 2)
+        The vertices [m].
+    cells : (m, 3) or (m, 4)
+        Rows of the vertices.
+    name : str
+        What the cells are called, for the messages.
+
+    Returns
+    -------
+    vertices : (n, d)
+        The vertices as float64, a copy [m].
+    cells : (m, 3) or (m, 4)
+        The cells as int64.
+
+    Raises
+    ------
+    InputError
+        If a shape is another, a number is not finite, or a cell names a vertex that is not there.
+    """
     points, simplices = as_reals("vertices", vertices), as_array(name, cells)
     if points.ndim != 2 or points.shape[1] not in (2, 3):
         raise InputError(f"vertices must have shape (n, 3) or (n, 2), got shape {points.shape}")
@@ -41,10 +80,18 @@ def check_cells(
 
 
 def barycentric(corners: Array) -> Array:
-    """Affine maps (m, k, d + 1) from a point (p, 1) to its barycentric coordinates in each simplex.
+    """Compute the affine maps from a point (p, 1) to its barycentric coordinates in simplices.
 
-    `corners` is (m, k, d). A triangle in space (k = d = 3) has a fourth row: the height above its plane.
-    Flat simplices have rows of nan.
+    Parameters
+    ----------
+    corners : (m, k, d)
+        The corners of the simplices [m].
+
+    Returns
+    -------
+    (m, k, d + 1)
+        The maps; nan for flat simplices. For triangles in space (k = d = 3) there is a fourth row, the
+        height above the plane.
     """
     k, d = corners.shape[1:]
     edges = np.swapaxes(corners[:, 1:] - corners[:, :1], 1, 2)  # (m, d, k - 1)
@@ -54,9 +101,8 @@ def barycentric(corners: Array) -> Array:
         length = np.linalg.norm(normal, axis=1, keepdims=True)
         normal = np.divide(normal, length, out=np.zeros_like(normal), where=length > 0)
         edges = np.concatenate([edges, normal[:, :, None]], axis=2)
-    # A simplex whose volume is this small beside the product of its edges is flat but for rounding.
     reach = np.prod(np.linalg.norm(edges, axis=1), axis=1)
-    flat = ~(np.abs(np.linalg.det(edges)) > 1e-12 * reach)
+    flat = ~(np.abs(np.linalg.det(edges)) > FLAT * reach)
     edges[flat] = np.eye(d)
     inverse = np.linalg.inv(edges)
     inverse[flat] = np.nan
@@ -70,14 +116,34 @@ def barycentric(corners: Array) -> Array:
 def locate(
     vertices: ArrayLike, cells: ArrayLike, points: ArrayLike, *, tolerance: float = 1e-9
 ) -> tuple[NDArray[np.int64], Array]:
-    """The cell that holds each point (n,), -1 if none does, and the point's weights in it (n, k).
+    """Find the cell that holds each point.
 
-    Points outside by less than `tolerance` of their cell's size count as inside, as do points at that
-    height over a triangle in space. Weights are never negative and sum to one.
+    Parameters
+    ----------
+    vertices : (v, 3) or (v, 2)
+        The vertices of the cells [m].
+    cells : (m, k)
+        Triangles (k = 3) or tetrahedra (k = 4).
+    points : (n, 3) or (n, 2)
+        The points [m].
+    tolerance : float
+        Points outside by less than this share of their cell's size count as inside, as do points at that
+        height over a triangle in space.
+
+    Returns
+    -------
+    found : (n,)
+        The cell of each point, -1 if none holds it.
+    weights : (n, k)
+        Weights of the corners of the cell in the point, never negative; they sum to one.
+
+    Raises
+    ------
+    InputError
+        If an argument is not of that kind, or no cell has a size.
     """
     corners_of, simplices = check_cells(vertices, cells)
-    if isinstance(tolerance, bool) or not isinstance(tolerance, Real) or not 0 <= tolerance <= 0.1:
-        raise InputError(f"tolerance must be a number from 0 to 0.1, got {tolerance!r}")
+    tolerance = check_real("tolerance", tolerance, at_least=0, at_most=LARGEST_TOLERANCE)
     wanted = as_reals("points", points).astype(np.float64)
     d, k = corners_of.shape[1], simplices.shape[1]
     if wanted.ndim != 2 or wanted.shape[1] != d:
@@ -92,7 +158,7 @@ def locate(
     high = corners.max(1) + tolerance * extent[:, None]
     # A grid of boxes about as large as the cells, each with the list of cells that touch it.
     origin = low.min(0)
-    size = max(float(np.median(extent[extent > 0])), float((high.max(0) - origin).max()) / 100)
+    size = max(float(np.median(extent[extent > 0])), float((high.max(0) - origin).max()) / MOST_BOXES)
     counts = np.ceil((high.max(0) - origin) / size).astype(np.int64) + 1
     first = np.floor((low - origin) / size).astype(np.int64)
     spans = np.floor((high - origin) / size).astype(np.int64) - first + 1
@@ -109,25 +175,33 @@ def locate(
     place = np.floor((wanted - origin) / size).astype(np.int64)
     outside = ((place < 0) | (place >= counts)).any(1)
     boxes = np.where(outside, -1, np.ravel_multi_index(tuple(np.where(outside, 0, place.T)), tuple(counts)))
-    run(
-        kernels.search,
-        len(wanted),
-        1024,
-        wanted,
-        boxes,
-        starts,
-        cell[order],
-        maps,
-        extent,
-        tolerance,
-        found,
-        weights,
-    )
+    grid = kernels.CellGrid(starts, cell[order], maps, extent)
+    run(kernels.search, len(wanted), POINTS_PER_THREAD, wanted, boxes, grid, tolerance, found, weights)
     return found, weights
 
 
 def tet_box(size: tuple[float, float, float], cells: tuple[int, int, int]) -> tuple[Array, NDArray[np.int64]]:
-    """A solid box about the origin: vertices (n, 3) and tetrahedra (m, 4), six to each of the cells."""
+    """Build a solid box about the origin.
+
+    Parameters
+    ----------
+    size : (3,)
+        Its lengths [m].
+    cells : (3,)
+        How many cubes there are along each of them.
+
+    Returns
+    -------
+    vertices : (n, 3)
+        The vertices [m].
+    tets : (m, 4)
+        Six tetrahedra for each of the cubes.
+
+    Raises
+    ------
+    InputError
+        If a length is not positive or a number of cells less than 1.
+    """
     check_box(size, cells)
     cubes = np.stack(np.meshgrid(*(np.arange(n) for n in cells), indexing="ij"), axis=-1).reshape(-1, 3)
     lattice, tets = _tets_of_cubes(cubes)
@@ -135,21 +209,38 @@ def tet_box(size: tuple[float, float, float], cells: tuple[int, int, int]) -> tu
 
 
 def lattice_cage(points: ArrayLike, spacing: float, *, least: int = 1) -> tuple[Array, NDArray[np.int64]]:
-    """A coarse cage about points (n, 3): the cubes of a lattice that hold at least `least` of them.
+    """Build a coarse cage about points: the cubes of a lattice that hold some of them.
 
-    Returns vertices and tetrahedra (m, 4). With ``least=1`` every point is inside; a larger number leaves
-    thin parts out, which :func:`pointglue.embed` carries all the same.
+    Parameters
+    ----------
+    points : (n, 3)
+        The points [m].
+    spacing : float
+        The size of a cube [m].
+    least : int
+        How many points a cube must hold. With 1 every point is inside; a larger number leaves thin parts
+        out, which :func:`pointglue.embed` moves along all the same.
+
+    Returns
+    -------
+    vertices : (k, 3)
+        The vertices [m].
+    tets : (m, 4)
+        Six tetrahedra for each of the cubes.
+
+    Raises
+    ------
+    InputError
+        If an argument is not of that kind, or no cube holds so many points.
     """
     given = as_reals("points", points)
     if given.ndim != 2 or given.shape[1] != 3 or not len(given):
         raise InputError(f"points must have shape (n, 3), at least one row, got shape {given.shape}")
     require_finite("points", given)
-    if not isinstance(spacing, Real) or not 0 < spacing < np.inf:
-        raise InputError(f"spacing must be a positive length, got {spacing!r}")
-    if np.ptp(given, axis=0).max() / spacing > 1e6:
+    spacing = check_real("spacing", spacing, above=0)
+    if np.ptp(given, axis=0).max() / spacing > MOST_CUBES:
         raise InputError(f"spacing {spacing!r} is less than a millionth of the points' size")
-    if isinstance(least, bool) or not isinstance(least, (int, np.integer)):
-        raise InputError(f"least must be a whole number, got {least!r}")
+    least = check_integer("least", least)
     origin = given.min(0) - spacing / 2
     cubes, held = np.unique(np.floor((given - origin) / spacing).astype(np.int64), axis=0, return_counts=True)
     if not (held >= least).any():
@@ -159,10 +250,10 @@ def lattice_cage(points: ArrayLike, spacing: float, *, least: int = 1) -> tuple[
 
 
 def _tets_of_cubes(cubes: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Whole-number vertices, each once, and the tetrahedra of unit cubes given by their lowest corners."""
-    corners = (cubes[:, None] + _CORNERS).reshape(-1, 3)
+    """Return whole-number vertices, each once, and the tetrahedra of unit cubes, given their low corners."""
+    corners = (cubes[:, None] + CUBE_CORNERS).reshape(-1, 3)
     first, index, _ = _distinct(corners)
-    return corners[first], index.reshape(-1, 8)[:, _KUHN].reshape(-1, 4)
+    return corners[first], index.reshape(-1, 8)[:, CUBE_TETS].reshape(-1, 4)
 
 
 def _distinct(
@@ -182,7 +273,23 @@ def _distinct(
 
 
 def tet_surface(tets: ArrayLike) -> NDArray[np.int64]:
-    """The triangles (m, 3) that belong to one tetrahedron only, counter-clockwise seen from outside."""
+    """Return the surface of a solid: the triangles that belong to one tetrahedron only.
+
+    Parameters
+    ----------
+    tets : (n, 4)
+        The tetrahedra, positively oriented.
+
+    Returns
+    -------
+    (m, 3)
+        The triangles, counter-clockwise seen from outside.
+
+    Raises
+    ------
+    InputError
+        If these are no rows of four whole numbers.
+    """
     cells = as_array("tets", tets)
     if cells.ndim != 2 or cells.shape[1] != 4 or cells.dtype.kind not in "iu":
         raise InputError(f"tets must be whole numbers of shape (m, 4), got {cells.dtype} {cells.shape}")

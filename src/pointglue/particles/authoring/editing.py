@@ -15,8 +15,8 @@ from scipy.spatial import cKDTree
 
 from ...checks import Array, as_array, as_integers, as_reals, generator
 from ...errors import InputError
-from ...geometry.inside import Eyes, Inside
-from ...geometry.sampling import inset, refined
+from ...geometry.inside import Inside, Viewpoints
+from ...geometry.sampling import inscribed_balls, refined
 from ..body import OrientedBody
 from .skinning import Skin, links_to
 
@@ -112,13 +112,13 @@ def spray(
         return body
     old = body.positions[Brush(where.centre, where.radius + spacing).covers(body.positions)]
     first, places = len(old), np.concatenate([old, points])
-    eyes, tree = _lookouts(skin.inside, places, DEPTH * spacing), cKDTree(points)
+    views, tree = _lookouts(skin.inside, places, DEPTH * spacing), cKDTree(points)
     room, chosen = np.ones(len(places), np.bool_), []
     for k in range(len(places)):
         if room[k]:
             near = first + np.array(tree.query_ball_point(places[k], spacing), np.int64)
             near = near[room[near]]
-            room[near[_aware(skin.inside, eyes, np.full(len(near), k), near)]] = False
+            room[near[_aware(skin.inside, views, np.full(len(near), k), near)]] = False
             if k >= first:
                 chosen.append(k)
     return add(body, places[chosen], radii=0.5 * spacing if radii is None else radii) if chosen else body
@@ -351,7 +351,7 @@ def _scattered(skin: Skin, brush: Brush, spacing: float, rng: np.random.Generato
     that lie in both.
     """
     centre = np.asarray(brush.centre)
-    near = skin.inside.meeting(centre - brush.radius, centre + brush.radius)
+    near = skin.inside.faces_in_box(centre - brush.radius, centre + brush.radius)
     a, b, c = np.moveaxis(skin.vertices[skin.faces[near]], 1, 0)
     normal = np.cross(b - a, c - a)
     double = np.linalg.norm(normal, axis=1)
@@ -384,30 +384,32 @@ def _scattered(skin: Skin, brush: Brush, spacing: float, rng: np.random.Generato
     return np.asarray(points[within][rng.permutation(int(within.sum()))])
 
 
-def _lookouts(inside: Inside, points: Array, depth: float) -> Eyes:
-    """Eyes of points (k, 3); those on the surface look from `depth` below it, or half way through a wall."""
-    eyes = inside.look(points)
-    shallow = eyes.able & (np.linalg.norm(points - eyes.foot, axis=1) < depth)
-    below, _ = inset(inside, eyes, depth)
-    return replace(eyes, places=np.where(shallow[:, None], below, eyes.places))
+def _lookouts(inside: Inside, points: Array, depth: float) -> Viewpoints:
+    """Return viewpoints of points (k, 3): on the surface from `depth` below, or half way through a wall."""
+    views = inside.viewpoints(points)
+    shallow = views.sighted & (np.linalg.norm(points - views.foot, axis=1) < depth)
+    below, _ = inscribed_balls(inside, views, depth)
+    return replace(views, origins=np.where(shallow[:, None], below, views.origins))
 
 
-def _aware(inside: Inside, eyes: Eyes, i: NDArray[np.int64], j: NDArray[np.int64]) -> NDArray[np.bool_]:
+def _aware(
+    inside: Inside, views: Viewpoints, i: NDArray[np.int64], j: NDArray[np.int64]
+) -> NDArray[np.bool_]:
     """Whether points i (m,) and j (m,) see each other, or are of one component that has no inside."""
-    blind = ~eyes.able[i] & (eyes.owner[i] == eyes.owner[j])
-    return np.asarray(blind | inside.clear(eyes, i, eyes, j))
+    blind = ~views.sighted[i] & (views.component[i] == views.component[j])
+    return np.asarray(blind | inside.line_of_sight(views, i, views, j))
 
 
 def _inside(skin: Skin, points: Array, pairs: NDArray[np.int64], longest: float) -> NDArray[np.int64]:
     """Of pairs (m, 2) of points that close in a straight line, those that are as close inside the shape."""
-    eyes = skin.inside.look(points)
-    seen = skin.inside.clear(eyes, pairs[:, 0], eyes, pairs[:, 1])
+    views = skin.inside.viewpoints(points)
+    seen = skin.inside.line_of_sight(views, pairs[:, 0], views, pairs[:, 1])
     rest = np.unique(pairs[~seen])
     if not len(rest):
         return pairs
     # No way that short leaves the box around the points by more than half of it.
     some = points[rest]
-    near = skin.inside.meeting(some.min(0) - longest / 2, some.max(0) + longest / 2)
+    near = skin.inside.faces_in_box(some.min(0) - longest / 2, some.max(0) + longest / 2)
     if not len(near):
         return pairs[seen]
     used, faces = np.unique(skin.faces[near], return_inverse=True)
@@ -415,10 +417,10 @@ def _inside(skin: Skin, points: Array, pairs: NDArray[np.int64], longest: float)
     patch = Inside(*refined(skin.vertices[used], faces, longest / FINENESS, REFINED))
     # All that a vertex can know on a way that short.
     count = 1 + int(np.bincount(pairs.ravel()).max())
-    among = np.flatnonzero(np.isin(patch.components, patch.owners(some)))
+    among = np.flatnonzero(np.isin(patch.components, patch.components_of(some)))
     way, length = patch.between(some, 0.0, patch.nearest(some, count, among=among))
     way = rest[way[length <= longest]]
-    alike = eyes.owner[pairs[:, 0]] == eyes.owner[pairs[:, 1]]
+    alike = views.component[pairs[:, 0]] == views.component[pairs[:, 1]]
     met = np.isin(pairs @ [len(points), 1], way @ [len(points), 1])
     return np.asarray(pairs[seen | alike & met])
 

@@ -13,17 +13,18 @@ from scipy.spatial import cKDTree
 
 from ...checks import Array, as_array, generator
 from ...errors import InputError
-from ...geometry.inside import Eyes, Inside, once, size_of
+from ...geometry.inside import Inside, Viewpoints
 from ...geometry.sampling import (
     along_skeleton,
     in_volume,
+    nearest_visible,
     on_surface,
-    owned_by,
     refined,
     surface_samples,
     volume_samples,
 )
 from ...geometry.simplices import check_cells
+from ...geometry.welding import bounding_diagonal, unique_faces
 from ..body import WATER, OrientedBody
 from ..quaternions import quaternions_of
 
@@ -88,7 +89,7 @@ def body_from_mesh(
     before what is found from the mesh: `mass` is that of each particle.
     """
     vertices, faces = _triangles(mesh)
-    extent = size_of(vertices[np.unique(faces)])
+    extent = bounding_diagonal(vertices[np.unique(faces)])
     if not extent > 0:
         raise InputError("mesh must have a size: all its vertices are at one place")
     if not 1e-90 < extent < 1e90:  # volumes and moments must be numbers
@@ -110,7 +111,7 @@ def body_from_mesh(
     if placement == "volume" and not inside.solid.any():
         raise InputError("placement 'volume' needs a closed mesh, but this one has no inside: use 'surface'")
     step = _spacing(spacing, extent, inside, placement) / extent
-    single = once(faces)
+    single = unique_faces(faces)
     finer = refined(local, single, EDGE * step, max(REFINED, len(single)))
     if len(finer[0]) > len(local):
         inside = Inside(*finer)
@@ -206,7 +207,7 @@ def _placed(
     inside: Inside,
     step: float,
     placement: Placement | None,
-    samples: tuple[Eyes, Array],
+    samples: tuple[Viewpoints, Array],
     rng: np.random.Generator,
 ) -> Array:
     """Where particles are. Components without an inside have theirs on the surface."""
@@ -222,7 +223,7 @@ def _placed(
 
 def _edges(inside: Inside, points: Array, links: tuple[NDArray[np.int32], Array], reach: float) -> Indices:
     """Pairs (m, 2) of particles within reach of each other, and what it takes to join each component."""
-    owners = inside.owners(points)
+    owners = inside.components_of(points)
     pairs, length = inside.between(points, reach, links)
     # Of regions that touch but are farther apart, the nearest are joined if nothing else joins them.
     edges = _joined(pairs[length <= reach], pairs[np.argsort(length, kind="stable")], len(points))
@@ -287,15 +288,15 @@ def fitted_ellipsoids(
     return axes, radii
 
 
-def _volumes(inside: Inside, points: Array, radii: Array, samples: tuple[Eyes, Array]) -> Array:
+def _volumes(inside: Inside, points: Array, radii: Array, samples: tuple[Viewpoints, Array]) -> Array:
     """(n,): shares of the volume of the solid components, and the volumes of the others' ellipsoids."""
-    own, (eyes, weights) = inside.look(points), samples
+    own, (views, weights) = inside.viewpoints(points), samples
     result = 4 / 3 * np.pi * radii.prod(1)
-    if own.able.any() and len(weights):
-        owner = owned_by(inside, eyes, points)
-        share = np.bincount(owner[owner >= 0], weights[owner >= 0], minlength=len(points))[own.able]
+    if own.sighted.any() and len(weights):
+        owner = nearest_visible(inside, views, points)
+        share = np.bincount(owner[owner >= 0], weights[owner >= 0], minlength=len(points))[own.sighted]
         share = np.maximum(share, LIGHTEST * share.mean())
-        result[own.able] = share / share.sum() * _volume(inside)
+        result[own.sighted] = share / share.sum() * _volume(inside)
     return np.asarray(result)
 
 
