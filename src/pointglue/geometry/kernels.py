@@ -108,9 +108,10 @@ def new_stack():
 def traverse(tree, stack, query, state, key, opens, visit):
     """Walk a tree of boxes depth first, of two children the one with the smaller key first.
 
-    The questions differ by three kernels: ``key(tree, query, node)`` is what children are ordered by, inf for
-    a box to leave out; ``opens(tree, query, state, node, key)`` returns whether the walk goes into a box, and the state with
-    what the box as a whole adds to it; ``visit(tree, query, state, k)`` returns the state with triangle k.
+    The questions differ by three kernels. ``key(tree, query, node)`` is what children are ordered by, inf for
+    a box to leave out. ``opens(tree, query, state, node, key)`` returns whether the walk goes into a box, and
+    the state with what the box as a whole adds to it. ``visit(tree, query, state, k)`` returns the state with
+    triangle k.
     The root has the key 0. The last state is returned.
     """
     nodes, keys = stack
