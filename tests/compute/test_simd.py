@@ -1,10 +1,10 @@
-"""Four lanes: each does what a number would, to the last bit where nothing is fused."""
+"""Vectors of four: each element does what a number would, to the last bit where nothing is fused."""
 
 import numpy as np
 import pytest
 
 from pointglue.compute import kernel
-from pointglue.compute.simd import lane, load, splat, store
+from pointglue.compute.simd import element, load, splat, store
 
 
 @kernel
@@ -28,7 +28,7 @@ def products(a, b, out) -> None:
 @kernel
 def scaled(a, b, out) -> None:
     for i in range(len(a)):
-        store(out, i, 1, lane(load(b, i, 0), 3) * load(a, i, 0))
+        store(out, i, 1, element(load(b, i, 0), 3) * load(a, i, 0))
 
 
 @kernel

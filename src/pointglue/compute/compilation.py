@@ -1,4 +1,4 @@
-"""How kernels are compiled: the one place that knows numba.
+"""How kernels are compiled: with `simd`, the one place that knows numba.
 
 A kernel is a plain loop over arrays, compiled on first use and cached on disk.
 """
@@ -16,7 +16,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def kernel(function: F) -> F:
-    """Compile `function` with numba.
+    """Compile a function with numba.
 
     ``error_model="numpy"``: a division may give inf or nan instead of raising, and without that
     check LLVM vectorises the loop. ``contract`` allows fused multiply-add and nothing else: sums
@@ -26,6 +26,16 @@ def kernel(function: F) -> F:
     weak copy of its own, optimised with it and so rounded differently; which copy runs is a matter
     of which was loaded first, and a run from the disk cache would differ in the last bits from the
     run that filled it.
+
+    Parameters
+    ----------
+    function : callable
+        A plain loop over arrays. Beyond six arguments they travel in NamedTuples of arrays and numbers.
+
+    Returns
+    -------
+    callable
+        The same, compiled on the first call for each combination of types.
     """
     compiled: F = numba.njit(
         cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True
@@ -34,7 +44,7 @@ def kernel(function: F) -> F:
 
 
 class _Compilation(event.Listener):  # type: ignore[misc]
-    """Watches numba compile our kernels (a hit in the disk cache does not come here).
+    """A listener that watches numba compile our kernels (a hit in the disk cache does not come here).
 
     It says so once per process, so that the user knows what the pause is, and it lets LLVM combine
     independent scalar operations into vector ones, which numba leaves off by default: sums over the points of
@@ -47,7 +57,7 @@ class _Compilation(event.Listener):  # type: ignore[misc]
         self.settings: list[int] = []  # compiling one function may start on the next it calls
 
     def on_start(self, event: Any) -> None:
-        """Numba begins with a function."""
+        """Set the options for a function that numba begins with."""
         self.settings.append(numba.config.SLP_VECTORIZE)
         # Functions made by exec have no module; an error in here would be theirs to suffer.
         module = getattr(getattr(event.data.get("dispatcher"), "py_func", None), "__module__", None) or ""
@@ -62,7 +72,7 @@ class _Compilation(event.Listener):  # type: ignore[misc]
             )
 
     def on_end(self, event: Any) -> None:
-        """Numba is done with a function."""
+        """Restore the options after a function."""
         numba.config.SLP_VECTORIZE = self.settings.pop()
 
 

@@ -8,7 +8,6 @@ to call from several Python threads, which the one it ships everywhere is not.)
 
 import contextlib
 import contextvars
-import operator
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -17,6 +16,7 @@ from functools import cache
 from itertools import pairwise
 from typing import Any
 
+from ..checks import check_integer
 from ..errors import InputError
 
 __all__ = ["measured", "run", "thread_count", "threads"]
@@ -26,7 +26,19 @@ _seconds: contextvars.ContextVar[dict[str, float] | None] = contextvars.ContextV
 
 
 def thread_count() -> int:
-    """How many threads :func:`run` uses: :func:`threads`, else POINTGLUE_NUM_THREADS, else every core."""
+    """Return how many threads :func:`run` uses.
+
+    The number is that of :func:`threads`, else POINTGLUE_NUM_THREADS, else the number of cores.
+
+    Returns
+    -------
+    int
+
+    Raises
+    ------
+    InputError
+        If POINTGLUE_NUM_THREADS is no whole number of at least 1.
+    """
     requested = _requested_threads.get()
     if requested is not None:
         return requested
@@ -40,16 +52,31 @@ def thread_count() -> int:
 
 @cache
 def _check_environment() -> None:
-    """Name a wrong number of threads even where one thread does: once, as looking takes 2 us."""
+    """Raise for a wrong number of threads even where one thread does: once, since looking takes 2 us."""
     thread_count()
 
 
 @contextlib.contextmanager
 def threads(count: int) -> Iterator[None]:
-    """Use `count` threads within the ``with`` block. Results do not depend on it."""
-    if isinstance(count, bool) or not hasattr(count, "__index__") or count < 1:
-        raise InputError(f"count must be a whole number of at least 1, got {count!r}")
-    token = _requested_threads.set(operator.index(count))
+    """Use so many threads within the ``with`` block; results do not depend on it.
+
+    Parameters
+    ----------
+    count : int
+        The number of threads.
+
+    Raises
+    ------
+    InputError
+        If it is no whole number of at least 1.
+
+    Examples
+    --------
+    >>> with threads(1):
+    ...     print(thread_count())
+    1
+    """
+    token = _requested_threads.set(check_integer("count", count, at_least=1))
     try:
         yield
     finally:
@@ -58,15 +85,19 @@ def threads(count: int) -> Iterator[None]:
 
 @cache
 def _pool(workers: int, _process: int) -> ThreadPoolExecutor:
-    """One pool per size and per process: threads do not survive a fork."""
+    """Return the pool of a size and a process: threads do not survive a fork."""
     return ThreadPoolExecutor(workers, thread_name_prefix="pointglue")
 
 
 @contextlib.contextmanager
 def measured() -> Iterator[dict[str, float]]:
-    """Gives a dictionary of the seconds by the clock that each kernel takes within the ``with`` block.
+    """Measure the wall-clock time that each kernel takes within the ``with`` block.
 
-    By name, "glue.kernels.fit_positions"; with what calling them costs, and compiling them the first time.
+    Yields
+    ------
+    dict of str to float
+        Seconds by the name of the kernel, say "procrustes.kernels.fit", with all that calling it costs, and
+        compiling it the first time.
     """
     spent: dict[str, float] = {}
     token = _seconds.set(spent)
@@ -79,8 +110,18 @@ def measured() -> Iterator[dict[str, float]]:
 def run(function: Callable[..., Any], count: int, grain: int, *arguments: Any) -> None:
     """Call ``function(start, stop, *arguments)`` over ``range(count)``, split between threads.
 
-    `grain` is the least number of items worth a thread of its own. The caller's thread takes the
-    first part itself, so a small job never pays for a hand-over.
+    The caller's thread takes the first part itself, so a small job never pays for a hand-over.
+
+    Parameters
+    ----------
+    function : callable
+        A kernel over a range of independent items.
+    count : int
+        The number of items.
+    grain : int
+        The least number of items worth a thread of its own.
+    *arguments
+        What the kernel takes besides the range: arrays, numbers and records of them.
     """
     spent = _seconds.get()
     if spent is None:
@@ -93,6 +134,7 @@ def run(function: Callable[..., Any], count: int, grain: int, *arguments: Any) -
 
 
 def _split(function: Callable[..., Any], count: int, grain: int, *arguments: Any) -> None:
+    """Split the range between threads and wait for all of them."""
     parts = count // max(grain, 1)
     if parts > 1:
         parts = min(thread_count(), parts)

@@ -8,7 +8,7 @@ quaternion q and q' = (0, t) q / 2, 8 numbers.
 import math
 
 from ...compute import kernel
-from ...compute.simd import lane, load, splat
+from ...compute.simd import element, load, splat
 
 __all__ = ["dual_normals", "dual_points", "linear_normals", "linear_points"]
 
@@ -30,9 +30,9 @@ def linear_points(start, stop, frames, links, weights, centre, points, out):
         x, y, z = points[v, 0] - centre[0], points[v, 1] - centre[1], points[v, 2] - centre[2]
         s = x * r0 + y * r1 + z * r2 + t
         out[v, 0], out[v, 1], out[v, 2] = (
-            centre[0] + lane(s, 0),
-            centre[1] + lane(s, 1),
-            centre[2] + lane(s, 2),
+            centre[0] + element(s, 0),
+            centre[1] + element(s, 1),
+            centre[2] + element(s, 2),
         )
 
 
@@ -77,7 +77,7 @@ def _blended(v, frames, links, weights):
         i = links[v, link]
         q = load(frames, i, 0)
         p = heaviest * q
-        w = math.copysign(weights[v, link], (lane(p, 0) + lane(p, 1)) + (lane(p, 2) + lane(p, 3)))
+        w = math.copysign(weights[v, link], (element(p, 0) + element(p, 1)) + (element(p, 2) + element(p, 3)))
         turn = turn + w * q
         move = move + w * load(frames, i, 4)
     return turn, move
@@ -89,9 +89,13 @@ def _moved(turn, move, a, b, c):
 
     q is (w, r) and q' is (e, m).
     """
-    w, x, y, z = lane(turn, 0), lane(turn, 1), lane(turn, 2), lane(turn, 3)
-    e = lane(move, 0)
-    u0, u1, u2 = y * c - z * b + lane(move, 1), z * a - x * c + lane(move, 2), x * b - y * a + lane(move, 3)
+    w, x, y, z = element(turn, 0), element(turn, 1), element(turn, 2), element(turn, 3)
+    e = element(move, 0)
+    u0, u1, u2 = (
+        y * c - z * b + element(move, 1),
+        z * a - x * c + element(move, 2),
+        x * b - y * a + element(move, 3),
+    )
     scale = 2.0 / (w * w + x * x + y * y + z * z)
     return (
         a + scale * (w * u0 + y * u2 - z * u1 - e * x),

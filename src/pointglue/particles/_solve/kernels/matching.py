@@ -13,7 +13,7 @@ import math
 import numpy as np
 
 from ....compute import kernel
-from ....compute.simd import lane, load, splat, store
+from ....compute.simd import element, load, splat, store
 from ....procrustes.rotation import (
     BLOCK,
     LEAST_D,
@@ -100,11 +100,11 @@ def _moments(g, k, starts, members, offsets, turning, scales, P, A, own, centres
     for e in range(starts[g], starts[g + 1]):
         i = members[e]
         p = load(offsets, e, 0)
-        x = lane(p, 3) * (load(P, i, 0) - origin)
+        x = element(p, 3) * (load(P, i, 0) - origin)
         c = c + x
-        a0 = a0 + lane(x, 0) * p
-        a1 = a1 + lane(x, 1) * p
-        a2 = a2 + lane(x, 2) * p
+        a0 = a0 + element(x, 0) * p
+        a1 = a1 + element(x, 1) * p
+        a2 = a2 + element(x, 2) * p
         b0 = b0 + load(P, i, 4)
         b1 = b1 + load(P, i, 8)
         b2 = b2 + load(P, i, 12)
@@ -119,10 +119,10 @@ def _moments(g, k, starts, members, offsets, turning, scales, P, A, own, centres
 
 @kernel
 def _write(A, j, r0, r1, r2):
-    """The first three lanes of each row into the flat array A from j on."""
-    A[j], A[j + 1], A[j + 2] = lane(r0, 0), lane(r0, 1), lane(r0, 2)
-    A[j + 3], A[j + 4], A[j + 5] = lane(r1, 0), lane(r1, 1), lane(r1, 2)
-    A[j + 6], A[j + 7], A[j + 8] = lane(r2, 0), lane(r2, 1), lane(r2, 2)
+    """Write the first three elements of each row to the flat array A from j on."""
+    A[j], A[j + 1], A[j + 2] = element(r0, 0), element(r0, 1), element(r0, 2)
+    A[j + 3], A[j + 4], A[j + 5] = element(r1, 0), element(r1, 1), element(r1, 2)
+    A[j + 6], A[j + 7], A[j + 8] = element(r2, 0), element(r2, 1), element(r2, 2)
 
 
 @kernel
@@ -164,7 +164,7 @@ def _untorqued(count, yields, own, Q, goals):
 def _pull(g, k, starts, members, offsets, stiffness, P, goals, centres):
     """x += s (g - x), all seen from the group's first particle, that no digits be lost far away.
 
-    The fourth lane of s is 0, so that of x stays, which is 0 for those that are held: then so do they.
+    The fourth element of s is 0, so that of x stays, which is 0 for those that are held: then so do they.
     """
     origin, centre = load(P, members[starts[g]], 0), load(centres, k, 0)
     q0, q1, q2 = load(goals, k, 0), load(goals, k, 4), load(goals, k, 8)
@@ -172,8 +172,8 @@ def _pull(g, k, starts, members, offsets, stiffness, P, goals, centres):
     for e in range(starts[g], starts[g + 1]):
         i = members[e]
         x, p = load(P, i, 0), load(offsets, e, 0)
-        goal = centre + lane(p, 0) * q0 + lane(p, 1) * q1 + lane(p, 2) * q2
-        store(P, i, 0, x + lane(x, 3) * (s * (goal - (x - origin))))
+        goal = centre + element(p, 0) * q0 + element(p, 1) * q1 + element(p, 2) * q2
+        store(P, i, 0, x + element(x, 3) * (s * (goal - (x - origin))))
 
 
 @kernel
