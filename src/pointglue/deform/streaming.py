@@ -1,10 +1,9 @@
-"""Clouds larger than memory follow handles: points stream from file to file, a chunk at a time.
+"""Handle deformation of clouds larger than memory: points stream from file to file, a chunk at a time.
 
 Every point is independent of the others, so the result is that of one `HandleDeformer` over all of
 them, to the last bit, whatever the chunk and whichever machine works on it.
 """
 
-import operator
 import os
 import shutil
 import sys
@@ -13,14 +12,13 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from itertools import islice
-from numbers import Integral
 from pathlib import Path
 from typing import Any, Literal, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..checks import Array, as_reals, require_finite
+from ..checks import Array, as_reals, check_integer, require_finite
 from ..compute import threads
 from ..errors import InputError
 from ..files import atomic_write
@@ -37,7 +35,7 @@ PLY_TYPES = {
     "int8": "i1", "uint8": "u1", "int16": "i2", "uint16": "u2", "int32": "i4", "uint32": "u4",
     "float32": "f4", "double": "f8", "float64": "f8",
 }  # fmt: skip
-LONGEST_LINE = 1 << 16  # of a header: what is no PLY file may have no line ends at all
+LONGEST_LINE = 1 << 16  # bytes of a line of a header: what is no PLY file may have no line ends at all
 
 
 def deform_cloud(
@@ -57,38 +55,57 @@ def deform_cloud(
     client: Any = None,
     progress: bool = False,
 ) -> None:
-    """Deform the points of `source` into `target` as handles (H, d) go to `handles_now`, chunk by chunk.
+    """Deform a cloud of points chunk by chunk, as handles move.
 
-    The options are those of :class:`HandleDeformer`, with Euclidean distances. `chunk` points are in
-    memory at a time, in about ``8 chunk (H + 30)`` bytes, twice that with radii or normals. The points are
-    read twice: all are checked first.
+    Distances are Euclidean. The points are read twice: all are checked first. Normals nx, ny, nz of records
+    and vertices turn along; all other fields are kept.
 
-    `source` is one of
+    Parameters
+    ----------
+    source : path or array
+        One of
 
-    - a .npy file of points (n, 3) or (n, 2), float32 or float64;
-    - a .npy file of records with fields x, y, z in either case. Whole numbers, as in LAS files, stand for
-      ``number * scale + offset``, each one value or three, and are rounded on the way back;
-    - a binary .ply file, whose other elements are copied as they are;
-    - an array of points or records.
+        - a .npy file of points (n, 3) or (n, 2), float32 or float64 [m];
+        - a .npy file of records with fields x, y, z in either case. Whole numbers, as in LAS files, stand
+          for ``number * scale + offset``, and are rounded on the way back;
+        - a binary .ply file, whose other elements are copied as they are;
+        - an array of points or records.
+    target : path or array
+        A file of the same kind, or a .npy file for the points or records alone, or an array like the source.
+        A file appears when it is complete: an earlier one is left as it was until then, and may be the source
+        itself. An array is filled on the way, and may be the source too.
+    handles : (H, d)
+        The handles at rest [m].
+    handles_now : (H, d)
+        Where they move to [m].
+    falloff, stretch, weights, radii
+        As for :class:`HandleDeformer`.
+    rotations : (H, d, d), optional
+        How handles with radii are turned.
+    scale, offset : float or (3,), optional
+        The step and the origin of coordinates that are whole numbers [m].
+    chunk : int
+        The number of points that are in memory at a time, in about ``8 chunk (H + 30)`` bytes, twice that
+        with radii or normals.
+    client : dask.distributed.Client, optional
+        Its cluster works on the chunks, each in one thread of a worker. Source and target are then files that
+        all workers reach by the same name, on a file system they share.
+    progress : bool
+        Whether a terminal shows a progress bar.
 
-    Normals nx, ny, nz of records and vertices turn along; all other fields are kept.
-
-    `target` is a file of the same kind, or a .npy file for the points or records alone, or an array like
-    the source. A file appears when it is complete: an earlier one is left as it was until then, and may be
-    the source itself. An array is filled on the way, and may be the source too.
-
-    With a ``dask.distributed.Client`` its cluster works on the chunks, each in one thread of a worker. Source
-    and target are then files that all workers reach by the same name, on a file system they share.
+    Raises
+    ------
+    InputError
+        If an argument is not of that kind, a point is not finite, or the target cannot hold the result.
     """
     cloud = _cloud(source, scale, offset)
-    if isinstance(chunk, bool) or not isinstance(chunk, Integral) or chunk < 1:
-        raise InputError(f"chunk must be a whole number of at least 1, got {chunk!r}")
+    step = check_integer("chunk", chunk, at_least=1)
     if client is not None:
         if not hasattr(client, "nthreads") or getattr(client, "asynchronous", False):
             raise InputError(f"client must be a synchronous dask.distributed.Client, got {client!r}")
         if cloud.path is None or isinstance(target, np.ndarray):
             raise InputError("with a client, source and target must be files, got an array")
-    count, step = cloud.shape[0], operator.index(chunk)
+    count = cloud.shape[0]
     pieces = [(start, min(start + step, count)) for start in range(0, count, step)]
     options = {"falloff": falloff, "stretch": stretch, "weights": weights, "radii": radii}
     with _sink(target, cloud) as sink:
@@ -101,7 +118,7 @@ def deform_cloud(
 
 @dataclass(frozen=True, eq=False)
 class _Cloud:
-    """Rows in `array`, or in the file `path` from byte `begin` on: points, or records with fields."""
+    """A cloud: rows in `array`, or in the file `path` from byte `begin` on, points or records with fields."""
 
     name: str
     dtype: np.dtype[Any]
@@ -115,7 +132,7 @@ class _Cloud:
     grid: tuple[Array, Array] | None = None
 
     def rows(self, start: int, stop: int) -> tuple[Array, list[Array]]:
-        """A copy of some rows, and views of its coordinates."""
+        """Return a copy of some rows, and views of its coordinates."""
         rows = self.array
         if self.path is not None:  # mapped for no longer than this: pages once read count as our memory
             rows = np.memmap(self.path, self.dtype, "r", self.begin, self.shape, self.order)
@@ -124,12 +141,12 @@ class _Cloud:
         return rows, [rows[name] for name in self.axes] if self.axes else list(rows.T)
 
     def points(self, columns: list[Array]) -> Array:
-        """The points (n, d) of some coordinates."""
+        """Return the points (n, d) of some coordinates [m]."""
         points = np.stack([column.astype(np.float64) for column in columns], axis=1)
         return points if self.grid is None else points * self.grid[0] + self.grid[1]
 
     def bounds(self, start: int, stop: int) -> Array:
-        """Least and greatest coordinates (2, d) of points that are all finite."""
+        """Return the least and greatest coordinates (2, d) of points, or raise if one is not finite."""
         points = self.points(self.rows(start, stop)[1])
         if not np.isfinite(points).all():
             k = int(np.isfinite(points).all(1).argmin())
@@ -156,7 +173,7 @@ class _Cloud:
 
 @dataclass(frozen=True, eq=False)
 class _Sink:
-    """Rows go into `array`, or into the file `draft` from byte `begin` on, which is to become `path`."""
+    """A target of rows: `array`, or the file `draft` from byte `begin` on, which is to become `path`."""
 
     array: Array | None = None
     path: Path = Path()
@@ -176,7 +193,7 @@ class _Sink:
 
 @dataclass(frozen=True, eq=False)
 class _Job:
-    """What is to be done with each chunk, on whichever machine."""
+    """The work to be done with each chunk, on whichever machine."""
 
     cloud: _Cloud
     sink: _Sink
@@ -187,7 +204,7 @@ class _Job:
     options: dict[str, Any]
 
     def deformer(self, points: Array) -> HandleDeformer:
-        """Of some points and the corners of the cloud, since handles must not be far away by its size."""
+        """Return the deformer of some points and the corners of the cloud, by whose size handles are far."""
         shape = np.concatenate([points, self.box])
         return HandleDeformer(shape, self.handles, distance="euclidean", **self.options)
 
@@ -211,11 +228,11 @@ class _Job:
 def _over(
     pieces: list[Piece], work: Callable[[int, int], Any], client: Any, progress: bool, title: str
 ) -> list[Any]:
-    """Results of `work` over the pieces, in their order."""
+    """Return the results of `work` over the pieces, in their order."""
     results, waiting, coming = [], deque[Any](), iter(pieces)
     bar: AbstractContextManager[Iterable[Piece]] = nullcontext(pieces)
     if progress and sys.stderr.isatty():
-        from rich.console import Console
+        from rich.console import Console  # here for the sake of start-up time
         from rich.progress import track
 
         bar = closing(cast(Generator[Piece], track(pieces, title, console=Console(stderr=True))))
@@ -243,7 +260,7 @@ def _in_one_thread(work: Callable[[int, int], Any], piece: Piece) -> Any:
 
 
 def _cloud(source: Any, scale: ArrayLike | None, offset: ArrayLike | None) -> _Cloud:
-    """The source, as far as it can be judged without reading its points."""
+    """Open the source, and check it as far as that needs no points."""
     if isinstance(source, str | os.PathLike):
         path = Path(source).absolute()
         read = {".npy": _npy, ".ply": _ply}.get(path.suffix.lower())
@@ -284,13 +301,13 @@ def _is_real(dtype: np.dtype[Any]) -> bool:
 
 
 def _fields(dtype: np.dtype[Any], *wanted: str) -> tuple[str, ...]:
-    """The fields of these names (in alphabetical order), in either case; none unless each is there once."""
+    """Return the fields of these (sorted) names, in either case; none unless each is there once."""
     found = sorted((name for name in dtype.names or () if name.lower() in wanted), key=str.lower)
     return tuple(found) if [name.lower() for name in found] == list(wanted) else ()
 
 
 def _grid(cloud: _Cloud, scale: ArrayLike | None, offset: ArrayLike | None) -> tuple[Array, Array] | None:
-    """Scale and offset (3,), if the coordinates are whole numbers."""
+    """Return scale and offset (3,) [m], None unless the coordinates are whole numbers."""
     kinds = [cloud.dtype[name] for name in cloud.axes]
     if all(map(_is_real, kinds)):
         if scale is not None or offset is not None:
@@ -316,13 +333,14 @@ def _grid(cloud: _Cloud, scale: ArrayLike | None, offset: ArrayLike | None) -> t
 
 
 def _npy(path: Path) -> _Cloud:
+    """Open an array of a .npy file."""
     rows = np.lib.format.open_memmap(path, mode="r")
     order: Literal["C", "F"] = "C" if rows.flags.c_contiguous else "F"
     return _Cloud(str(path), rows.dtype, rows.shape, None, path, rows.offset, order)
 
 
 def _ply(path: Path) -> _Cloud:
-    """The vertices of a binary PLY file: only its header is read."""
+    """Open the vertices of a binary PLY file; only its header is read."""
     order, elements = "", list[tuple[str, int, list[tuple[str, str]]]]()
     with path.open("rb") as file:
         if file.readline(LONGEST_LINE).strip() != b"ply":
@@ -368,7 +386,7 @@ def _ply(path: Path) -> _Cloud:
 
 @contextmanager
 def _sink(target: Any, cloud: _Cloud) -> Iterator[_Sink]:
-    """Where the result goes: an array, or a file that takes its name when all went well."""
+    """Open the target: an array, or a file that takes its name when all went well."""
     if isinstance(target, np.ndarray):
         if target.shape != cloud.shape or target.dtype != cloud.dtype or not target.flags.writeable:
             raise InputError(
@@ -393,12 +411,12 @@ def _sink(target: Any, cloud: _Cloud) -> Iterator[_Sink]:
         raise InputError(f"target must be a file in a directory that is there, got {os.fspath(target)!r}")
     with atomic_write(path) as draft:
         with _naming(path):
-            begin = _laid_out(draft, cloud)
+            begin = _allocate(draft, cloud)
         yield _Sink(None, path, draft, begin)
 
 
-def _laid_out(draft: Path, cloud: _Cloud) -> int:
-    """A file of the final size with everything but the rows, which begin at the byte returned."""
+def _allocate(draft: Path, cloud: _Cloud) -> int:
+    """Write a file of the final size with everything but the rows; return the byte where those begin."""
     if draft.suffix.lower() == ".npy":
         rows = np.lib.format.open_memmap(draft, mode="w+", dtype=cloud.dtype, shape=cloud.shape)
         return int(rows.offset)
@@ -414,7 +432,7 @@ def _laid_out(draft: Path, cloud: _Cloud) -> int:
 
 @contextmanager
 def _naming(path: Path) -> Iterator[None]:
-    """Failures to write are about the file that was asked for, not about its draft."""
+    """Raise failures to write with the name of the file that was asked for, not of its draft."""
     try:
         yield
     except OSError as error:
@@ -422,7 +440,7 @@ def _naming(path: Path) -> Iterator[None]:
 
 
 def _existing(path: str, flags: int) -> int:
-    """Open for writing what is there, and is to keep what others wrote into it.
+    """Open an existing file for writing, without truncating what others wrote into it.
 
     A task that is late does not bring back a removed file. And nothing is read: a network file system
     would write a page back as a whole, with the old bytes of a neighbour.
