@@ -330,7 +330,7 @@ class TestWrongArguments:
             ({"chunk": 0}, "chunk must be a whole number of at least 1, got 0"),
             ({"chunk": 1e5}, "chunk must be a whole number of at least 1, got 100000.0"),
             ({"scale": 0.01}, "scale and offset are for whole numbers, not for those of source"),
-            ({"falloff": -1.0}, "falloff must be a number above 0"),
+            ({"falloff": -1.0}, "falloff must be a finite number above 0"),
             ({"rotations": np.eye(3)}, "rotations are for handles with radii"),
             ({"client": "localhost"}, "client must be a synchronous dask.distributed.Client, got 'loc"),
         ],

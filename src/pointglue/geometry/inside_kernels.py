@@ -69,7 +69,7 @@ class Viewpoint(NamedTuple):
 
 
 class NearestLists(NamedTuple):
-    """For each vertex the points nearest to it, in ascending order."""
+    """The lists of the points nearest to each vertex, in ascending order."""
 
     numbers: Any
     """(n, count), numbers of points, -1 where there are fewer."""

@@ -1,4 +1,4 @@
-"""From the table of a mesh with handles to its deformer and the motion of its handles."""
+"""The deformer of a mesh with handles, and the motion of its handles, built from its table."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
