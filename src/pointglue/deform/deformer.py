@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike
 from ..checks import Array, as_reals, check_real, check_rotations, require_finite
 from ..errors import InputError
 from ..procrustes import matrices
+from ..procrustes.space import matrices_to_space
 from .distances import CacheFolder, inside_distances
 from .inputs import LARGEST, check_handles, check_per_handle, split_shape
 from .kernels import HandlePlaces
@@ -267,10 +268,8 @@ class HandleDeformer:
                 raise InputError("rotations are for handles with radii, and none has one")
             return np.empty((0, 9))
         count, d = len(self.handles), self.dimension
-        full = np.zeros((count, 3, 3))
-        full[:, :d, :d] = np.eye(d)
-        if rotations is not None:
-            full[:, :d, :d] = check_rotations("rotations", rotations, (count, d, d))
+        given = np.eye(d) if rotations is None else check_rotations("rotations", rotations, (count, d, d))
+        full = matrices_to_space(np.broadcast_to(given, (count, d, d)))
         return np.ascontiguousarray((self.fits.second_moments[:, None, None] * full).reshape(count, 9))
 
     def _previous(self, previous: ArrayLike | None) -> Array:
@@ -278,7 +277,5 @@ class HandleDeformer:
         if previous is None:
             return np.eye(3).reshape(1, 9)
         count, d = len(self.points), self.dimension
-        full = np.zeros((count, 3, 3))
-        full[:, 2, 2] = 1.0
-        full[:, :d, :d] = check_rotations("previous", previous, (count, d, d))
-        return full.reshape(count, 9)
+        given = check_rotations("previous", previous, (count, d, d))
+        return matrices_to_space(given, zz=1.0).reshape(count, 9)

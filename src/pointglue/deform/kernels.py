@@ -13,13 +13,12 @@ and has a limit, where the head outweighs everything, as it does for a vertex cl
 Handles with an orientation Z_i, a weighted rotation, add to it: A = factor (A' + sum u Z) + head_factor Z_h.
 """
 
-import math
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..compute import kernel
-from ..procrustes.kernels import OUT_OF_PLANE
+from ..procrustes.algebra import out_of_plane
 from ..procrustes.rotation import BLOCK, SCRATCH, block_failed, block_rotations
 
 __all__ = [
@@ -272,8 +271,7 @@ def deform(start, stop, weights, now, limits, out, status):
 @kernel
 def _keep_in_plane(A, k):
     """Give the moment of the plane at A[k : k + 9] the entry A_zz that keeps its rotation in the plane."""
-    diagonal = math.hypot(A[k] + A[k + 4], A[k + 3] - A[k + 1])
-    A[k + 8] = OUT_OF_PLANE * (diagonal + math.hypot(A[k] - A[k + 4], A[k + 3] + A[k + 1]))
+    A[k + 8] = out_of_plane(A[k], A[k + 1], A[k + 3], A[k + 4])
 
 
 @kernel

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from ..checks import Array, as_reals, require_finite
 from ..errors import InputError
 from ..procrustes import matrices
-from ..procrustes.fit import lift
+from ..procrustes.space import axial_vectors, cross_matrices, vectors_to_space
 from .inputs import check_magnitude
 from .kernels import HandlePlaces
 from .vertex_fits import MIN_GAP, VertexFits
@@ -115,7 +115,7 @@ class HandlePose:
         held = np.zeros((0 if fits.second_moments is None else len(rates), 9))
         dA, d_shift = fits.moments(HandlePlaces(rates, held))
         M = _in_body_frame(self.R, dA)
-        spin, growth = self._respond(self.scales[:, None] * _axial(M), np.einsum("nii->n", M))
+        spin, growth = self._respond(self.scales[:, None] * axial_vectors(M), np.einsum("nii->n", M))
         R, arm = self.R.reshape(-1, 3, 3), fits.weights.arms
         change = growth[:, None] * arm + self.scales[:, None] * np.cross(spin, arm)
         moved = np.einsum("nij,nj->ni", R, change) + rates[fits.weights.heads] + d_shift
@@ -142,14 +142,14 @@ class HandlePose:
         fits = self.fits
         given = as_reals("g", g).astype(np.float64)
         check_vertex_rows("g", given, fits)
-        by_vertex = np.ascontiguousarray(lift(given))
+        by_vertex = np.ascontiguousarray(vectors_to_space(given))
         R, arm = self.R.reshape(-1, 3, 3), fits.weights.arms
         pulled = np.einsum("nji,nj->ni", R, by_vertex)
         spin, growth = self._respond(
             self.scales[:, None] * np.cross(arm, pulled), np.einsum("ni,ni->n", arm, pulled)
         )
         # The covector of A: scale R [spin]x + growth R.
-        B = growth[:, None, None] * np.eye(3) + self.scales[:, None, None] * _cross_matrix(spin)
+        B = growth[:, None, None] * np.eye(3) + self.scales[:, None, None] * cross_matrices(spin)
         return np.asarray(fits.pull_back((R @ B).reshape(-1, 9), by_vertex)[:, : self._dimension])
 
     @cached_property
@@ -169,7 +169,7 @@ class HandlePose:
     def _coupling(self) -> tuple[Array, Array]:
         """The coupling a (V, 3) of scale and spin of a damped vertex, and trace - a . G a (V,)."""
         damped = self.fits.damping > 0
-        a = _axial(_in_body_frame(self.R, self.moments)) if damped else np.zeros((len(self.R), 3))
+        a = axial_vectors(_in_body_frame(self.R, self.moments)) if damped else np.zeros((len(self.R), 3))
         own = self.fits.weights.trace - np.einsum("ni,nij,nj->n", a, self._compliance, a)
         return a, own
 
@@ -195,7 +195,7 @@ def check_handle_rows(name: str, value: ArrayLike, fits: VertexFits) -> Array:
     if given.shape != expected:
         raise InputError(f"{name} must have shape {expected}, one row per handle, got {given.shape}")
     check_magnitude(name, given)
-    return np.ascontiguousarray(lift(given))
+    return np.ascontiguousarray(vectors_to_space(given))
 
 
 def check_vertex_rows(name: str, given: Array, fits: VertexFits) -> None:
@@ -209,15 +209,3 @@ def check_vertex_rows(name: str, given: Array, fits: VertexFits) -> None:
 def _in_body_frame(R: Array, M: Array) -> Array:
     """Return R^T M (n, 3, 3) of rows of nine."""
     return np.asarray(np.swapaxes(R.reshape(-1, 3, 3), 1, 2) @ M.reshape(-1, 3, 3))
-
-
-def _axial(M: Array) -> Array:
-    """Return vee(M - M^T) (n, 3)."""
-    return np.stack([M[:, 2, 1] - M[:, 1, 2], M[:, 0, 2] - M[:, 2, 0], M[:, 1, 0] - M[:, 0, 1]], axis=1)
-
-
-def _cross_matrix(v: Array) -> Array:
-    """Return [v]x (n, 3, 3)."""
-    x, y, z = v.T
-    o = np.zeros_like(x)
-    return np.stack([o, -z, y, z, o, -x, -y, x, o], axis=1).reshape(-1, 3, 3)

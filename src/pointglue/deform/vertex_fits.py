@@ -8,9 +8,8 @@ from numpy.typing import NDArray
 from ..checks import Array
 from ..compute import run
 from ..procrustes import matrices
-from ..procrustes.fit import lift
-from ..procrustes.kernels import OUT_OF_PLANE
 from ..procrustes.rotation import BLOCK, DEGENERATE
+from ..procrustes.space import moments_to_space, vectors_to_space
 from . import kernels
 from .kernels import FitLimits, HandlePlaces, HandleWeights
 
@@ -80,9 +79,9 @@ class VertexFits:
         )
         count = len(points)
         self._blocks = -(-count // BLOCK)
-        rest = lift(points)
+        rest = vectors_to_space(points)
         weights = HandleWeights(
-            p=lift(handles),
+            p=vectors_to_space(handles),
             W=np.zeros((self._blocks, len(handles), BLOCK)),
             heads=np.empty(count, np.int64),
             share=np.empty(count),
@@ -196,9 +195,7 @@ class VertexFits:
     def in_plane(self, B: Array) -> Array:
         """Return moments (n, 9) whose rotations stay in the plane, if this is a deformation of the plane."""
         if self.dimension == 2:
-            B = B.copy()
-            diagonal = np.hypot(B[:, 0] + B[:, 4], B[:, 3] - B[:, 1])
-            B[:, 8] = OUT_OF_PLANE * (diagonal + np.hypot(B[:, 0] - B[:, 4], B[:, 3] + B[:, 1]))
+            B = moments_to_space(B.reshape(-1, 3, 3)[:, :2, :2]).reshape(-1, 9)
         return np.ascontiguousarray(B)
 
     def _nearest(self, B: Array, previous: Array) -> tuple[Array, Array]:
