@@ -1,5 +1,16 @@
 """Shapes and what can be measured on them."""
 
-from . import bvh, cages, inside, moments, sampling, shapes, simplices
+from . import bvh, cages, inside, moments, normals, sampling, shapes, simplices, welding, winding
 
-__all__ = ["bvh", "cages", "inside", "moments", "sampling", "shapes", "simplices"]
+__all__ = [
+    "bvh",
+    "cages",
+    "inside",
+    "moments",
+    "normals",
+    "sampling",
+    "shapes",
+    "simplices",
+    "welding",
+    "winding",
+]

@@ -10,6 +10,7 @@ from ..compute import run
 from ..errors import InputError
 from . import cage_kernels as kernels
 from .inside import Inside
+from .normals import unit_normals
 from .simplices import CUBE_CORNERS, CUBE_TETS
 
 __all__ = ["surface_cage"]
@@ -100,7 +101,4 @@ def surface_cage(vertices: ArrayLike, faces: ArrayLike, cell: float) -> tuple[Ar
 
 def _shifted_inwards(corners: Array) -> Array:
     """Return triangles (m, 3, 3), in cells, moved against their normals by a trifle, as (m, 9)."""
-    normal = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
-    length = np.linalg.norm(normal, axis=1, keepdims=True)
-    normal = np.divide(normal, length, out=np.zeros_like(normal), where=length > 0)
-    return np.ascontiguousarray((corners - INWARD_SHIFT * normal[:, None]).reshape(-1, 9))
+    return np.ascontiguousarray((corners - INWARD_SHIFT * unit_normals(corners)[:, None]).reshape(-1, 9))

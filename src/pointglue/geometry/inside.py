@@ -14,6 +14,7 @@ from ..errors import InputError, PointglueWarning
 from . import inside_kernels as kernels
 from .bvh import WALKS_PER_THREAD, TriangleTree
 from .inside_kernels import Dipoles, NearestLists, SurfaceArrays, ViewArrays, Viewpoint
+from .normals import area_normals
 from .simplices import check_cells
 from .welding import bounding_diagonal, unique_faces, vertex_components, weld
 from .winding import encloses, tree_dipoles, winding_numbers
@@ -294,7 +295,7 @@ class Inside:
     def _sides(self, face: NDArray[np.int64], weights: Array) -> Array:
         """Return places (2, k, 3) just off triangles: above, where their normals point, and below."""
         corners = self._welded[self.tree.faces[face]]
-        normal = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
+        normal = area_normals(corners)
         longest = np.linalg.norm(corners - np.roll(corners, 1, axis=1), axis=2).max(1)
         # The normal is as long as twice the area: over the longest edge squared, it has the height's share.
         step = SHARE_OF_HEIGHT * normal / np.where(longest > 0, longest, 1.0)[:, None]
@@ -308,7 +309,7 @@ class Inside:
         component = self._component[faces[:, 0]]
         count = int(component.max()) + 1
         volume = np.bincount(component, np.linalg.det(corners) / 6, minlength=count)
-        area = np.linalg.norm(np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0]), axis=1)
+        area = np.linalg.norm(area_normals(corners), axis=1)
         order = np.argsort(component, kind="stable")
         parts = np.split(order, np.cumsum(np.bincount(component, minlength=count))[:-1])
         self.solid, enclosed = np.zeros(count, np.bool_), np.zeros(count, np.bool_)

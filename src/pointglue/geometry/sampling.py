@@ -6,6 +6,7 @@ from scipy.spatial import cKDTree
 
 from ..checks import Array
 from .inside import Cover, Inside, Viewpoints
+from .normals import area_normals, unit_normals
 
 __all__ = [
     "along_skeleton",
@@ -218,7 +219,7 @@ def inscribed_balls(inside: Inside, views: Viewpoints, depth: float) -> tuple[Ar
     radii : (k,)
         Their radii, `depth` at most [m].
     """
-    inward = _normals(inside, views.face)
+    inward = unit_normals(inside.tree.vertices[inside.tree.faces[views.face]])
     inward[np.einsum("kd,kd->k", views.origins - views.foot, inward) < 0] *= -1
     radius = np.full(len(inward), depth)
     active = np.arange(len(inward))
@@ -344,9 +345,7 @@ def surface_samples(inside: Inside, spacing: float, rng: np.random.Generator) ->
         The areas they stand for [m^2].
     """
     corners = inside.tree.vertices[inside.tree.faces]
-    area = 0.5 * np.linalg.norm(
-        np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0]), axis=1
-    )
+    area = 0.5 * np.linalg.norm(area_normals(corners), axis=1)
     filled = np.cumsum(area)
     count = int(np.ceil(filled[-1] / spacing**2))
     face = np.searchsorted(filled, (np.arange(count) + rng.random(count)) / count * filled[-1])
@@ -354,13 +353,6 @@ def surface_samples(inside: Inside, spacing: float, rng: np.random.Generator) ->
     weights = np.stack([1 - u, u * (1 - v), u * v], axis=1)
     chosen = corners[np.minimum(face, len(area) - 1)]
     return np.einsum("kc,kcd->kd", weights, chosen), np.full(count, filled[-1] / max(count, 1))
-
-
-def _normals(inside: Inside, face: Indices) -> Array:
-    corners = inside.tree.vertices[inside.tree.faces[face]]
-    normal = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
-    length = np.linalg.norm(normal, axis=1, keepdims=True)
-    return np.asarray(np.divide(normal, length, out=np.zeros_like(normal), where=length > 0))
 
 
 def _vertices_of(inside: Inside, within: Mask) -> Mask:

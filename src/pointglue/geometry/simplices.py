@@ -7,6 +7,7 @@ from ..checks import Array, as_array, as_integers, as_reals, check_integer, chec
 from ..compute import run
 from ..errors import InputError
 from . import kernels
+from .normals import unit_normals
 from .shapes import check_box
 
 __all__ = [
@@ -97,10 +98,7 @@ def barycentric(corners: Array) -> Array:
     edges = np.swapaxes(corners[:, 1:] - corners[:, :1], 1, 2)  # (m, d, k - 1)
     surface = k == d == 3
     if surface:
-        normal = np.cross(edges[:, :, 0], edges[:, :, 1])
-        length = np.linalg.norm(normal, axis=1, keepdims=True)
-        normal = np.divide(normal, length, out=np.zeros_like(normal), where=length > 0)
-        edges = np.concatenate([edges, normal[:, :, None]], axis=2)
+        edges = np.concatenate([edges, unit_normals(corners)[:, :, None]], axis=2)
     reach = np.prod(np.linalg.norm(edges, axis=1), axis=1)
     flat = ~(np.abs(np.linalg.det(edges)) > FLAT * reach)
     edges[flat] = np.eye(d)
