@@ -40,7 +40,7 @@ class Shaken:
         points, bodies = ~scene.pinned, ~scene.fixed
         origins, linear = (noisy(each, bodies) for each in (state.origins, state.origin_velocities))
         # What is glued goes with what it is glued to; joints are open, and close in the first step.
-        pose = scene.assembly(state.waiting, scene.rest).at(
+        pose = scene.assembly(state.pending, scene.rest).at(
             noisy(state.positions, points), BodyFrames(origins, state.rotations)
         )
         return replace(

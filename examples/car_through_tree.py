@@ -115,7 +115,7 @@ def run(solver, seconds):
     def check(state):
         assert not solver.surfaces.intersecting(state.positions)
         for bond in solver.model.glue:
-            if state.loose[solver.model.rows[bond.body]][bond.points].all():
+            if state.released[solver.model.rows[bond.body]][bond.points].all():
                 given.setdefault(bond.body, state.time)
 
     states, spent = run_implicit(solver, solver.start(), STEP, seconds, check)

@@ -388,8 +388,8 @@ def test_no_bending_no_hinges():
         ({"poisson": 1.0}, "poisson must be between -1 and 1"),
         ({"bend": -1.0}, "bend must be at least 0 N m, got -1.0"),
         ({"bend": np.nan}, "bend must be at least 0 N m, got nan"),
-        ({"limit": 1.0}, "limit must be None or a ratio of more than 1, got 1.0"),
-        ({"limit": "much"}, "limit must be None or a ratio"),
+        ({"limit": 1.0}, "limit must be a finite number above 1, got 1.0"),
+        ({"limit": "much"}, "limit must be a finite number above 1"),
     ],
 )
 def test_bad_input(change, message):

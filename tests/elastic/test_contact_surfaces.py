@@ -103,7 +103,7 @@ class TestWays:
         to = x.copy()
         to[25:, 1] -= 0.05
         now = stage(solver, x)
-        way = now.free_way(x, to)
+        way = now.collision_free_fraction(x, to)
         assert 0 < way < 0.06
         there = x + way * (to - x)
         assert not solver.surfaces.intersecting(there)
@@ -115,7 +115,7 @@ class TestWays:
         to = x.copy()
         to[25:, 1] -= 0.05
         now = stage(solver, x)
-        there = x + now.free_way(x, to) * (to - x)
+        there = x + now.collision_free_fraction(x, to) * (to - x)
         met = ipctk.NormalCollisions()
         vertices = solver.surfaces.at(there)
         met.build(solver.surfaces.mesh, vertices, 0.01)
@@ -124,11 +124,11 @@ class TestWays:
     def test_candidates_are_kept_while_they_cover(self):
         solver, x = near_pair()
         now = stage(solver, x)
-        before = now._low
-        now.free_way(x, x + 1e-4)
-        assert now._low is before
-        now.free_way(x, x + 0.1)
-        assert now._low is not before
+        before = now.covered_box
+        now.collision_free_fraction(x, x + 1e-4)
+        assert now.covered_box is before
+        now.collision_free_fraction(x, x + 0.1)
+        assert now.covered_box is not before
 
 
 class TestWhoMeetsWhom:
@@ -278,8 +278,8 @@ class TestStart:
 
     def test_crossings_are_counted_up_to_a_limit(self, monkeypatch):
         """Two spheres that go through each other in one body, and a sheet that goes through both."""
-        monkeypatch.setattr(contact_start, "COUNTED", 20)
-        monkeypatch.setattr(contact_start, "BLOCK", 100)
+        monkeypatch.setattr(contact_start, "MAX_COUNTED_INTERSECTIONS", 20)
+        monkeypatch.setattr(contact_start, "EDGES_PER_BATCH", 100)
         found = []
         exact = ipctk.is_edge_intersecting_triangle
         monkeypatch.setattr(
@@ -300,14 +300,16 @@ class TestStart:
 
     def test_a_mesh_that_hangs_on_what_does_not_meet_is_not_searched(self, monkeypatch):
         """The mesh of a cage hangs on points without a surface: there is nothing that it must not meet."""
-        monkeypatch.setattr(contact_start.Start, "_crossings", lambda *_, **__: pytest.fail("is searched"))
-        monkeypatch.setattr(contact_start.Start, "_near", lambda *_: pytest.fail("is searched"))
+        monkeypatch.setattr(
+            contact_start.ProximityQuery, "_intersections", lambda *_, **__: pytest.fail("is searched")
+        )
+        monkeypatch.setattr(contact_start.ProximityQuery, "_near", lambda *_: pytest.fail("is searched"))
         cage = flesh()
         skin = ElasticBody(cage.positions, cage.mass, faces=cage.faces, name="skin")
         inner = ElasticBody(cage.positions, cage.mass, cage.energies, name="cage")
         bond = Bond("skin", np.arange(len(cage.positions)), "cage")
         solver = ImplicitSolver([inner, skin], glue=[bond], contact=Contact(distance=1e-3))
-        assert len(solver.model.ties) == 1
+        assert len(solver.model.initial_bonds) == 1
 
     def test_thickness_beyond_the_first_distance_is_named(self):
         bodies = [sheet("lower"), sheet("upper", (0.01, 2e-3, 0))]
@@ -534,7 +536,7 @@ def test_stiffness_goes_by_the_step_that_is_asked_for():
     firm = [
         ImplicitSolver(falling, contact=Contact(distance=1e-3), method=method) for method in ("euler", "bdf2")
     ]
-    first, second = (solver.step(solver.start(), 1 / 24).stiffness for solver in firm)
+    first, second = (solver.step(solver.start(), 1 / 24).barrier_stiffness for solver in firm)
     assert first == second
 
 

@@ -152,7 +152,7 @@ def test_hard_glue_lets_go_at_its_time():
     assert_allclose(before.body("second")[TOP], second.positions[TOP], atol=1e-15)
     after = run(solver, 5, 0.01, before)
     assert (after.body("second")[TOP, 1] < second.positions[TOP, 1] - 1e-3).all()
-    assert after.loose[64 + TOP].all()
+    assert after.released[64 + TOP].all()
     # From then on nothing but weight acts on the whole.
     change = solver.momenta(after)[0] - solver.momenta(before)[0]
     assert_allclose(change, 0.64 * G * 0.05, rtol=1e-9, atol=1e-12)
@@ -164,7 +164,7 @@ def test_hard_glue_breaks_under_its_load():
     for strength, breaks in ((19.0, True), (20.0, False)):  # it weighs 19.62 N
         bond = Bond("weight", [0], "first", break_force=strength)
         state = run(ImplicitSolver([first, weight], glue=[bond]), 3, 0.01)
-        assert state.loose[64] == breaks
+        assert state.released[64] == breaks
         assert (state.body("weight")[0, 1] < -0.1) == breaks
 
 
@@ -174,7 +174,7 @@ def test_springs_break_under_their_load():
     for strength, breaks in ((15.0, True), (45.0, False)):  # at most twice the weight
         bond = Bond("weight", [0], "first", spring=pg.Spring(1000.0, break_force=strength))
         state = run(ImplicitSolver([first, weight], glue=[bond]), 20, 0.01)
-        assert state.torn[0] == breaks
+        assert state.broken_springs[0] == breaks
 
 
 def test_conflicting_glue_becomes_springs():
@@ -238,7 +238,7 @@ def test_joints_let_go_and_break():
         ({"break_force": 1.01 * weight}, False),
     ):
         state = run(ImplicitSolver([top, hung], joints=[joined(top, hung, (0, -0.2, 0), **options)]), 5, 0.01)
-        assert state.opened[0] == falls
+        assert state.released_joints[0] == falls
         assert (state.origins[1, 1] < -0.4 - 1e-4) == falls
 
 
@@ -339,18 +339,18 @@ def test_stencils_may_change_between_steps():
     spring = Wandering(np.zeros((64, 3)), [[0, 1]], 0.0)
     solver = ImplicitSolver([soft()], energies=[spring])
     state = solver.step(solver.start(), 0.01)
-    system = solver._system[1]
+    system = solver.integrator.system
     spring.choose(20)
     solver.step(state, 0.01)
-    assert solver._system[1] is not system
+    assert solver.integrator.system is not system
 
 
 def test_sparsity_is_built_once():
     solver = ImplicitSolver([soft(pinned=TOP)])
     state = run(solver, 2, 0.02)
-    system = solver._system[1]
+    system = solver.integrator.system
     run(solver, 2, 0.02, state)
-    assert solver._system[1] is system
+    assert solver.integrator.system is system
 
 
 def test_indefinite_steps_are_projected():
@@ -406,7 +406,7 @@ def test_wrong_calls():
     solver = ImplicitSolver([soft()])
     state = solver.start()
     for dt in (0, -1.0, np.nan, np.inf, "long", True):
-        with pytest.raises(InputError, match=f"dt must be a positive number, got {dt!r}"):
+        with pytest.raises(InputError, match=f"dt must be a finite number of at least 1e-12 .*, got {dt!r}"):
             solver.step(state, dt)
     with pytest.raises(
         InputError, match=re.escape("state must be one of this solver: begin with solver.start()")
@@ -418,7 +418,7 @@ def test_wrong_calls():
 
 ONE = {"positions": GRID, "mass": np.ones(64)}
 BAD_BODIES = {
-    "positions must have shape (n, 3), at least one row, got shape (64, 2)": {"positions": GRID[:, :2]},
+    "positions must have shape (n, 3), got (64, 2)": {"positions": GRID[:, :2]},
     "mass must have shape (64,), one number per point, got (63,)": {"mass": np.ones(63)},
     "mass must be positive, got 0 for point 3": {"mass": np.where(np.arange(64) == 3, 0.0, 1.0)},
     "mass must be finite, got nan at index [5]": {"mass": np.where(np.arange(64) == 5, np.nan, 1.0)},
@@ -448,7 +448,7 @@ BAD_TIES = {
     ),
     "spring must be a Spring, got float": lambda: Bond("soft", [0], "to", spring=3.0),
     "release must be a number, got nan": lambda: Bond("soft", [0], "to", release=np.nan),
-    "break_force must be positive, got 0": lambda: JointBond("soft", "to", JOINT, break_force=0),
+    "break_force must be a number above 0, got 0": lambda: JointBond("soft", "to", JOINT, break_force=0),
     "joint must be a Joint, see bind_joint, got int": lambda: JointBond("soft", "to", 1),
 }
 
@@ -487,9 +487,9 @@ BAD_SOLVERS = {
     "must be bound to the 8 points of 'b', got 64": lambda: ImplicitSolver(
         [soft("a"), box("b")], joints=[JointBond("a", "b", JOINT)]
     ),
-    "method must be 'euler' or 'bdf2', got 'rk4'": lambda: ImplicitSolver(two(), method="rk4"),
+    'method must be "euler" or "bdf2", got \'rk4\'': lambda: ImplicitSolver(two(), method="rk4"),
     "gravity must have shape (3,), got (2,)": lambda: ImplicitSolver(two(), gravity=(0, -9.81)),
-    "tolerance must be a positive number, got 0": lambda: ImplicitSolver(two(), tolerance=0),
+    "tolerance must be a finite number above 0, got 0": lambda: ImplicitSolver(two(), tolerance=0),
     "iterations must be a whole number of at least 1, got 0": lambda: ImplicitSolver(two(), iterations=0),
     "halvings must be a whole number of at least 0, got -1": lambda: ImplicitSolver(two(), halvings=-1),
     "forces[0] must be a function of the state, got list": lambda: ImplicitSolver(two(), forces=[[0, 1, 0]]),
@@ -524,7 +524,7 @@ def test_states_of_others_are_refused():
 
 @pytest.mark.parametrize("dt", [1e-300, 1e200])
 def test_steps_beyond_numbers(dt):
-    with pytest.raises(InputError, match="dt must be a time from 1e-12 to 1e"):
+    with pytest.raises(InputError, match="dt must be a finite number of at least 1e-12 and of at most 1e"):
         ImplicitSolver([soft()]).step(ImplicitSolver([soft()]).start(), dt)
 
 
@@ -539,9 +539,9 @@ class TestAttach:
         state = run(solver, 10, 0.01)
         fallen = state.body("upper")[BOTTOM, 1].mean()
         assert fallen == pytest.approx(0.5 - 9.81 * 0.01 * 0.01 * 55, rel=1e-6)  # backward Euler's fall
-        assert state.waiting.any()
+        assert state.pending.any()
         caught = solver.step(state, 1e-6)
-        assert not caught.waiting.any()
+        assert not caught.pending.any()
         moved = np.abs(caught.positions - state.positions).max()
         assert moved < 2e-6  # at 1 m/s: what sticks does not jump
         state = run(solver, 20, 0.01, caught)
@@ -565,8 +565,8 @@ class TestAttach:
         bond = Bond("upper", BOTTOM, to="lower", attach=0.05, release=0.1)
         solver = ImplicitSolver([soft("lower", pinned=BOTTOM), upper], glue=[bond])
         state = run(solver, 20, 0.01)
-        assert state.loose.any()
-        assert not state.waiting.any()
+        assert state.released.any()
+        assert not state.pending.any()
 
     def test_states_that_wait_are_resumed(self):
         bond = Bond("upper", BOTTOM, to="lower", attach=0.05)

@@ -135,7 +135,7 @@ def incline(friction, angle, *, steps=50, dt=0.01):
     body = block("body", 0.051 * turn[:, 1], (0.2, 0.1, 0.2), turn=turn)
     solver = ImplicitSolver([floor, body], contact=Contact(distance=1e-3, friction=friction))
     *_, state = states_of(solver, steps, dt)
-    return -turn[:, 0] @ (state.origins[1] - body.centre)
+    return -turn[:, 0] @ (state.origins[1] - body.center_of_mass)
 
 
 def test_a_block_sticks_below_the_friction_angle():

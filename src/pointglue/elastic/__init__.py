@@ -1,7 +1,7 @@
 """Implicit solids: energies with exact derivatives, and the solver that steps them."""
 
 from .bodies import Bond, ElasticBody, JointBond
-from .contact.stage import Contact
+from .contact.options import Contact
 from .energies.base import Damped, Elements, Energy
 from .energies.cloth import ClothEnergy
 from .energies.flesh import FleshEnergy
@@ -10,8 +10,7 @@ from .energies.springs import ForceEnergy, SpringEnergy, TargetEnergy, gravity
 from .linalg.blocks import BlockPattern
 from .model.rigid_bodies import RigidBody
 from .solver import ImplicitSolver
-from .state import SolverState, Stall, StepError, StepReport
-from .step.events import BondEvent
+from .state import BondEvent, SolverState, Stall, StepError, StepReport
 
 __all__ = [
     "BlockPattern",

@@ -1,4 +1,4 @@
-"""What a solver moves, and what ties it together: soft bodies, bonds of glue, joints."""
+"""What a solver moves and how it is bonded: soft bodies, bonds of glue, joints."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass
@@ -8,23 +8,54 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..checks import Array, as_reals, require_finite
+from ..checks import Array, as_reals, check_real, check_rows, require_finite
 from ..errors import InputError
 from ..glue import Binding, Joint, Spring
 from .energies.base import Energy
 
-__all__ = ["Bond", "ElasticBody", "JointBond"]
+__all__ = [
+    "Bond",
+    "ElasticBody",
+    "JointBond",
+    "check_energy",
+    "check_faces",
+    "check_name",
+    "check_points",
+    "store_fields",
+]
 
 TimedEnergy = Energy | Callable[[float], Energy]
 
 
 @dataclass(frozen=True, eq=False)
 class ElasticBody:
-    """A soft body: points (n, 3) in m where they start, masses (n,) in kg, and the energies that shape it.
+    """A soft body: points with masses, and the energies that shape it.
 
-    An energy may also be a function that gives it for a time (s), with the same stencils each time. Points
-    that are `pinned`, a mask (n,), stay where they are, or go where `motion` says: a function of the time
-    that gives the places of the pinned ones. `velocities` (n, 3) are those at the start, in m/s.
+    Parameters
+    ----------
+    positions : (n, 3)
+        Where the points start [m].
+    mass : (n,)
+        The masses of the points [kg].
+    energies : sequence of Energy
+        The energies of the body's points. Each may also be a function that returns the energy for a time
+        [s], with the same stencils each time.
+    pinned : (n,), optional
+        Which points are pinned, as booleans.
+    velocities : (n, 3) or (3,), optional
+        The velocities at the start, which are zero by default [m/s].
+    motion : callable, optional
+        A function of the time [s] that returns the positions of the pinned points [m], which are then
+        kinematic.
+    faces : (m, 3), optional
+        Triangles of the points: the surface that contact sees.
+    name : str
+        The body's name, by which bonds and states refer to it.
+
+    Raises
+    ------
+    InputError
+        If shapes do not fit each other, a number is not finite, or a mass is not positive.
     """
 
     positions: Array
@@ -38,7 +69,7 @@ class ElasticBody:
 
     def __post_init__(self) -> None:
         """Check, copy and complete the arrays."""
-        points = checked_rows("positions", self.positions)
+        points = check_points("positions", self.positions)
         count = len(points)
         mass = as_reals("mass", self.mass).astype(np.float64)
         if mass.shape != (count,):
@@ -46,35 +77,58 @@ class ElasticBody:
         require_finite("mass", mass)
         if not (mass > 0).all():
             raise InputError(f"mass must be positive, got {mass.min():g} for point {int(mass.argmin())}")
-        rates = checked_velocities(self.velocities, count)
+        velocities = _check_velocities(self.velocities, count)
         pinned = np.zeros(count, np.bool_) if self.pinned is None else np.array(self.pinned)
         if pinned.dtype != np.bool_ or pinned.shape != (count,):
             raise InputError(f"pinned must be a mask of {count} booleans, got {pinned.dtype} {pinned.shape}")
         if self.motion is not None and not pinned.any():
             raise InputError("motion is that of pinned points: say which are pinned")
-        checked_faces(self.faces, count, self.name)
+        check_faces(self.faces, count, self.name)
         if not isinstance(self.energies, (list, tuple)):
             raise InputError(f"energies must be a list, got {type(self.energies).__name__}")
         for k, energy in enumerate(self.energies):
             if not callable(energy):
-                checked_energy(f"energies[{k}]", energy, count)
-        store(
-            self, positions=points, mass=mass, velocities=rates, pinned=pinned, energies=tuple(self.energies)
+                check_energy(f"energies[{k}]", energy, count)
+        energies = tuple(self.energies)
+        store_fields(
+            self, positions=points, mass=mass, velocities=velocities, pinned=pinned, energies=energies
         )
-        checked_name(self.name)
+        check_name(self.name)
 
 
 @dataclass(frozen=True, eq=False)
 class Bond:
     """Points of one body that follow another by glue.
 
-    `points` are rows of `body`. They hang on the points of the body `to` by `binding`, whose targets are
-    where they start; by default each on the nearest eight. Without `to` the binding's parents are particles
-    of the scene, all bodies' one after the other.
+    Without a spring the points are where the binding puts them, to rounding, from `attach` to `release`, or
+    until they break. A spring has these times and forces itself.
 
-    Without `spring` the points are where the glue says, to rounding, until the time `release` (s), or until
-    a point's force exceeds `break_force` (N). With a time `attach` they are free until then, and stick where
-    they are at that time. A spring has these numbers itself.
+    Parameters
+    ----------
+    body : str
+        The body whose points are bound.
+    points : (k,)
+        Rows of the body's points, or a mask of them.
+    to : str, optional
+        The body that they follow. Without it the binding's parents are rows of all bodies' points, one body
+        after the other.
+    binding : Binding, optional
+        How they follow; its targets are where the points start. By default each is glued to the nearest
+        eight points of `to`.
+    spring : Spring, optional
+        The spring by which they are drawn to the binding's points, instead of following exactly.
+    attach : float
+        The time until which the points are free [s]; they are bound where they are at that time.
+    release : float
+        The time at which they are released [s].
+    break_force : float
+        The force at which a point breaks off [N].
+
+    Raises
+    ------
+    InputError
+        If both `to` and `binding` are missing, an argument is of another type, `attach` is not before
+        `release`, or a time or force is given beside a spring.
     """
 
     body: str
@@ -90,7 +144,7 @@ class Bond:
     def __post_init__(self) -> None:
         """Check what can be checked without the bodies."""
         if self.to is None and self.binding is None:
-            raise InputError(f"a bond of {self.body!r} needs a body to follow, or a binding to the scene")
+            raise InputError(f"a bond of {self.body!r} needs a body to follow, or a binding to all points")
         if self.binding is not None and not isinstance(self.binding, Binding):
             raise InputError(f"binding must be a Binding, got {type(self.binding).__name__}")
         if self.spring is not None:
@@ -98,15 +152,33 @@ class Bond:
                 raise InputError(f"spring must be a Spring, got {type(self.spring).__name__}")
             if self.attach != -inf or self.release != inf or self.break_force != inf:
                 raise InputError("a spring has its own attach, release and break_force: give them there")
-        checked_limits(self.attach, self.release, self.break_force)
+        _check_limits(self.attach, self.release, self.break_force)
 
 
 @dataclass(frozen=True, eq=False)
 class JointBond:
     """Joints between two bodies, made by `bind_joint` of their points where they start.
 
-    They hold, to rounding, until the time `release` (s), and each until its force exceeds `break_force` (N).
-    With a time `attach` they hold from then on, and the second body by the places that meet the first's then.
+    They hold, to rounding, from `attach` to `release`, each until its force exceeds `break_force`.
+
+    Parameters
+    ----------
+    first, second : str
+        The bodies that are joined.
+    joint : Joint
+        The joints, bound to the points of the bodies.
+    attach : float
+        The time from which they hold [s]; the second body is then held by those of its points that meet the
+        first body's at that time.
+    release : float
+        The time at which they are released [s].
+    break_force : float
+        The force at which a joint breaks [N].
+
+    Raises
+    ------
+    InputError
+        If `joint` is no Joint, or `attach` is not before `release`.
     """
 
     first: str
@@ -121,11 +193,11 @@ class JointBond:
         """Check what can be checked without the bodies."""
         if not isinstance(self.joint, Joint):
             raise InputError(f"joint must be a Joint, see bind_joint, got {type(self.joint).__name__}")
-        checked_limits(self.attach, self.release, self.break_force)
+        _check_limits(self.attach, self.release, self.break_force)
 
 
-def checked_faces(faces: ArrayLike | None, count: int, body: str) -> None:
-    """Raise unless these are triangles (m, 3) of some of `count` points, or none."""
+def check_faces(faces: ArrayLike | None, count: int, body: str) -> None:
+    """Raise unless `faces` are triangles (m, 3) of some of `count` points, or None."""
     if faces is None:
         return
     rows = np.asarray(faces)
@@ -139,8 +211,8 @@ def checked_faces(faces: ArrayLike | None, count: int, body: str) -> None:
         raise InputError(f"faces of {body!r} must have three corners, got {rows[double][0].tolist()}")
 
 
-def checked_energy(name: str, energy: Any, count: int) -> None:
-    """Raise unless it is an energy of `count` points."""
+def check_energy(name: str, energy: Any, count: int) -> None:
+    """Raise unless `energy` is an energy of `count` points in space."""
     missing = [part for part in ("value", "gradient", "elements", "stencils") if not hasattr(energy, part)]
     if missing:
         raise InputError(f"{name} must be an energy, got {type(energy).__name__} without {missing[0]}")
@@ -152,46 +224,43 @@ def checked_energy(name: str, energy: Any, count: int) -> None:
         )
 
 
-def checked_rows(name: str, value: ArrayLike) -> Array:
-    """Points (n, 3), at least one, copied."""
-    points = as_reals(name, value).astype(np.float64)
-    if points.ndim != 2 or points.shape[1] != 3 or not len(points):
-        raise InputError(f"{name} must have shape (n, 3), at least one row, got shape {points.shape}")
-    require_finite(name, points)
+def check_points(name: str, value: ArrayLike) -> Array:
+    """Return points (n, 3) as float64, a copy, or raise unless they are finite and at least one."""
+    points = check_rows(name, value)
+    if not len(points):
+        raise InputError(f"{name} must have at least one row, got none")
     return points
 
 
-def checked_velocities(value: ArrayLike | None, count: int) -> Array:
-    """Velocities (n, 3), by default none."""
-    if value is None:
-        return np.zeros((count, 3))
-    rates = as_reals("velocities", value).astype(np.float64)
-    if rates.shape not in ((3,), (count, 3)):
-        raise InputError(f"velocities must have shape (3,) or ({count}, 3), got {rates.shape}")
-    require_finite("velocities", rates)
-    return np.array(np.broadcast_to(rates, (count, 3)))
-
-
-def checked_name(name: Any) -> None:
-    """Raise unless it is a name."""
+def check_name(name: Any) -> None:
+    """Raise unless `name` is a text that is not empty."""
     if not isinstance(name, str) or not name:
         raise InputError(f"name must be a text, got {name!r}")
 
 
-def checked_limits(attach: float, release: float, break_force: float) -> None:
-    """Raise unless these are a time, a later one and a positive force."""
-    for name, value in (("attach", attach), ("release", release), ("break_force", break_force)):
-        if isinstance(value, bool) or not isinstance(value, (int, float, np.number)) or np.isnan(value):
-            raise InputError(f"{name} must be a number, got {value!r}")
-    if not attach < release:
-        raise InputError(f"attach must come before release, got {attach!r} and {release!r}")
-    if not break_force > 0:
-        raise InputError(f"break_force must be positive, got {break_force!r}")
-
-
-def store(body: Any, **values: Any) -> None:
+def store_fields(record: Any, **values: Any) -> None:
     """Set fields of a frozen dataclass; arrays are made read-only."""
     for name, value in values.items():
         if isinstance(value, np.ndarray):
             value.flags.writeable = False
-        object.__setattr__(body, name, value)
+        object.__setattr__(record, name, value)
+
+
+def _check_velocities(value: ArrayLike | None, count: int) -> Array:
+    """Return velocities (n, 3), which are zero by default."""
+    if value is None:
+        return np.zeros((count, 3))
+    velocities = as_reals("velocities", value).astype(np.float64)
+    if velocities.shape not in ((3,), (count, 3)):
+        raise InputError(f"velocities must have shape (3,) or ({count}, 3), got {velocities.shape}")
+    require_finite("velocities", velocities)
+    return np.array(np.broadcast_to(velocities, (count, 3)))
+
+
+def _check_limits(attach: float, release: float, break_force: float) -> None:
+    """Raise unless these are a time, a later time and a positive force."""
+    for name, value in (("attach", attach), ("release", release)):
+        check_real(name, value, infinite=True)
+    check_real("break_force", break_force, above=0, infinite=True)
+    if not attach < release:
+        raise InputError(f"attach must come before release, got {attach!r} and {release!r}")

@@ -1,52 +1,95 @@
-"""What a step of the implicit solver reads and returns: where everything is, and what the step took."""
+"""The records that a step of the implicit solver reads and returns: states, reports, events and stalls."""
 
 from dataclasses import dataclass
 from math import inf
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..checks import Array
 from ..errors import ConvergenceError, InputError
-from .model.rigid_bodies import spin_of
+from .model.rigid_bodies import angular_velocities
 
-if TYPE_CHECKING:
-    from .step.events import BondEvent
-
-__all__ = ["SolverState", "Stall", "StepError", "StepReport"]
+__all__ = ["BondChange", "BondEvent", "SolverState", "Stall", "StallCause", "StepError", "StepReport"]
 
 
-Cause = Literal["contact", "joint", "motion", "convergence"]
+StallCause = Literal["contact", "joint", "motion", "convergence"]
+BondChange = Literal["attach", "release", "break"]
+
+
+@dataclass(frozen=True)
+class BondEvent:
+    """Points of a bond, or joints between two bodies, that attached, were released or broke in one step.
+
+    Parameters
+    ----------
+    event : {"attach", "release", "break"}
+        What happened.
+    kind : {"glue", "spring", "joint"}
+        What it happened to.
+    first : str
+        The body whose points are bound, or the first body of the joint.
+    second : str or None
+        The body that they are bound to, or None if they are bound to several.
+    count : int
+        How many points or joints it happened to.
+    time : float
+        The end of the step [s].
+    """
+
+    event: BondChange
+    kind: Literal["glue", "spring", "joint"]
+    first: str
+    second: str | None
+    count: int
+    time: float
 
 
 @dataclass(frozen=True)
 class Stall:
-    """Why a step did not converge, and where."""
+    """Why a step did not converge, and where.
 
-    cause: Cause
-    """Contact bars the way, a joint stays open, keys cannot be followed, or nothing of these."""
+    Parameters
+    ----------
+    cause : {"contact", "joint", "motion", "convergence"}
+        Whether contact bars the way, a joint stays open, keys cannot be followed, or none of these.
+    bodies : tuple of str
+        The names of the bodies that it is about: the two in contact, or those that would still move most.
+    position : (float, float, float), optional
+        Where that is [m].
+    """
+
+    cause: StallCause
     bodies: tuple[str, ...] = ()
-    """The names of those that it is about: the two in contact, or of what would still move most."""
     position: tuple[float, float, float] | None = None
-    """Where that is (m)."""
 
     @classmethod
-    def at(cls, cause: Cause, bodies: tuple[str, ...], place: Array) -> Self:
-        """Return one at coordinates (3,)."""
-        x, y, z = place.tolist()
+    def at(cls, cause: StallCause, bodies: tuple[str, ...], position: Array) -> Self:
+        """Return a stall at coordinates (3,) [m]."""
+        x, y, z = position.tolist()
         return cls(cause, bodies, (x, y, z))
 
     def __str__(self) -> str:
         names = " and ".join(map(repr, self.bodies))
         if self.position is None:
             return names
-        place = ", ".join(f"{round(value, 6) + 0.0:.6g}" for value in self.position)  # no -0, no 1e-18
-        return f"{names} near ({place}) m"
+        coordinates = ", ".join(f"{round(value, 6) + 0.0:.6g}" for value in self.position)  # no -0, no 1e-18
+        return f"{names} near ({coordinates}) m"
 
 
 class StepError(ConvergenceError):
-    """A step did not converge, nor did its halves; `state` is the last that did."""
+    """A step did not converge, nor did its halves.
+
+    Parameters
+    ----------
+    message : str
+        What went wrong, for users.
+    state : SolverState
+        The last state that was reached.
+    stall : Stall, optional
+        Why the step did not converge, and where.
+    """
 
     def __init__(self, message: str, state: "SolverState", stall: Stall | None = None) -> None:
         super().__init__(message)
@@ -54,47 +97,61 @@ class StepError(ConvergenceError):
         self.stall = stall or Stall("convergence")
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """So that it comes through to other processes."""
+        """Pickle the attributes too, so that the error can be raised in another process."""
         return type(self), (str(self), self.state, self.stall)
 
 
 @dataclass(frozen=True)
 class StepReport:
-    """What a step took."""
+    """What a step took.
+
+    Parameters
+    ----------
+    substeps : int
+        1, or more where the step was halved, or is the first step of "bdf2".
+    speeds : tuple of float
+        The size of each Newton step: the largest way of a particle, divided by the time step [m/s].
+    projected : int
+        The number of Newton steps with projected Hessians.
+    factorisations : int
+        The number of factorisations of the linear system.
+    violation : float
+        How far the worst joint is open [m].
+    redundant : int
+        The number of equations of joints that follow from others.
+    seconds : dict of str to float
+        The time taken by part [s]: energies, contact, sum, glue, factor and solve; the rest is bookkeeping.
+        Attempts that did not converge are included.
+    contacts : int
+        The number of pairs of surfaces in contact at the end.
+    gap : float
+        The least distance of surfaces in contact, beyond their thickness [m].
+    wasted : int
+        The number of Newton steps of attempts that did not converge, which `iterations` leaves out.
+    events : tuple of BondEvent
+        Which bonds and joints attached, were released or broke.
+    """
 
     substeps: int
-    """1, or more where the step had to be halved, or is the first of "bdf2"."""
     speeds: tuple[float, ...]
-    """Size of each Newton step, in m/s: the largest way of a particle, by the time step."""
     projected: int
-    """Newton steps with projected Hessians."""
     factorisations: int
     violation: float
-    """How far the worst joint is open (m)."""
     redundant: int
-    """Equations of joints that follow from others."""
     seconds: dict[str, float]
-    """By part: energies, contact, sum, glue, factor, solve; the rest is bookkeeping.
-
-    With what attempts took that did not converge.
-    """
     contacts: int = 0
-    """Pairs of surfaces in contact at the end."""
     gap: float = inf
-    """Least distance of those beyond their thickness (m)."""
     wasted: int = 0
-    """Newton steps of attempts that did not converge, beyond `iterations`."""
-    events: "tuple[BondEvent, ...]" = ()
-    """What bonds and joints took hold, were released or broke."""
+    events: tuple[BondEvent, ...] = ()
 
     @property
     def iterations(self) -> int:
-        """Newton steps."""
+        """The number of Newton steps."""
         return len(self.speeds)
 
     @staticmethod
     def merged(reports: "list[StepReport]") -> "StepReport":
-        """One report of several substeps."""
+        """Return one report of several substeps."""
         parts = sorted({part for report in reports for part in report.seconds})
         return StepReport(
             substeps=len(reports),
@@ -113,65 +170,97 @@ class StepReport:
 
 @dataclass(frozen=True, eq=False)
 class SolverState:
-    """All that a step reads and returns anew; states are never changed.
+    """The state of an implicit solver: all that a step reads and returns anew; states are never changed.
 
-    Particles are those of the bodies one after the other, `rows` says where, then some that joints and
-    springs hang on.
+    There are N particles: those of the bodies one after the other, then those of joints and springs. There
+    are B rigid bodies, S springs of glue, and M equations of joints.
+
+    Parameters
+    ----------
+    time : float
+        The time [s].
+    positions, velocities : (N, 3)
+        Of the particles [m, m/s].
+    origins, origin_velocities : (B, 3)
+        The centres of mass of the rigid bodies and their velocities [m, m/s].
+    rotations, rotation_rates : (B, 3, 3)
+        The rotations of the rigid bodies from the start, and their derivatives by time [1, 1/s].
+    multipliers : (M,)
+        The forces of the joints along the directions of their equations [N].
+    released : (N,)
+        Which particles of glue have been released, or have broken off.
+    broken_springs : (S,)
+        Which springs of glue have broken.
+    released_joints : (J,)
+        Which joints have been released or have broken.
+    pending : (N,)
+        Which particles have glue that attaches later.
+    pending_joints : (J,)
+        Which joints attach later.
+    targets : (N, 3)
+        Where glued particles would be at rest [m].
+    rows : dict of str to slice
+        The rows of each body's particles, by its name.
+    barrier_stiffness : float
+        The barrier stiffness of contact [Pa], or 0 before the first step.
+    report : StepReport, optional
+        What the step to this state took.
+    previous : SolverState, optional
+        The state before, which methods of two steps need.
     """
 
     time: float
-    """s."""
     positions: Array
-    """(N, 3), m."""
     velocities: Array
-    """(N, 3), m/s."""
     origins: Array
-    """Centres of mass of the rigid bodies (B, 3), m."""
     rotations: Array
-    """Of the rigid bodies from the start (B, 3, 3)."""
     origin_velocities: Array
-    """(B, 3), m/s."""
     rotation_rates: Array
-    """(B, 3, 3), 1/s: how `rotations` change."""
     multipliers: Array
-    """Forces of the joints (M,), N, along the directions of their equations."""
-    loose: NDArray[np.bool_]
-    """(N,): glued particles that have been let go."""
-    torn: NDArray[np.bool_]
-    """(S,): springs of glue that have broken."""
-    opened: NDArray[np.bool_]
-    """Joints that no longer hold."""
-    waiting: NDArray[np.bool_]
-    """(N,): particles whose glue is to stick later."""
-    waiting_joints: NDArray[np.bool_]
-    """Joints that are to hold later."""
+    released: NDArray[np.bool_]
+    broken_springs: NDArray[np.bool_]
+    released_joints: NDArray[np.bool_]
+    pending: NDArray[np.bool_]
+    pending_joints: NDArray[np.bool_]
     targets: Array
-    """(N, 3), m: where glued particles would be at rest."""
     rows: dict[str, slice]
-    stiffness: float = 0.0
-    """Of contact (Pa), or 0 before the first step."""
+    barrier_stiffness: float = 0.0
     report: StepReport | None = None
-    past: "SolverState | None" = None
-    """The state before, which methods of two steps need."""
+    previous: "SolverState | None" = None
 
     def __post_init__(self) -> None:
-        """States are never changed: neither are their arrays."""
+        """Make the arrays read-only."""
         for value in self.__dict__.values():
             if isinstance(value, np.ndarray):
                 value.flags.writeable = False
 
     def __setstate__(self, values: dict[str, Any]) -> None:
-        """Copies are never changed either."""
+        """Make the arrays of copies read-only too."""
         self.__dict__.update(values)
         self.__post_init__()
 
     def body(self, name: str) -> Array:
-        """Positions of a body's points (n, 3)."""
+        """Return the positions (n, 3) of a body's points [m].
+
+        Parameters
+        ----------
+        name : str
+            The body's name.
+
+        Returns
+        -------
+        (n, 3)
+
+        Raises
+        ------
+        InputError
+            If there is no such body.
+        """
         if name not in self.rows:
             raise InputError(f"name must be that of a body, {', '.join(map(repr, self.rows))}, got {name!r}")
         return np.asarray(self.positions[self.rows[name]])
 
     @property
     def spins(self) -> Array:
-        """Angular velocities of the rigid bodies (B, 3), rad/s, in world space."""
-        return spin_of(self.rotations, self.rotation_rates)
+        """Angular velocities of the rigid bodies (B, 3), in world space [rad/s]."""
+        return angular_velocities(self.rotations, self.rotation_rates)

@@ -132,7 +132,7 @@ class ImplicitEngine:
         found = {}
         for body, origin, turn in zip(self.solver.model.rigid, state.origins, state.rotations, strict=True):
             T = np.eye(4)
-            T[:3, :3], T[:3, 3] = turn, origin - turn @ np.asarray(body.centre)
+            T[:3, :3], T[:3, 3] = turn, origin - turn @ np.asarray(body.center_of_mass)
             found[body.name] = T
         return found
 
@@ -174,19 +174,23 @@ class ImplicitEngine:
     def pack(self, state: SolverState) -> dict[str, Any]:
         """Return the state and the one before it as arrays and numbers."""
         packed = _packed(state)
-        if state.past is not None:
-            packed |= {f"past.{key}": value for key, value in _packed(state.past).items()}
+        if state.previous is not None:
+            packed |= {f"previous.{key}": value for key, value in _packed(state.previous).items()}
         return packed
 
     def unpack(self, arrays: Mapping[str, Any]) -> SolverState:
         """Return the state that was packed."""
         rows = self.solver.model.rows
-        past = {key.removeprefix("past."): value for key, value in arrays.items() if key.startswith("past.")}
+        past = {
+            key.removeprefix("previous."): value
+            for key, value in arrays.items()
+            if key.startswith("previous.")
+        }
         before = SolverState(**_unpacked(past), rows=rows) if past else None
-        return SolverState(**_unpacked(arrays), rows=rows, past=before)
+        return SolverState(**_unpacked(arrays), rows=rows, previous=before)
 
 
-_SEPARATE = ("rows", "report", "past")  # fields of a state that are no arrays or numbers
+_SEPARATE = ("rows", "report", "previous")  # fields of a state that are no arrays or numbers
 
 
 def _packed(state: SolverState) -> dict[str, Any]:

@@ -1,1 +1,1 @@
-"""Contact: which surfaces meet, the barrier between them, friction, and how the start is looked at."""
+"""Contact: its options, the surfaces that meet, barrier and friction in a step, checks of the start."""

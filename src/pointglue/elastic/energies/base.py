@@ -1,4 +1,4 @@
-"""What an energy of a deforming body is, and the base of those that are sums over small elements."""
+"""The protocols of energies of deforming bodies, and the base of those that are sums over small elements."""
 
 from abc import ABC, abstractmethod
 from functools import cached_property
@@ -14,113 +14,248 @@ from ...errors import InputError
 from ...procrustes import Groups
 from ...procrustes.fit import for_kernel
 from ...procrustes.matrices import check_out
-from ..linalg.blocks import BlockPattern, Stencils, checked_stencils, stencil_sizes
+from ..linalg.blocks import BlockPattern, Stencils, check_stencils, stencil_sizes
 from ..linalg.kernels import blocks as kernels
 
-__all__ = ["Damped", "Elements", "Energy", "Predicting"]
+__all__ = ["Damped", "Elements", "Energy"]
+
+GRAIN = 8192  # points worth a thread of their own
 
 
 class Energy(Protocol):
-    """An energy (J) of points x (n, d): value, gradient and Hessian, and what a solver sums itself."""
+    """An energy of points: value, gradient and Hessian, and the element Hessians that a solver sums itself.
+
+    An energy may also have a method ``predict(x, before, elements)``, see `ClothEnergy.predict`, and damping,
+    see `Damped`.
+
+    Attributes
+    ----------
+    stencils : (E, k) or Groups
+        The points that each element touches.
+    """
 
     stencils: Stencils
-    """The points that each element touches."""
 
     def value(self, x: ArrayLike) -> float:
-        """Energy (J)."""
+        """Return the energy.
+
+        Parameters
+        ----------
+        x : (n, d)
+            The points [m].
+
+        Returns
+        -------
+        float
+            The energy [J].
+        """
 
     def gradient(self, x: ArrayLike) -> Array:
-        """Derivative by the points (n, d), in N: the force is its negative."""
+        """Return the derivative of the energy by the points; the force is its negative.
+
+        Parameters
+        ----------
+        x : (n, d)
+            The points [m].
+
+        Returns
+        -------
+        (n, d)
+            The derivative [N].
+        """
 
     def hessian(self, x: ArrayLike, *, project: bool = False) -> csr_array:
-        """Second derivative (d n, d n), in N/m; `project`: each element's part made positive semidefinite."""
+        """Return the second derivative of the energy by the points; its sparsity is the same for every x.
+
+        Parameters
+        ----------
+        x : (n, d)
+            The points [m].
+        project : bool
+            Whether each element's part is made positive semidefinite.
+
+        Returns
+        -------
+        csr_array (d n, d n)
+            The second derivative [N/m].
+        """
 
     def elements(self, x: ArrayLike, *, project: bool = False, out: Array | None = None) -> Array:
-        """The Hessians of the elements: (E, d k, d k), or for groups one after the other, flat."""
+        """Return the Hessians of the elements.
+
+        Parameters
+        ----------
+        x : (n, d)
+            The points [m].
+        project : bool
+            Whether each element's Hessian is made positive semidefinite.
+        out : array, optional
+            The array that takes the result.
+
+        Returns
+        -------
+        (E, d k, d k), or flat
+            One Hessian for each element [N/m]; those of groups one after the other, flat.
+        """
 
 
 @runtime_checkable
 class Damped(Protocol):
-    """What an energy with viscous damping has besides: a potential of the velocities v (n, d)."""
+    """What an energy with viscous damping has besides: a potential of the velocities."""
 
     @property
     def damped(self) -> bool:
         """Whether there is any damping."""
 
     def rate_gradient(self, x: ArrayLike, v: ArrayLike) -> Array:
-        """Derivative of the damping potential by the velocities (n, d), in N: the force is its negative."""
+        """Return the derivative of the damping potential by the velocities; the force is its negative.
+
+        Parameters
+        ----------
+        x : (n, d)
+            The points [m].
+        v : (n, d)
+            Their velocities [m/s].
+
+        Returns
+        -------
+        (n, d)
+            The derivative [N].
+        """
 
     def rate_elements(self, x: ArrayLike, v: ArrayLike, *, symmetric: bool = False) -> tuple[Array, Array]:
-        """Derivatives of `rate_gradient` by x and by v, as :meth:`Energy.elements`.
+        """Return the derivatives of :meth:`rate_gradient` by x and by v, element by element.
 
-        That by x is not symmetric; `symmetric` gives the mean of it and its transpose instead. That by
-        v is symmetric and positive semidefinite.
+        Parameters
+        ----------
+        x : (n, d)
+            The points [m].
+        v : (n, d)
+            Their velocities [m/s].
+        symmetric : bool
+            Whether the derivative by x, which is not symmetric, is replaced by its symmetric part.
+
+        Returns
+        -------
+        by_x, by_v
+            Arrays as those of :meth:`Energy.elements` [N/m, N s/m]. The one by v is positive semidefinite.
         """
 
     def rate_hessians(
         self, x: ArrayLike, v: ArrayLike, *, symmetric: bool = False
     ) -> tuple[csr_array, csr_array]:
-        """The same as matrices (d n, d n)."""
+        """Return the derivatives of :meth:`rate_gradient` by x and by v as matrices.
 
+        Parameters
+        ----------
+        x : (n, d)
+            The points [m].
+        v : (n, d)
+            Their velocities [m/s].
+        symmetric : bool
+            Whether the derivative by x is replaced by its symmetric part.
 
-@runtime_checkable
-class Predicting(Protocol):
-    """What a stiff energy of a bending thing has besides: the stress that a linear step was to lead to.
-
-    Turning stretches, to second order, what a linear step takes to turn only. With that stress in the
-    Hessian the next step is off; with the one foretold it is as if stress were an unknown of its own,
-    and Newton's method takes fewer steps to the same end.
-    """
-
-    def predict(self, x: ArrayLike, before: ArrayLike, elements: Array) -> None:
-        """Put into the exact `elements` at x the stress that the strain's slope at `before` foretold."""
+        Returns
+        -------
+        by_x, by_v : csr_array (d n, d n)
+            The matrices [N/m, N s/m].
+        """
 
 
 class Elements(ABC):
-    """An energy that is the sum of small elements, each of a few points of a body of `count` points.
+    """An energy that is the sum of small elements, each of a few points of a body.
 
-    A subclass fills the elements' values, gradients and Hessians; this class sums them.
+    A subclass fills in the elements' values, gradients and Hessians (`_values`, `_gradients`, `_hessians`);
+    this class sums them.
+
+    Parameters
+    ----------
+    stencils : (E, k) or Groups
+        The points of each element.
+    count : int
+        The number n of points of the body.
+    dimension : int
+        The number d of coordinates of a point.
+
+    Raises
+    ------
+    InputError
+        If the stencils name points that there are not.
     """
 
     stencils: Stencils
 
     def __init__(self, stencils: ArrayLike | Groups, count: int, *, dimension: int = 3) -> None:
-        self.stencils = checked_stencils("stencils", stencils, count)
+        self.stencils = check_stencils("stencils", stencils, count)
         self.count, self.dimension = count, dimension
         self._sizes = stencil_sizes(self.stencils)
 
     @abstractmethod
     def _values(self, x: Array, out: Array) -> None:
-        """Fill the value of each element (E,)."""
+        """Fill in the value of each element (E,)."""
 
     @abstractmethod
     def _gradients(self, x: Array, out: Array) -> None:
-        """Fill the derivative of each element by its points (E, k, d); of groups (entries, d)."""
+        """Fill in the derivative of each element by its points (E, k, d); for groups (entries, d)."""
 
     @abstractmethod
     def _hessians(self, x: Array, project: bool, out: Array) -> None:
-        """Fill the Hessian of each element (E, d k, d k); of groups one after the other, flat."""
+        """Fill in the Hessian of each element (E, d k, d k); for groups one after the other, flat."""
 
     def __len__(self) -> int:
-        """Number of elements."""
+        """Return the number of elements."""
         return len(self._sizes)
 
     def value(self, x: ArrayLike) -> float:
-        """Energy (J) at points x (n, d)."""
+        """Return the energy.
+
+        Parameters
+        ----------
+        x : (n, d)
+            The points [m].
+
+        Returns
+        -------
+        float
+            The energy [J].
+        """
         each = np.empty(len(self))
         self._values(self._points("x", x), each)
         return float(each.sum())
 
     def gradient(self, x: ArrayLike) -> Array:
-        """Derivative by the points (n, d), in N: the force is its negative."""
+        """Return the derivative of the energy by the points; the force is its negative.
+
+        Parameters
+        ----------
+        x : (n, d)
+            The points [m].
+
+        Returns
+        -------
+        (n, d)
+            The derivative [N].
+        """
         each = np.empty(self._entry_shape)
         self._gradients(self._points("x", x), each)
         return self._gathered(each)
 
     def elements(self, x: ArrayLike, *, project: bool = False, out: Array | None = None) -> Array:
-        """Hessians of the elements (E, d k, d k), in N/m, of groups one after the other, flat.
+        """Return the Hessians of the elements.
 
-        With `project` each is made positive semidefinite. `out` takes the result.
+        Parameters
+        ----------
+        x : (n, d)
+            The points [m].
+        project : bool
+            Whether each element's Hessian is made positive semidefinite.
+        out : array, optional
+            The array that takes the result.
+
+        Returns
+        -------
+        (E, d k, d k), or flat
+            One Hessian for each element [N/m]; those of groups one after the other, flat.
         """
         check_out(out, self._elements_shape, np.dtype(np.float64))
         each = np.empty(self._elements_shape) if out is None else out
@@ -128,36 +263,48 @@ class Elements(ABC):
         return each
 
     def hessian(self, x: ArrayLike, *, project: bool = False) -> csr_array:
-        """Second derivative (d n, d n), in N/m; its sparsity is the same for every x.
+        """Return the second derivative of the energy by the points; its sparsity is the same for every x.
 
-        With `project` each element's part is made positive semidefinite, and so their sum.
+        Parameters
+        ----------
+        x : (n, d)
+            The points [m].
+        project : bool
+            Whether each element's part is made positive semidefinite.
+
+        Returns
+        -------
+        csr_array (d n, d n)
+            The second derivative [N/m].
         """
         return self._matrix(self.elements(x, project=project))
 
     @cached_property
     def pattern(self) -> BlockPattern:
-        """Sparsity of the Hessian."""
+        """The sparsity of the Hessian."""
         return BlockPattern(self.count, [self.stencils], dimension=self.dimension)
 
     def _matrix(self, elements: Array) -> csr_array:
+        """Return the sum of element matrices."""
         return self.pattern.matrix(self.pattern.assemble([elements]))
 
     @property
     def _entry_shape(self) -> tuple[int, ...]:
-        """One vector a point of an element."""
+        """The shape of an array of one vector for each point of each element."""
         if isinstance(self.stencils, Groups):
             return (len(self.stencils.indices), self.dimension)
         return (*self.stencils.shape, self.dimension)
 
     @cached_property
     def _elements_shape(self) -> tuple[int, ...]:
+        """The shape of the array of element matrices."""
         if isinstance(self.stencils, Groups):
             return (int(np.sum((self.dimension * self._sizes) ** 2)),)
         k = self.dimension * self.stencils.shape[1]
         return (len(self), k, k)
 
     def _points(self, name: str, x: ArrayLike) -> Array:
-        """Checked points (or velocities), as kernels read them."""
+        """Return points or velocities as kernels read them, or raise unless shape and numbers are right."""
         given = as_reals(name, x).astype(np.float64, copy=False)
         if given.shape != (self.count, self.dimension):
             raise InputError(
@@ -168,14 +315,14 @@ class Elements(ABC):
 
     @cached_property
     def _entries_of_points(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The places of point i among all elements' points: ``entries[starts[i] : starts[i + 1]]``."""
+        """Starts and entries: ``entries[starts[i] : starts[i + 1]]`` are the entries of point i."""
         points = self.stencils.indices if isinstance(self.stencils, Groups) else self.stencils.reshape(-1)
         starts = np.concatenate([[0], np.cumsum(np.bincount(points, minlength=self.count))])
         return starts, np.argsort(points, kind="stable")
 
     def _gathered(self, each: Array) -> Array:
-        """Sums per point (n, d) of vectors per point of an element, in one order whatever the threads."""
+        """Return the sums per point (n, d) of vectors of all elements, in one order whatever the threads."""
         out = np.empty((self.count, self.dimension))
         entries = each.reshape(-1, self.dimension)
-        run(kernels.gather, self.count, 8192, *self._entries_of_points, entries, out)
+        run(kernels.gather, self.count, GRAIN, *self._entries_of_points, entries, out)
         return out

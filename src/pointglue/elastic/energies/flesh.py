@@ -7,7 +7,7 @@ from ...checks import Array, as_reals, require_finite
 from ...compute import run
 from ...errors import InputError
 from ...procrustes.fit import for_kernel
-from ..linalg.blocks import checked_stencils
+from ..linalg.blocks import check_stencils
 from .base import Elements
 from .kernels import flesh as kernels
 from .materials import lumped, per_element
@@ -15,34 +15,54 @@ from .materials import lumped, per_element
 __all__ = ["FleshEnergy"]
 
 GRAIN = 1024  # tetrahedra worth a thread of their own
-FLAT = 1e-10  # volume, of the product of three edges, below which a tetrahedron is flat but for rounding
+# ratio of the volume to the product of three edges, below which a tetrahedron is flat but for rounding
+MIN_VOLUME_RATIO = 1e-10
 
 
 class FleshEnergy(Elements):
-    """Elastic energy of tetrahedra (m, 4) between points whose rest positions are (n, 3).
+    """The elastic energy of tetrahedra of stable neo-Hookean material.
 
-    `young` (Pa) and `poisson`, each one number or one per tetrahedron, are the moduli of small strains; the
-    material is that of Smith, de Goes and Kim, Stable Neo-Hookean Flesh Simulation (2018). It has finite
+    It is the material of Smith, de Goes and Kim, Stable Neo-Hookean Flesh Simulation (2018). It has finite
     energy and forces for every position, also where tetrahedra are flat or inside out, and returns to rest.
     Projected Hessians leave out the negative eigenvalues of the energy's second derivative by the
     deformation gradient.
+
+    Parameters
+    ----------
+    rest : (n, 3)
+        The points at rest [m].
+    tets : (m, 4)
+        The corners of the tetrahedra, of positive volume.
+    young : float or (m,)
+        Young's modulus of small strains, for all or for each tetrahedron [Pa].
+    poisson : float or (m,)
+        Poisson's ratio of small strains, between -1 and 0.5, for all or for each tetrahedron [1].
+
+    Attributes
+    ----------
+    volumes : (m,)
+        The volumes of the tetrahedra at rest [m^3].
+
+    Raises
+    ------
+    InputError
+        If a shape is wrong, a modulus is out of its range, or a tetrahedron is flat or inside out.
     """
 
     volumes: Array
-    """At rest (m,), in m^3."""
 
     def __init__(self, rest: ArrayLike, tets: ArrayLike, *, young: ArrayLike, poisson: ArrayLike) -> None:
         points = as_reals("rest", rest).astype(np.float64)
         if points.ndim != 2 or points.shape[1] != 3:
             raise InputError(f"rest must have shape (n, 3), got shape {points.shape}")
         require_finite("rest", points)
-        super().__init__(checked_stencils("tets", tets, len(points)), len(points))
+        super().__init__(check_stencils("tets", tets, len(points)), len(points))
         cells = np.asarray(self.stencils)
         if cells.shape[1] != 4 or not len(cells):
             raise InputError(f"tets must have shape (m, 4), at least one row, got shape {cells.shape}")
         edges = np.swapaxes(points[cells[:, 1:]] - points[cells[:, :1]], 1, 2)
         det = np.linalg.det(edges)
-        flat = ~(np.abs(det) > FLAT * np.prod(np.linalg.norm(edges, axis=1), axis=1))
+        flat = ~(np.abs(det) > MIN_VOLUME_RATIO * np.prod(np.linalg.norm(edges, axis=1), axis=1))
         bad = np.flatnonzero(flat | (det < 0))
         if len(bad):
             first = bad[0]
@@ -56,21 +76,36 @@ class FleshEnergy(Elements):
         E = per_element("young", young, count, lambda v: v > 0, "a positive number of Pa")
         nu = per_element("poisson", poisson, count, lambda v: (v > -1) & (v < 0.5), "between -1 and 0.5")
         mu, lam = E / (2 * (1 + nu)), E * nu / ((1 + nu) * (1 - 2 * nu))
-        # The energy's own two numbers that make its small strains those of mu and lambda.
-        inverse = np.linalg.inv(edges).reshape(count, 9)
-        own = np.stack([self.volumes, 4 / 3 * mu, lam + 5 / 6 * mu], axis=1)
-        self._data = for_kernel(np.concatenate([inverse, own], axis=1))
+        # The energy's own two moduli, with which small strains have those of mu and lambda.
+        self._tets = kernels.Tetrahedra(
+            corners=cells,
+            weight_gradients=for_kernel(np.linalg.inv(edges).reshape(count, 9)),
+            volume=self.volumes,
+            mu=4 / 3 * mu,
+            lam=lam + 5 / 6 * mu,
+        )
 
     def mass(self, density: ArrayLike) -> Array:
-        """Masses (n,) in kg of a `density` in kg/m^3, one number or one per tetrahedron."""
+        """Return the masses of the points.
+
+        Parameters
+        ----------
+        density : float or (m,)
+            The density, for all or for each tetrahedron [kg/m^3].
+
+        Returns
+        -------
+        (n,)
+            The masses [kg].
+        """
         return lumped(density, self.volumes, np.asarray(self.stencils), self.count)
 
     def _values(self, x: Array, out: Array) -> None:
-        run(kernels.values, len(self), 4 * GRAIN, x, self.stencils, self._data, out)
+        run(kernels.values, len(self), 4 * GRAIN, x, self._tets, out)
 
     def _gradients(self, x: Array, out: Array) -> None:
-        run(kernels.gradients, len(self), 4 * GRAIN, x, self.stencils, self._data, out)
+        run(kernels.gradients, len(self), 4 * GRAIN, x, self._tets, out)
 
     def _hessians(self, x: Array, project: bool, out: Array) -> None:
         fill = kernels.projected_hessians if project else kernels.hessians
-        run(fill, len(self), GRAIN, x, self.stencils, self._data, out)
+        run(fill, len(self), GRAIN, x, self._tets, out)

@@ -1,4 +1,4 @@
-"""Material numbers, one for all elements or one each."""
+"""Numbers of elements, one for all or one each."""
 
 from collections.abc import Callable
 
@@ -12,7 +12,30 @@ __all__ = ["lumped", "per_element"]
 
 
 def per_element(name: str, value: ArrayLike, count: int, fits: Callable[[Array], Array], what: str) -> Array:
-    """`value`, one for all or one for each of `count` elements, as (count,); finite, and it fits."""
+    """Return numbers of elements as (count,), or raise.
+
+    Parameters
+    ----------
+    name : str
+        What the argument is called, for the message.
+    value : float or (count,)
+        One number for all elements, or one for each.
+    count : int
+        The number of elements.
+    fits : callable
+        A function that returns which numbers (count,) are within bounds.
+    what : str
+        What the numbers must be, for the message.
+
+    Returns
+    -------
+    (count,)
+
+    Raises
+    ------
+    InputError
+        If the shape is another, or a number is not finite or does not fit.
+    """
     given = as_reals(name, value).astype(np.float64)
     if given.shape not in ((), (count,)):
         raise InputError(
@@ -27,7 +50,7 @@ def per_element(name: str, value: ArrayLike, count: int, fits: Callable[[Array],
 
 
 def lumped(density: ArrayLike, sizes: Array, corners: Array, points: int) -> Array:
-    """Masses of the points (points,): those of the elements (m,), shared equally by their corners (m, k)."""
+    """Return masses (points,): those of elements of sizes (m,), shared equally by their corners (m, k)."""
     mass = per_element("density", density, len(sizes), lambda v: v > 0, "a positive number") * sizes
     k = corners.shape[1]
     return np.bincount(corners.ravel(), np.repeat(mass / k, k), minlength=points)

@@ -1,4 +1,4 @@
-"""The simple energies: springs between points, targets that points are drawn to, constant forces."""
+"""The simple energies: springs between points, targets that draw points, constant forces."""
 
 from typing import Self
 
@@ -11,18 +11,35 @@ from ...compute import run
 from ...errors import InputError
 from .base import Elements
 from .kernels import springs as kernels
+from .materials import per_element
 
 __all__ = ["ForceEnergy", "SpringEnergy", "TargetEnergy", "gravity"]
 
-GRAIN = 4096
+GRAIN = 4096  # springs worth a thread of their own
 
 
 class SpringEnergy(Elements):
-    """k/2 (length - rest length)^2 of springs between pairs of points.
+    """The energy k/2 (length - rest length)^2 of springs between pairs of points.
 
-    `rest` (n, d) are the points at rest and `edges` (E, 2) the pairs. `stiffness` k is in N/m, `rest_length`
-    in m, by default as at rest, `damping` c in N s/m: the potential c/2 (rate of the length)^2, which
-    keeps linear and angular momentum. Each is one number for all or one per spring.
+    The potential of the damping is c/2 (rate of the length)^2, which keeps linear and angular momentum.
+
+    Parameters
+    ----------
+    rest : (n, d)
+        The points at rest, d = 2 or 3 [m].
+    edges : (E, 2)
+        The pairs of points that are joined.
+    stiffness : float or (E,)
+        The stiffness k, for all or for each spring [N/m].
+    rest_length : float or (E,), optional
+        The length at rest, by default that between the points at rest [m].
+    damping : float or (E,)
+        The damping c [N s/m].
+
+    Raises
+    ------
+    InputError
+        If a shape is wrong, a number is negative, or a spring joins a point to itself.
     """
 
     def __init__(
@@ -34,7 +51,7 @@ class SpringEnergy(Elements):
         rest_length: ArrayLike | None = None,
         damping: ArrayLike = 0.0,
     ) -> None:
-        points = _rows("rest", rest)
+        points = _check_vectors("rest", rest)
         pairs = as_array("edges", edges)
         if pairs.ndim != 2 or pairs.shape[1] != 2:
             raise InputError(f"edges must have shape (E, 2), got shape {pairs.shape}")
@@ -43,18 +60,19 @@ class SpringEnergy(Elements):
         if same.any():
             e = int(same.argmax())
             raise InputError(f"edges must join two points each, got {self.edges[e, 0]} twice at edge {e}")
-        self.stiffness = _per_element("stiffness", stiffness, len(self))
+        self.stiffness = _at_least_zero("stiffness", stiffness, len(self))
         lengths: ArrayLike = (
             rest_length
             if rest_length is not None
             else np.linalg.norm(points[self.edges[:, 0]] - points[self.edges[:, 1]], axis=1)
         )
-        self.rest_length = _per_element("rest_length", lengths, len(self))
-        self.damping = _per_element("damping", damping, len(self))
+        self.rest_length = _at_least_zero("rest_length", lengths, len(self))
+        self.damping = _at_least_zero("damping", damping, len(self))
+        self._springs = kernels.SpringElements(self.edges, self.rest_length, self.stiffness, self.damping)
 
     @property
     def edges(self) -> Array:
-        """(E, 2)."""
+        """The pairs of points that are joined (E, 2)."""
         return np.asarray(self.stencils)
 
     @property
@@ -63,73 +81,131 @@ class SpringEnergy(Elements):
         return bool(self.damping.any())
 
     def _values(self, x: Array, out: Array) -> None:
-        run(kernels.values, len(self), GRAIN, x, self.edges, self.rest_length, self.stiffness, out)
+        run(kernels.values, len(self), GRAIN, x, self._springs, out)
 
     def _gradients(self, x: Array, out: Array) -> None:
-        run(kernels.gradients, len(self), GRAIN, x, self.edges, self.rest_length, self.stiffness, out)
+        run(kernels.gradients, len(self), GRAIN, x, self._springs, out)
 
     def _hessians(self, x: Array, project: bool, out: Array) -> None:
-        run(kernels.hessians, len(self), GRAIN, x, self.edges, self.rest_length, self.stiffness, project, out)
+        run(kernels.hessians, len(self), GRAIN, x, self._springs, project, out)
 
     def rate_gradient(self, x: ArrayLike, v: ArrayLike) -> Array:
-        """Derivative of the damping potential by the velocities v (n, d), in N: the force is its negative."""
+        """Return the derivative of the damping potential by the velocities; the force is its negative.
+
+        Parameters
+        ----------
+        x : (n, d)
+            The points [m].
+        v : (n, d)
+            Their velocities [m/s].
+
+        Returns
+        -------
+        (n, d)
+            The derivative [N].
+        """
         each = np.empty(self._entry_shape)
-        places, rates = self._points("x", x), self._points("v", v)
-        run(kernels.rate_gradients, len(self), GRAIN, places, rates, self.edges, self.damping, each)
+        points, rates = self._points("x", x), self._points("v", v)
+        run(kernels.rate_gradients, len(self), GRAIN, points, rates, self._springs, each)
         return self._gathered(each)
 
     def rate_elements(self, x: ArrayLike, v: ArrayLike, *, symmetric: bool = False) -> tuple[Array, Array]:
-        """Derivatives of `rate_gradient` by x and by v, as :meth:`elements`.
+        """Return the derivatives of :meth:`rate_gradient` by x and by v, element by element.
 
-        That by x is not symmetric; `symmetric` takes the mean of it and its transpose.
+        Parameters
+        ----------
+        x : (n, d)
+            The points [m].
+        v : (n, d)
+            Their velocities [m/s].
+        symmetric : bool
+            Whether the derivative by x, which is not symmetric, is replaced by its symmetric part.
+
+        Returns
+        -------
+        by_x, by_v
+            Arrays as those of :meth:`elements` [N/m, N s/m]. The one by v is positive semidefinite.
         """
         by_x, by_v = np.empty(self._elements_shape), np.empty(self._elements_shape)
-        places, rates = self._points("x", x), self._points("v", v)
-        run(
-            kernels.rate_hessians,
-            len(self),
-            GRAIN,
-            places,
-            rates,
-            self.edges,
-            self.damping,
-            symmetric,
-            by_x,
-            by_v,
-        )
+        points, rates = self._points("x", x), self._points("v", v)
+        run(kernels.rate_hessians, len(self), GRAIN, points, rates, self._springs, symmetric, by_x, by_v)
         return by_x, by_v
 
     def rate_hessians(
         self, x: ArrayLike, v: ArrayLike, *, symmetric: bool = False
     ) -> tuple[csr_array, csr_array]:
-        """The same as matrices (d n, d n), in N/m and N s/m."""
+        """Return the derivatives of :meth:`rate_gradient` by x and by v as matrices.
+
+        Parameters
+        ----------
+        x : (n, d)
+            The points [m].
+        v : (n, d)
+            Their velocities [m/s].
+        symmetric : bool
+            Whether the derivative by x is replaced by its symmetric part.
+
+        Returns
+        -------
+        by_x, by_v : csr_array (d n, d n)
+            The matrices [N/m, N s/m].
+        """
         by_x, by_v = self.rate_elements(x, v, symmetric=symmetric)
         return self._matrix(by_x), self._matrix(by_v)
 
 
 class TargetEnergy(Elements):
-    """``k/2 |x - target|^2`` of some points of a body of `count`: soft pins, or keyframes by :meth:`towards`.
+    """The energy k/2 |x - target|^2 of some points: soft pins, or keyframes by :meth:`towards`.
 
-    `points` (E,) are rows of the body, `targets` (E, d) places, `stiffness` k in N/m, one or (E,).
+    Parameters
+    ----------
+    count : int
+        The number of points of the body.
+    points : (E,)
+        The rows of the points that are drawn.
+    targets : (E, d)
+        Where they are drawn to, d = 2 or 3 [m].
+    stiffness : float or (E,)
+        The stiffness k, for all or for each point [N/m].
+
+    Raises
+    ------
+    InputError
+        If shapes do not fit each other, a row is out of range, or a stiffness is negative.
     """
 
     def __init__(self, count: int, points: ArrayLike, targets: ArrayLike, stiffness: ArrayLike) -> None:
-        places = _rows("targets", targets)
+        given = _check_vectors("targets", targets)
         rows = as_integers("points", points)
-        if len(rows) != len(places):
-            raise InputError(f"targets must have one row for each of {len(rows)} points, got {len(places)}")
-        super().__init__(rows[:, None], count, dimension=places.shape[1])
-        self.targets = places
-        self.stiffness = _per_element("stiffness", stiffness, len(self))
+        if len(rows) != len(given):
+            raise InputError(f"targets must have one row for each of {len(rows)} points, got {len(given)}")
+        super().__init__(rows[:, None], count, dimension=given.shape[1])
+        self.targets = given
+        self.stiffness = _at_least_zero("stiffness", stiffness, len(self))
 
     def towards(self, targets: ArrayLike) -> Self:
-        """The same with other targets (E, d): those of the next frame."""
-        places = _rows("targets", targets)
-        if places.shape != self.targets.shape:
-            raise InputError(f"targets must have shape {self.targets.shape}, got {places.shape}")
+        """Return the same energy with other targets, such as those of the next frame.
+
+        Parameters
+        ----------
+        targets : (E, d)
+            Where the points are drawn to [m].
+
+        Returns
+        -------
+        TargetEnergy
+
+        Raises
+        ------
+        InputError
+            If there are not as many targets as before.
+        """
+        given = _check_vectors("targets", targets)
+        if given.shape != self.targets.shape:
+            raise InputError(f"targets must have shape {self.targets.shape}, got {given.shape}")
         other = object.__new__(type(self))
         other.__dict__.update(self.__dict__)
-        other.targets = places
+        other.targets = given
         return other
 
     def _offsets(self, x: Array) -> Array:
@@ -146,10 +222,21 @@ class TargetEnergy(Elements):
 
 
 class ForceEnergy(Elements):
-    """-sum f . x of constant forces f (n, d) in N, one per point: weight, a steady wind, a load."""
+    """The energy -sum f . x of constant forces, one per point: weight, a steady wind, a load.
+
+    Parameters
+    ----------
+    forces : (n, d)
+        The forces f, d = 2 or 3 [N].
+
+    Raises
+    ------
+    InputError
+        If the shape is another, or a number is not finite.
+    """
 
     def __init__(self, forces: ArrayLike) -> None:
-        self.forces = _rows("forces", forces)
+        self.forces = _check_vectors("forces", forces)
         count, d = self.forces.shape
         super().__init__(np.arange(count)[:, None], count, dimension=d)
 
@@ -164,7 +251,24 @@ class ForceEnergy(Elements):
 
 
 def gravity(mass: ArrayLike, acceleration: ArrayLike = (0.0, -9.81, 0.0)) -> ForceEnergy:
-    """The energy of weight: masses (n,) in kg, acceleration (d,) in m/s^2."""
+    """Return the energy of weight.
+
+    Parameters
+    ----------
+    mass : (n,)
+        The masses of the points [kg].
+    acceleration : (d,)
+        The acceleration of gravity, d = 2 or 3 [m/s^2].
+
+    Returns
+    -------
+    ForceEnergy
+
+    Raises
+    ------
+    InputError
+        If a shape is wrong, or a mass is negative.
+    """
     masses, pull = as_reals("mass", mass), as_reals("acceleration", acceleration)
     if masses.ndim != 1 or pull.shape not in ((2,), (3,)):
         raise InputError(
@@ -175,8 +279,8 @@ def gravity(mass: ArrayLike, acceleration: ArrayLike = (0.0, -9.81, 0.0)) -> For
     return ForceEnergy(masses[:, None] * pull)
 
 
-def _rows(name: str, value: ArrayLike) -> Array:
-    """Checked points or forces, copied."""
+def _check_vectors(name: str, value: ArrayLike) -> Array:
+    """Return vectors (n, 3) or (n, 2) as float64, a copy, or raise unless finite and at least one."""
     given = as_reals(name, value).astype(np.float64)
     if given.ndim != 2 or given.shape[1] not in (2, 3) or not len(given):
         raise InputError(f"{name} must have shape (n, 3) or (n, 2), at least one row, got {given.shape}")
@@ -184,13 +288,6 @@ def _rows(name: str, value: ArrayLike) -> Array:
     return given
 
 
-def _per_element(name: str, value: ArrayLike, count: int) -> Array:
-    """One number per element (E,), not negative."""
-    given = as_reals(name, value).astype(np.float64)
-    if given.shape not in ((), (count,)):
-        raise InputError(f"{name} must be one number or {count}, one per element, got shape {given.shape}")
-    require_finite(name, given)
-    if (given < 0).any():
-        where = f" at element {given.argmin()}" if given.ndim else ""
-        raise InputError(f"{name} must not be negative, got {given.min():g}{where}")
-    return np.array(np.broadcast_to(given, (count,)))
+def _at_least_zero(name: str, value: ArrayLike, count: int) -> Array:
+    """Return one number per element (count,), a copy, or raise unless they are finite and not negative."""
+    return np.array(per_element(name, value, count, lambda v: v >= 0, "finite and at least 0"))

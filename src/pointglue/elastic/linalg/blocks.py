@@ -1,7 +1,6 @@
-"""The sparse sum of many small matrices, one an element: sparsity built once, summed in a fixed order."""
+"""The sparse sum of many small element matrices: its sparsity is built once, its sums have a fixed order."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,8 +12,10 @@ from ...errors import InputError
 from ...procrustes import Groups
 from .kernels import blocks as kernels
 from .kernels import sparsity as pattern_kernels
+from .kernels.blocks import BlockSums
+from .kernels.sparsity import ElementPoints
 
-__all__ = ["BlockPattern", "Stencils"]
+__all__ = ["BlockPattern", "Stencils", "check_stencils", "stencil_sizes"]
 
 Stencils = NDArray[np.int64] | Groups
 """The points of each element: (E, k), or groups of different sizes."""
@@ -22,48 +23,53 @@ Stencils = NDArray[np.int64] | Groups
 GRAIN = 4096  # blocks worth a thread of their own
 
 
-@dataclass(frozen=True, eq=False)
-class _Share:
-    """Where the blocks of one energy's elements go, see `block_kernels.add_blocks`."""
-
-    size: int
-    sources: NDArray[np.int64]
-    widths: NDArray[np.int64]
-    starts: NDArray[np.int64]
-    targets: NDArray[np.int64]
-    strides: NDArray[np.int64]
-
-
 class BlockPattern:
-    """Sparsity of the sum of several energies' Hessians over `count` points in `dimension` coordinates.
+    """The sparsity of the sum of several energies' Hessians over n points in d coordinates.
 
-    `stencils` holds those of each energy, in the order in which :meth:`assemble` gets their element
-    matrices. The diagonal block of every point belongs to the pattern, so that masses can be added.
+    The diagonal block of every point belongs to the pattern, so that masses can be added.
+
+    Parameters
+    ----------
+    count : int
+        The number n of points.
+    stencils : sequence of (E, k) or Groups
+        The stencils of each energy, in the order in which :meth:`assemble` gets their element matrices.
+    dimension : int
+        The number d of coordinates of a point.
+
+    Attributes
+    ----------
+    indptr : (d n + 1,)
+        Where the rows of the csr matrix begin.
+    indices : (nnz,)
+        The columns of the csr matrix, ascending within each row.
+    diagonal : (d n,)
+        Where the diagonal of the csr matrix is in its data.
+
+    Raises
+    ------
+    InputError
+        If stencils name points that there are not.
     """
 
     indptr: NDArray[np.integer]
-    """Of the csr matrix (d n + 1,)."""
     indices: NDArray[np.integer]
-    """Of the csr matrix, ascending within each row."""
     diagonal: NDArray[np.int64]
-    """Where the diagonal of the csr matrix stands in its data (d n,)."""
 
     def __init__(self, count: int, stencils: Sequence[Stencils], *, dimension: int = 3) -> None:
         self.count, self.dimension = count, dimension
         d = dimension
         lists = [
-            _entries(checked_stencils(f"stencils[{s}]", each, count), d) for s, each in enumerate(stencils)
+            _entries(check_stencils(f"stencils[{s}]", each, count), d) for s, each in enumerate(stencils)
         ]
-        offsets = np.cumsum([0, *(len(points) for points, _, _, _ in lists)])
-        points, firsts, sizes = (
-            np.concatenate([np.empty(0, np.int64), *parts])
-            for parts in (
-                [each[0] for each in lists],
-                [each[1] + offset for each, offset in zip(lists, offsets[:-1], strict=True)],
-                [each[2] for each in lists],
-            )
-        )
-        starts, columns = pattern_kernels.sparsity(count, points, firsts, sizes)
+        offsets = np.cumsum([0, *(len(each.points) for each in lists)])
+        shifted = [
+            each._replace(firsts=each.firsts + offset)
+            for each, offset in zip(lists, offsets[:-1], strict=True)
+        ]
+        nothing = ElementPoints(*[np.empty(0, np.int64)] * 4)
+        every = ElementPoints(*(np.concatenate(parts) for parts in zip(nothing, *shifted, strict=True)))
+        starts, columns = pattern_kernels.sparsity(count, every)
 
         entries = d * d * len(columns)
         index = np.int32 if max(entries, d * count) <= np.iinfo(np.int32).max else np.int64
@@ -76,24 +82,39 @@ class BlockPattern:
 
         self._shares = []
         for each in lists:
-            ends, sources, widths = pattern_kernels.shares(starts, columns, d, *each)
+            ends, sources, widths = pattern_kernels.shares(starts, columns, d, each)
             touched = np.flatnonzero(np.diff(ends))
             self._shares.append(
-                _Share(
-                    size=d * d * len(sources),
+                BlockSums(
+                    starts=np.concatenate([ends[touched], ends[-1:]]),
                     sources=sources,
                     widths=widths,
-                    starts=np.concatenate([ends[touched], ends[-1:]]),
                     targets=targets[touched],
                     strides=strides[touched],
                 )
             )
 
     def assemble(self, elements: Sequence[Array], *, out: Array | None = None) -> Array:
-        """Data of the csr matrix: the sum of the element matrices, one array an energy.
+        """Return the data of the csr matrix, which is the sum of the element matrices.
 
-        Each array holds the (d k, d k) matrices of its elements one after the other, row by row, in any
-        shape. The sums have one order, whatever the number of threads. `out` takes the result.
+        The sums have one order, whatever the number of threads.
+
+        Parameters
+        ----------
+        elements : sequence of arrays
+            One array for each energy: the (d k, d k) matrices of its elements one after the other, row by
+            row, in any shape.
+        out : (nnz,), optional
+            The array that takes the result.
+
+        Returns
+        -------
+        (nnz,)
+
+        Raises
+        ------
+        InputError
+            If there are not as many arrays as energies, or an array has another size.
         """
         if len(elements) != len(self._shares):
             raise InputError(f"elements must hold {len(self._shares)} arrays, got {len(elements)}")
@@ -101,33 +122,32 @@ class BlockPattern:
         data[:] = 0.0
         for s, (share, each) in enumerate(zip(self._shares, elements, strict=True)):
             flat = np.ascontiguousarray(each, np.float64).reshape(-1)
-            if len(flat) != share.size:
-                raise InputError(f"elements[{s}] must hold {share.size} numbers, got {len(flat)}")
-            run(
-                kernels.add_blocks,
-                len(share.targets),
-                GRAIN,
-                self.dimension,
-                flat,
-                share.sources,
-                share.widths,
-                share.starts,
-                share.targets,
-                share.strides,
-                data,
-            )
+            size = self.dimension**2 * len(share.sources)
+            if len(flat) != size:
+                raise InputError(f"elements[{s}] must hold {size} numbers, got {len(flat)}")
+            run(kernels.add_blocks, len(share.targets), GRAIN, self.dimension, flat, share, data)
         return data
 
     def matrix(self, data: Array) -> csr_array:
-        """The csr matrix (d n, d n) of such data; it shares the pattern's arrays."""
+        """Return the csr matrix of such data; it shares the pattern's arrays.
+
+        Parameters
+        ----------
+        data : (nnz,)
+            The data, see :meth:`assemble`.
+
+        Returns
+        -------
+        csr_array (d n, d n)
+        """
         size = self.dimension * self.count
         result = csr_array((data, self.indices, self.indptr), shape=(size, size))
         result.has_sorted_indices = True
         return result
 
 
-def checked_stencils(name: str, stencils: ArrayLike | Groups, count: int) -> Stencils:
-    """`stencils` as (E, k) integers, copied, or as the groups they are; raise unless they name points."""
+def check_stencils(name: str, stencils: ArrayLike | Groups, count: int) -> Stencils:
+    """Return a copy of stencils (E, k), or the groups that they are; raise unless they name points."""
     if isinstance(stencils, Groups):
         rows = stencils.indices
     else:
@@ -146,14 +166,14 @@ def checked_stencils(name: str, stencils: ArrayLike | Groups, count: int) -> Ste
 
 
 def stencil_sizes(stencils: Stencils) -> NDArray[np.int64]:
-    """Points of each element (E,)."""
+    """Return the number of points of each element (E,)."""
     return stencils.sizes if isinstance(stencils, Groups) else np.full(len(stencils), stencils.shape[1])
 
 
-def _entries(stencils: Stencils, d: int) -> tuple[NDArray[np.int64], ...]:
-    """The points of all elements; for each, where its element begins, its size, where its matrix begins."""
+def _entries(stencils: Stencils, d: int) -> ElementPoints:
+    """Return the points of all elements, whose matrices are (d k, d k)."""
     points = stencils.indices if isinstance(stencils, Groups) else stencils.reshape(-1)
     sizes = stencil_sizes(stencils)
     squares = d * d * sizes * sizes
     of_element = (np.cumsum(sizes) - sizes, sizes, np.cumsum(squares) - squares)
-    return points, *(np.repeat(each, sizes) for each in of_element)
+    return ElementPoints(points, *(np.repeat(each, sizes) for each in of_element))

@@ -1,4 +1,4 @@
-"""Conjugate gradients, for systems so large that factors would take longer."""
+"""Preconditioned conjugate gradients, for systems so large that factors would take longer."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,24 +8,34 @@ from ...compute import run
 from ...procrustes.groups import runs
 from .kernels import blocks as block_kernels
 from .kernels import cg as kernels
-from .ldl import SparseLDL
+from .kernels.blocks import BlockSums
+from .ldl import PIVOT_ROUNDING, SparseLDL
 
 __all__ = ["ConjugateGradients", "IndefiniteError"]
 
-TOGETHER = 64  # nodes of a group, at most: half of it to twice take much the same time
-ROUNDING = 1e-14  # of its diagonal entry: a pivot that has lost all but this is not positive
+GROUP_SIZE = 64  # most nodes of a group: half or twice as many take much the same time
 
 
 class IndefiniteError(ArithmeticError):
-    """The matrix has been found not to be positive definite."""
+    """The matrix is not positive definite."""
 
 
 class ConjugateGradients:
-    """Solves symmetric systems of one sparsity, csr matrices of 3 x 3 blocks.
+    """A solver of symmetric systems of one sparsity, csr matrices of 3 x 3 blocks.
 
-    `diagonal` (nodes, 3, 3) says where the blocks of the diagonal are in the data. `places` (m, 3) are where
-    the first m nodes are. Residuals are multiplied by the inverses of the diagonal blocks, and solved for on
-    groups of near nodes that move as one: so the number of iterations does not grow with that of nodes.
+    The preconditioner has two levels: the inverses of the diagonal blocks, and a coarse system in which
+    groups of near nodes move as one, so that the number of iterations does not grow with that of nodes.
+
+    Parameters
+    ----------
+    indptr : (3 n + 1,)
+        Where the rows of the csr matrix begin.
+    indices : (nnz,)
+        The columns of the csr matrix.
+    diagonal : (n, 3, 3)
+        Where the diagonal blocks are in the data.
+    positions : (m, 3)
+        Where the first m nodes are [m]; the others belong to no group.
     """
 
     def __init__(
@@ -33,24 +43,24 @@ class ConjugateGradients:
         indptr: NDArray[np.integer],
         indices: NDArray[np.integer],
         diagonal: NDArray[np.int64],
-        places: Array,
+        positions: Array,
     ) -> None:
         self._indptr, self._indices, self._diagonal = indptr, indices, diagonal
-        groups = _groups(places)
+        groups = _groups(positions)
         count = len(groups)
         sizes = np.array([len(group) for group in groups], np.int64)
         self._members = np.concatenate([*groups, np.empty(0, np.int64)])
         self._bounds = np.concatenate([[0], np.cumsum(sizes)])
-        self._group_of = np.full(len(diagonal), count)  # the last is of no group, and stays
+        self._group_of = np.full(len(diagonal), count)  # the last one, of no group, does not move
         self._group_of[self._members] = np.repeat(np.arange(count), sizes)
         self._sum_blocks(count)
-        centres = np.array([places[group].mean(0) for group in groups]).reshape(count, 3)
+        centroids = np.array([positions[group].mean(0) for group in groups]).reshape(count, 3)
         self._ldl = SparseLDL(
-            self._coarse_indptr, self._coarse_indices, np.repeat(np.arange(count), 3), centres
+            self._coarse_indptr, self._coarse_indices, np.repeat(np.arange(count), 3), centroids
         )
 
     def _sum_blocks(self, count: int) -> None:
-        """Sparsity of the matrix by groups, and which blocks are summed to its own."""
+        """Set the sparsity of the coarse matrix, and which blocks are summed to each of its own."""
         starts = self._indptr[:-1:3].astype(np.int64)
         widths = np.diff(self._indptr)[::3].astype(np.int64)
         sources = runs(starts, widths)[::3]
@@ -65,10 +75,13 @@ class ConjugateGradients:
         first = np.cumsum(per_row) - per_row
         strides = 3 * per_row[of_row]
         targets = 9 * first[of_row] + 3 * (np.arange(len(blocks)) - first[of_row])
-        self._sums = (
-            sources[order], np.repeat(widths, widths // 3)[order],
-            np.concatenate([[0], np.cumsum(uses)]), targets, strides,
-        )  # fmt: skip
+        self._sums = BlockSums(
+            starts=np.concatenate([[0], np.cumsum(uses)]),
+            sources=sources[order],
+            widths=np.repeat(widths, widths // 3)[order],
+            targets=targets,
+            strides=strides,
+        )
         axis = np.arange(3)
         self._coarse_indptr = np.concatenate([[0], np.cumsum(np.repeat(3 * per_row, 3))])
         self._coarse_indices = np.empty(9 * len(blocks), np.int64)
@@ -78,15 +91,15 @@ class ConjugateGradients:
         self._coarse_diagonal = (targets[own, None] + axis * (strides[own, None] + 1)).ravel()
 
     def _factor(self, data: Array) -> None:
-        """Factor the matrix by groups."""
+        """Factor the coarse matrix."""
         coarse = np.zeros(len(self._coarse_indices))
-        run(block_kernels.add_blocks, len(self._sums[-1]), 512, 3, data, *self._sums, coarse)
-        least = np.maximum(ROUNDING * np.abs(coarse[self._coarse_diagonal]), 1e-300)
+        run(block_kernels.add_blocks, len(self._sums.targets), 512, 3, data, self._sums, coarse)
+        least = np.maximum(PIVOT_ROUNDING * np.abs(coarse[self._coarse_diagonal]), 1e-300)
         if self._ldl.factor(coarse, least=least).any():
             raise IndefiniteError
 
-    def _by_groups(self, r: Array, moves: Array) -> float:
-        """Fill in how the groups move (groups + 1, 3) by the residual r; returns its product with that."""
+    def _correct(self, r: Array, moves: Array) -> float:
+        """Fill in the coarse correction of the residual r (groups + 1, 3); return its product with r."""
         count = len(moves) - 1
         sums = np.empty((count, 3))
         run(block_kernels.gather, count, 256, self._bounds, self._members, r.reshape(-1, 3), sums)
@@ -94,39 +107,63 @@ class ConjugateGradients:
         return float(np.sum(sums * moves[:count]))
 
     def solve(self, data: Array, b: Array, *, tolerance: float, iterations: int) -> Array | None:
-        """x with A x = b to a `tolerance` in A's own norm, about; None if that takes too many iterations."""
+        """Return x with A x = b, or None if that takes too many iterations.
+
+        Parameters
+        ----------
+        data : (nnz,)
+            The data of the csr matrix A.
+        b : (3 n,)
+            The right-hand side.
+        tolerance : float
+            The error of x relative to x, about, in the norm of A [1].
+        iterations : int
+            The most iterations.
+
+        Returns
+        -------
+        (3 n,) or None
+
+        Raises
+        ------
+        IndefiniteError
+            If the matrix is found not to be positive definite.
+        """
         count = len(self._diagonal)
         chunks = -(-count // kernels.CHUNK)
         inverses = np.empty((count, 3, 3))
         run(kernels.invert_blocks, count, 4096, np.ascontiguousarray(data[self._diagonal]), inverses)
         self._factor(data)
-        x, r, p, q, z = np.zeros_like(b), b.copy(), np.zeros_like(b), np.zeros_like(b), np.empty_like(b)
+        matrix = kernels.BlockMatrix(self._indptr, self._indices, data)
+        vectors = kernels.Iterates(
+            x=np.zeros_like(b), r=b.copy(), z=np.empty_like(b), p=np.zeros_like(b), q=np.zeros_like(b)
+        )
         moves, sums = np.zeros((len(self._bounds), 3)), np.empty(chunks)
-        run(kernels.advance, chunks, 8, count, 0.0, inverses, p, q, x, r, z, sums)
-        size = first = float(sums.sum()) + self._by_groups(r, moves)
-        run(kernels.turn, chunks, 8, count, 0.0, z, self._group_of, moves, p)
+        run(kernels.advance, chunks, 8, 0.0, inverses, vectors, sums)
+        size = first = float(sums.sum()) + self._correct(vectors.r, moves)
+        run(kernels.turn, chunks, 8, 0.0, self._group_of, moves, vectors)
         for _ in range(iterations):
             if not size > tolerance**2 * first:
-                return x
-            run(kernels.multiply, chunks, 2, count, self._indptr, self._indices, data, p, q, sums)
+                return vectors.x
+            run(kernels.multiply, chunks, 2, matrix, vectors, sums)
             curvature = float(sums.sum())
             if not curvature > 0:
                 raise IndefiniteError
-            run(kernels.advance, chunks, 8, count, size / curvature, inverses, p, q, x, r, z, sums)
-            before, size = size, float(sums.sum()) + self._by_groups(r, moves)
-            run(kernels.turn, chunks, 8, count, size / before, z, self._group_of, moves, p)
+            run(kernels.advance, chunks, 8, size / curvature, inverses, vectors, sums)
+            before, size = size, float(sums.sum()) + self._correct(vectors.r, moves)
+            run(kernels.turn, chunks, 8, size / before, self._group_of, moves, vectors)
         return None
 
 
-def _groups(places: Array) -> list[NDArray[np.int64]]:
-    """Nodes of near places, by halving the longest side again and again."""
-    done, todo = [], [np.arange(len(places))] if len(places) else []
+def _groups(positions: Array) -> list[NDArray[np.int64]]:
+    """Return groups of near nodes, found by halving the longest side of their box recursively."""
+    done, todo = [], [np.arange(len(positions))] if len(positions) else []
     while todo:
         part = todo.pop()
-        if len(part) <= TOGETHER:
+        if len(part) <= GROUP_SIZE:
             done.append(part)
             continue
-        axis = int(np.ptp(places[part], axis=0).argmax())
-        part = part[np.argsort(places[part, axis], kind="stable")]
+        axis = int(np.ptp(positions[part], axis=0).argmax())
+        part = part[np.argsort(positions[part, axis], kind="stable")]
         todo += [part[: len(part) // 2], part[len(part) // 2 :]]
     return done

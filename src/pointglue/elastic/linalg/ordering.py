@@ -1,4 +1,4 @@
-"""An order in which the nodes of a sparse symmetric matrix are eliminated, and what that fills in."""
+"""An order in which the nodes of a sparse symmetric matrix are eliminated, and the fill-in of that order."""
 
 from dataclasses import dataclass
 
@@ -10,12 +10,12 @@ from .kernels import ordering as kernels
 
 __all__ = ["Ordering"]
 
-LEAF = 10  # nodes of a part that is not divided further
+LEAF_SIZE = 10  # most nodes of a part that is not divided further
 
 
 @dataclass(frozen=True, eq=False)
 class Ordering:
-    """Parts of the nodes, eliminated one after the other, each after all that is below it in a tree."""
+    """Parts of the nodes, eliminated one after the other, each after all parts below it in a tree."""
 
     nodes: NDArray[np.int64]
     """The node at each position (count,)."""
@@ -34,15 +34,15 @@ class Ordering:
         indptr: NDArray[np.integer],
         indices: NDArray[np.integer],
         node_of: NDArray[np.int64],
-        places: Array,
+        positions: Array,
         *,
         multipliers: int = 0,
     ) -> "Ordering":
-        """By nested dissection, see :class:`.ldl.SparseLDL` for the arguments."""
-        count = len(places)
+        """Return an order by nested dissection; the parameters are those of :class:`.ldl.SparseLDL`."""
+        count = len(positions)
         graph = kernels.node_graph(indptr, indices, node_of, count)
-        by_coordinate = np.ascontiguousarray(np.argsort(places, axis=0, kind="stable").T)
-        members, part = kernels.dissect(*graph, by_coordinate, LEAF)
+        by_coordinate = np.ascontiguousarray(np.argsort(positions, axis=0, kind="stable").T)
+        members, part = kernels.dissect(*graph, by_coordinate, LEAF_SIZE)
         part_of = np.empty(count, np.int64)
         part_of[members] = part
         parts = kernels.delay(*graph, part_of, multipliers)
@@ -51,6 +51,6 @@ class Ordering:
         part_of = number[part_of]
         above = np.empty_like(parents)
         above[number] = np.where(parents >= 0, number[parents], -1)
-        # By number within each part: multipliers are last.
+        # Within each part nodes are in the order of their numbers, so multipliers are last.
         bounds, nodes = kernels.sorted_by(part_of, parts, np.arange(count))
         return cls(nodes, bounds, above, *kernels.structure(*graph, nodes, part_of, above))

@@ -1,1 +1,1 @@
-"""The model that the solver has of all bodies: particles, rigid bodies, degrees of freedom, bonds."""
+"""The solver's model of all bodies: particles, rigid bodies, degrees of freedom, bonds."""

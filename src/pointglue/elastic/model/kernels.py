@@ -1,25 +1,104 @@
-"""Compiled loops of freedom: derivatives through chains of bindings, in blocks of 3 x 3."""
+"""Compiled loops of the degrees of freedom: Jacobian blocks through chains of bindings, and J^T H J.
 
+All blocks are 3 x 3. A block -1 stands for the identity.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...checks import Array
 from ...compute import kernel
+
+__all__ = [
+    "BlockProducts",
+    "ChainLinks",
+    "ConstraintLinks",
+    "Dependence",
+    "compose_blocks",
+    "constraint_blocks",
+    "reduce_blocks",
+    "rigid_blocks",
+]
+
+
+class Dependence(NamedTuple):
+    """The nodes that each of N particles depends on, through K Jacobian blocks."""
+
+    node_of: NDArray[np.int64]
+    """(N,): the node that the particle is, or -1."""
+    first_block: NDArray[np.int64]
+    """(N,): the first Jacobian block of a particle that is no node."""
+    block_count: NDArray[np.int64]
+    """(N,): how many blocks it has."""
+    block_nodes: NDArray[np.int64]
+    """(K,): the node by which each block is a derivative."""
+
+
+class ChainLinks(NamedTuple):
+    """The sums of products that the blocks of one layer of bindings are."""
+
+    first: int
+    """The block that the first sum goes to."""
+    starts: NDArray[np.int64]
+    """(k + 1,): where the links of each sum begin."""
+    entries: NDArray[np.int64]
+    """The block of the layer's own binding, of each link."""
+    sources: NDArray[np.int64]
+    """The Jacobian block of the binding's parent that it is multiplied by, of each link; -1 for a node."""
+
+
+class ConstraintLinks(NamedTuple):
+    """The sums that the blocks of the joints' constraint Jacobian C are."""
+
+    starts: NDArray[np.int64]
+    """(k + 1,): where the links of each block of C begin."""
+    equations: NDArray[np.int64]
+    """The equation of each link."""
+    blocks: NDArray[np.int64]
+    """The Jacobian block of each link."""
+    signs: Array
+    """1 for particles of the joint's first side, -1 for those of the second."""
+
+
+class BlockProducts(NamedTuple):
+    """The sums of products that the blocks of J^T H J are."""
+
+    starts: NDArray[np.int64]
+    """(p + 1,): where the products of each block begin."""
+    sources: NDArray[np.int64]
+    """Where the block of H begins in its data, of each product."""
+    widths: NDArray[np.int64]
+    """How far apart the rows of that block are."""
+    lefts: NDArray[np.int64]
+    """The Jacobian block whose transpose is on the left, or -1."""
+    rights: NDArray[np.int64]
+    """The Jacobian block on the right, or -1."""
+    targets: NDArray[np.int64]
+    """(p,): where each block begins in the data of the result."""
+    strides: NDArray[np.int64]
+    """(p,): how far apart its rows are."""
 
 
 @kernel
-def ride(start, stop, rows, arms, blocks):
-    """Blocks 2 k and 2 k + 1 of a particle on a body, with the arm r = arms[rows[k]]: I and -[r]x."""
+def rigid_blocks(start, stop, rows, arms, blocks):
+    """Fill blocks 2 k and 2 k + 1 of a particle on a body with I and -[r]x, r = arms[rows[k]]."""
     for k in range(start, stop):
         x, y, z = arms[rows[k], 0], arms[rows[k], 1], arms[rows[k], 2]
-        place, turn = blocks[2 * k], blocks[2 * k + 1]
+        shift, turn = blocks[2 * k], blocks[2 * k + 1]
         for i in range(3):
             for j in range(3):
-                place[i, j] = 1.0 if i == j else 0.0
+                shift[i, j] = 1.0 if i == j else 0.0
         turn[0, 0], turn[0, 1], turn[0, 2] = 0.0, z, -y
         turn[1, 0], turn[1, 1], turn[1, 2] = -z, 0.0, x
         turn[2, 0], turn[2, 1], turn[2, 2] = y, -x, 0.0
 
 
 @kernel
-def compose(start, stop, starts, entries, sources, first, own, blocks):
-    """Block first + k of a chain: the sum of own[entry] blocks[source] over its links; -1 is the identity."""
+def compose_blocks(start, stop, links, own, blocks):
+    """Fill block links.first + k with the sum of own[entry] blocks[source] over its links."""
+    first, starts, entries, sources = links.first, links.starts, links.entries, links.sources
     for k in range(start, stop):
         out = blocks[first + k]
         for i in range(3):
@@ -39,12 +118,13 @@ def compose(start, stop, starts, entries, sources, first, own, blocks):
 
 
 @kernel
-def couple(start, stop, starts, equations, links, signs, directions, blocks, out):
-    """out[k] = sum of sign blocks^T direction over the links of a place, each of an equation and a block."""
+def constraint_blocks(start, stop, links, directions, blocks, out):
+    """Fill out[k] with the sum of sign blocks[block]^T directions[equation] over the links of block k."""
+    starts, equations, sources, signs = links.starts, links.equations, links.blocks, links.signs
     for k in range(start, stop):
         x = y = z = 0.0
         for e in range(starts[k], starts[k + 1]):
-            n, B = directions[equations[e]], blocks[links[e]]
+            n, B = directions[equations[e]], blocks[sources[e]]
             x += signs[e] * (n[0] * B[0, 0] + n[1] * B[1, 0] + n[2] * B[2, 0])
             y += signs[e] * (n[0] * B[0, 1] + n[1] * B[1, 1] + n[2] * B[2, 1])
             z += signs[e] * (n[0] * B[0, 2] + n[1] * B[1, 2] + n[2] * B[2, 2])
@@ -52,12 +132,11 @@ def couple(start, stop, starts, equations, links, signs, directions, blocks, out
 
 
 @kernel
-def project(start, stop, starts, sources, widths, lefts, rights, blocks, data, targets, strides, out):
-    """Block p of J^T H J: the sum of blocks[left]^T H blocks[right] over blocks H of `data`.
-
-    H begins at sources[e] with rows widths[e] apart, the result at targets[p] with rows strides[p] apart;
-    a left or right of -1 stands for the identity.
-    """
+def reduce_blocks(start, stop, products, blocks, data, out):
+    """Fill block p of J^T H J with the sum of blocks[left]^T H blocks[right] over blocks H of `data`."""
+    starts, sources, widths = products.starts, products.sources, products.widths
+    lefts, rights = products.lefts, products.rights
+    targets, strides = products.targets, products.strides
     for p in range(start, stop):
         t00 = t01 = t02 = t10 = t11 = t12 = t20 = t21 = t22 = 0.0
         for e in range(starts[p], starts[p + 1]):

@@ -7,29 +7,69 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ...checks import Array, as_reals, require_finite
+from ...checks import Array, as_reals, check_real, require_finite
 from ...errors import InputError
 from ...geometry.moments import is_watertight, solid_moments
-from ...procrustes.space import axial_vectors, cross_matrices
-from ..bodies import checked_faces, checked_name, checked_rows, store
+from ..bodies import check_faces, check_name, check_points, store_fields
 
-__all__ = ["RigidBody", "RigidInertia"]
+__all__ = [
+    "RigidBody",
+    "RigidInertia",
+    "angular_velocities",
+    "axial_vectors",
+    "cross_matrices",
+    "psd_blocks",
+    "rotated",
+]
+
+SYMMETRY_TOLERANCE = (
+    1e-9  # ratio of the largest entry: how far a moment may be from symmetric and semidefinite
+)
+# ratio of the largest eigenvalue: with a second one below this, the mass is on a line, about which the body
+# could spin without inertia.
+MIN_MOMENT_RATIO = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
 class RigidBody:
-    """A rigid body: points (n, 3) fixed to it, in m where they start, its mass and how that is spread.
+    """A rigid body: points fixed to it, its mass and the moments of its mass.
 
-    `moment` (3, 3) is the second moment of the mass about the centre, the sum of m x x^T, in kg m^2; the
-    inertia tensor is tr(moment) I - moment. `centre` (3,) is the centre of mass. A body that is `fixed` stays
-    where it is, or goes where `motion` says: a function of the time (s) that gives the place of its centre
-    and its rotation from the start. `velocity` (3,) in m/s and `spin` (3,) in rad/s are those at the start.
+    Parameters
+    ----------
+    positions : (n, 3)
+        Where its points start [m].
+    mass : float
+        Its mass [kg].
+    moment : (3, 3)
+        The second moment of its mass about the centre of mass, the sum of m x x^T [kg m^2]. The inertia
+        tensor is tr(moment) I - moment.
+    center_of_mass : (3,)
+        Where its centre of mass starts [m].
+    velocity : (3,)
+        The velocity of its centre of mass at the start [m/s].
+    spin : (3,)
+        Its angular velocity at the start [rad/s].
+    fixed : bool
+        Whether it stays where it is, or goes where `motion` says.
+    motion : callable, optional
+        A function of the time [s] that returns the position of the centre of mass (3,) [m] and the rotation
+        from the start (3, 3) of a fixed body, which is then kinematic.
+    faces : (m, 3), optional
+        Triangles of the points: the surface that contact sees.
+    name : str
+        The body's name, by which bonds and states refer to it.
+
+    Raises
+    ------
+    InputError
+        If a shape is wrong, a number is not finite, the mass is not positive, or the moment is not that of a
+        mass which is not all on one line.
     """
 
     positions: Array
     mass: float
     moment: Array
-    centre: Array
+    center_of_mass: Array
     velocity: ArrayLike = (0.0, 0.0, 0.0)
     spin: ArrayLike = (0.0, 0.0, 0.0)
     fixed: bool = False
@@ -39,97 +79,141 @@ class RigidBody:
 
     def __post_init__(self) -> None:
         """Check and copy the arrays."""
-        store(self, positions=checked_rows("positions", self.positions))
-        checked_faces(self.faces, len(self.positions), self.name)
-        for name, shape in (("moment", (3, 3)), ("centre", (3,)), ("velocity", (3,)), ("spin", (3,))):
+        store_fields(self, positions=check_points("positions", self.positions))
+        check_faces(self.faces, len(self.positions), self.name)
+        shapes = {"moment": (3, 3), "center_of_mass": (3,), "velocity": (3,), "spin": (3,)}
+        for name, shape in shapes.items():
             value = as_reals(name, getattr(self, name)).astype(np.float64)
             if value.shape != shape:
                 raise InputError(f"{name} must have shape {shape}, got {value.shape}")
             require_finite(name, value)
-            store(self, **{name: value})
-        if isinstance(self.mass, bool) or not isinstance(self.mass, (int, float, np.number)):
-            raise InputError(f"mass must be a number of kilograms, got {self.mass!r}")
-        if not 0 < self.mass < np.inf:
-            raise InputError(f"mass must be positive and finite, got {self.mass!r}")
+            store_fields(self, **{name: value})
+        check_real("mass", self.mass, above=0)
         moment = self.moment
         values = np.linalg.eigvalsh(moment)
-        if not np.abs(moment - moment.T).max() <= 1e-9 * np.abs(moment).max():
+        if not np.abs(moment - moment.T).max() <= SYMMETRY_TOLERANCE * np.abs(moment).max():
             raise InputError("moment must be symmetric")
-        # One that is on a line could spin about it without inertia.
-        if values[0] < -1e-9 * values[2] or not values[1] > 1e-12 * values[2]:
+        if values[0] < -SYMMETRY_TOLERANCE * values[2] or not values[1] > MIN_MOMENT_RATIO * values[2]:
             raise InputError(
                 f"moment must be that of mass which is not all on one line, got eigenvalues {values.tolist()}"
             )
         if self.motion is not None and not self.fixed:
             raise InputError("motion is that of a fixed body: give fixed=True")
-        checked_name(self.name)
+        check_name(self.name)
 
     @classmethod
     def solid(cls, vertices: ArrayLike, faces: ArrayLike, density: float, **options: Any) -> Self:
-        """A solid inside a closed mesh, of a density in kg/m^3; the vertices are the points."""
-        points = checked_rows("vertices", vertices)
-        checked_faces(faces, len(points), str(options.get("name", cls.name)))
+        """Return a solid body inside a closed mesh, whose vertices are its points.
+
+        Parameters
+        ----------
+        vertices : (n, 3)
+            The vertices of the mesh [m].
+        faces : (m, 3)
+            Its triangles, of either orientation.
+        density : float
+            The density [kg/m^3].
+        **options
+            Further arguments of `RigidBody`: velocity, spin, fixed, motion, name.
+
+        Returns
+        -------
+        RigidBody
+
+        Raises
+        ------
+        InputError
+            If the mesh is not closed or has no volume, or the density is not positive.
+        """
+        points = check_points("vertices", vertices)
+        check_faces(faces, len(points), str(options.get("name", cls.name)))
         triangles = np.asarray(faces)
         if not is_watertight(triangles):
             raise InputError("faces must close up around a volume, got a mesh with open edges")
-        if not isinstance(density, int | float | np.number) or not 0 < density < np.inf:
-            raise InputError(f"density must be positive and finite, got {density!r}")
-        middle = points.mean(0)  # far from the origin, moments about it would drown those about the centre
-        volume, centre, moment = solid_moments((points - middle)[triangles])
+        check_real("density", density, above=0)
+        mean = points.mean(
+            0
+        )  # far from the origin, moments about it would drown those about the centre of mass
+        volume, center, moment = solid_moments((points - mean)[triangles])
         if not abs(volume) > 0:
             raise InputError("faces must enclose a volume, got none")
-        outwards = np.sign(volume)  # either orientation of the faces is the same solid
+        orientation = np.sign(volume)
         return cls(
             points,
             density * abs(volume),
-            density * outwards * moment,
-            middle + centre,
+            density * orientation * moment,
+            mean + center,
             faces=faces,
             **options,
         )
 
     @classmethod
     def of_points(cls, points: ArrayLike, mass: ArrayLike, **options: Any) -> Self:
-        """Points with masses (n,) in kg, held rigidly together."""
-        places = checked_rows("points", points)
+        """Return a rigid body of points with masses.
+
+        Parameters
+        ----------
+        points : (n, 3)
+            Where the points are [m].
+        mass : (n,)
+            Their masses [kg].
+        **options
+            Further arguments of `RigidBody`: velocity, spin, fixed, motion, faces, name.
+
+        Returns
+        -------
+        RigidBody
+
+        Raises
+        ------
+        InputError
+            If the masses are not as many positive numbers as there are points, or the points are on a line.
+        """
+        x = check_points("points", points)
         masses = as_reals("mass", mass).astype(np.float64)
-        if masses.shape != (len(places),) or not ((masses > 0) & np.isfinite(masses)).all():
+        if masses.shape != (len(x),) or not ((masses > 0) & np.isfinite(masses)).all():
             raise InputError(
-                f"mass must be {len(places)} positive numbers, got shape {masses.shape} with values from "
+                f"mass must be {len(x)} positive numbers, got shape {masses.shape} with values from "
                 f"{masses.min(initial=np.inf):g} to {masses.max(initial=-np.inf):g}"
             )
         total = float(masses.sum())
-        centre = masses @ places / total
-        arms = places - centre
-        return cls(places, total, np.einsum("n,ni,nj->ij", masses, arms, arms), centre, **options)
+        center = masses @ x / total
+        arms = x - center
+        return cls(x, total, np.einsum("n,ni,nj->ij", masses, arms, arms), center, **options)
 
 
 @dataclass(frozen=True, eq=False)
 class RigidInertia:
-    """What draws B bodies to where they would go without forces, per unit of 1/s^2:
+    """The inertia term of B rigid bodies: what draws them to target frames, per unit of 1/s^2.
 
-    1/2 m |t - t~|^2 + 1/2 tr((R - R~) J (R - R~)^T)
+    The value is 1/2 m |t - t~|^2 + 1/2 tr((R - R~) J (R - R~)^T) [J s^2], in which t and R are the origins
+    and rotations of the bodies, t~ and R~ those of their targets; R~ need not be rotations. Rotations change
+    by R -> exp([theta]x) R, and derivatives are by theta at 0.
 
-    in J s^2. Rotations change by R -> exp([theta]x) R, and derivatives are by theta at 0. Masses (B,),
-    moments J of the bodies as they are at rest (B, 3, 3).
+    Parameters
+    ----------
+    mass : (B,)
+        The masses m [kg].
+    moment : (B, 3, 3)
+        The second moments J of the mass at rest [kg m^2].
     """
 
     mass: Array
     moment: Array
 
     def value(self, origins: Array, rotations: Array, to_origins: Array, to_rotations: Array) -> float:
-        """Of bodies at such places, drawn to others; R~ need not be rotations."""
+        """Return the inertia term of all bodies [J s^2]."""
         shift, turn = origins - to_origins, rotations - to_rotations
         turning = np.einsum("bij,bjk,bik->", turn, self.moment, turn)
         return float(0.5 * (self.mass @ (shift**2).sum(1) + turning))
 
     def gradient(self, origins: Array, rotations: Array, to_origins: Array, to_rotations: Array) -> Array:
-        """Force on the origin and torque (B, 2, 3)."""
+        """Return the derivatives by the origin and by the rotation vector of each body (B, 2, 3)."""
         P = rotations @ self.moment @ np.swapaxes(to_rotations, 1, 2)
         return np.stack([self.mass[:, None] * (origins - to_origins), axial_vectors(P)], axis=1)
 
     def hessian(self, rotations: Array, to_rotations: Array, *, project: bool = False) -> Array:
-        """Blocks of the origins and of the rotations (B, 2, 3, 3); there are none across."""
+        """Return the diagonal blocks of origins and rotation vectors (B, 2, 3, 3); there are no others."""
         P = rotations @ self.moment @ np.swapaxes(to_rotations, 1, 2)
         trace = np.trace(P, axis1=1, axis2=2)
         H = trace[:, None, None] * np.eye(3) - (P + np.swapaxes(P, 1, 2)) / 2
@@ -138,21 +222,36 @@ class RigidInertia:
         return np.stack([self.mass[:, None, None] * np.eye(3), H], axis=1)
 
 
+def cross_matrices(vectors: Array) -> Array:
+    """Return [v]x (..., 3, 3) of vectors v (..., 3), such that [v]x w = v x w."""
+    x, y, z = np.moveaxis(vectors, -1, 0)
+    zero = np.zeros_like(x)
+    rows = [[zero, -z, y], [z, zero, -x], [-y, x, zero]]
+    return np.stack([np.stack(row, axis=-1) for row in rows], axis=-2)
+
+
+def axial_vectors(P: Array) -> Array:
+    """Return twice the axial vectors (..., 3) of the skew parts of matrices (..., 3, 3)."""
+    return np.stack(
+        [P[..., 2, 1] - P[..., 1, 2], P[..., 0, 2] - P[..., 2, 0], P[..., 1, 0] - P[..., 0, 1]], axis=-1
+    )
+
+
 def psd_blocks(H: Array) -> Array:
-    """Symmetric matrices (..., d, d) with their negative eigenvalues made zero."""
+    """Return symmetric matrices (..., d, d) with their negative eigenvalues replaced by zero."""
     values, vectors = np.linalg.eigh(H)
     return np.asarray((vectors * np.maximum(values, 0.0)[..., None, :]) @ np.swapaxes(vectors, -1, -2))
 
 
 def rotated(rotations: Array, theta: Array) -> Array:
-    """exp([theta]x) R of rotations (B, 3, 3) and rotation vectors (B, 3), by Rodrigues' formula."""
+    """Return exp([theta]x) R of rotations R (B, 3, 3) and rotation vectors (B, 3), by Rodrigues' formula."""
     angle = np.linalg.norm(theta, axis=-1)[:, None, None]
     K = cross_matrices(theta)
-    # sin a / a and (1 - cos a) / a^2 = (sin (a/2) / (a/2))^2 / 2, both good at 0
+    # sin a / a and (1 - cos a) / a^2 = (sin (a/2) / (a/2))^2 / 2, both accurate at 0
     first, half = np.sinc(angle / np.pi), np.sinc(angle / (2 * np.pi))
     return np.asarray(rotations + (first * K + 0.5 * half**2 * (K @ K)) @ rotations)
 
 
-def spin_of(rotations: Array, rates: Array) -> Array:
-    """Angular velocities (B, 3) in world space of rotations with their rates of change, both (B, 3, 3)."""
+def angular_velocities(rotations: Array, rates: Array) -> Array:
+    """Return angular velocities (B, 3) in world space, given rotations and their rates, both (B, 3, 3)."""
     return 0.5 * axial_vectors(rates @ np.swapaxes(rotations, 1, 2))

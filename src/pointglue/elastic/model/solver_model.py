@@ -1,4 +1,4 @@
-"""All bodies of a solver as one set of particles, with what ties them together."""
+"""All bodies of a solver as one set of particles, with their bonds and joints."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -13,59 +13,114 @@ from ...glue import (
     Assembly,
     AssemblyPose,
     Attachment,
-    Binding,
     BodyFrames,
-    Embedding,
-    Glue,
     Spring,
     Springs,
     assemble,
     bind_glue,
 )
 from ...glue.linear import LinearBinding
-from ...procrustes import Groups, RestShape
 from ..bodies import Bond, ElasticBody, JointBond
+from .bond_layers import Layer, among_particles, merged_layers, shifted_binding, with_targets
 from .rigid_bodies import RigidBody, RigidInertia
 
-__all__ = ["SolverModel"]
+__all__ = ["InitialBond", "JointEquations", "SolverModel"]
 
-HEAVY = 1e8  # times all that is free to move: what keys move gives way to forces by so much less
+# ratio: mass of kinematic bodies in a step with contact, relative to the total free mass. Contact forces
+# displace them by that much less than they displace free bodies.
+KINEMATIC_MASS_RATIO = 1e8
+MIN_RADIUS_RATIO = 1e-6  # ratio of the model's size: the least radius of a kinematic body's inertia
 
 
 @dataclass(frozen=True, eq=False)
-class Equations:
-    """Of all joints, M of them: direction . (x[first] - x[second]) = 0."""
+class JointEquations:
+    """The M equations of all joints: direction . (x[first] - x[second]) = 0.
+
+    Parameters
+    ----------
+    first, second : (M,)
+        The particles of the two sides.
+    joint_of : (M,)
+        The joint of each equation, counted through all bonds.
+    frame_of : (M,)
+        The particle with whose frame the direction turns.
+    directions : (M, 3)
+        The directions at rest [1].
+    """
 
     first: NDArray[np.int64]
     second: NDArray[np.int64]
     joint_of: NDArray[np.int64]
-    """The joint of each, counted through all bonds (M,)."""
     frame_of: NDArray[np.int64]
-    """The particle with whose frame the direction turns (M,)."""
     directions: Array
-    """At rest (M, 3)."""
 
 
 @dataclass(frozen=True, eq=False)
-class Tie:
-    """Particles that hang on others by glue, or the two sides of joints."""
+class InitialBond:
+    """Particles that are bound from the start: by glue to their parents, or by joints between two sides.
 
-    rows: NDArray[np.int64]
+    Parameters
+    ----------
+    particles : (n,)
+        The bound particles, or the parents of the joints' first sides.
+    parents : (m,)
+        The particles that they follow, or the parents of the joints' second sides.
+    release : float
+        The time at which the bond is released [s].
+    joints : slice or None
+        The rows of the joints among all joints, or None for glue.
+    """
+
+    particles: NDArray[np.int64]
     parents: NDArray[np.int64]
     release: float
     joints: slice | None
 
-    def holds(self, moment: float, loose: NDArray[np.bool_], opened: NDArray[np.bool_]) -> bool:
-        """Whether any of it does at a time (s), given what has been let go: particles (N,) and joints."""
-        gone = loose[self.rows] if self.joints is None else opened[self.joints]
-        return moment < self.release and not gone.all()
+    def holds(self, time: float, released: NDArray[np.bool_], released_joints: NDArray[np.bool_]) -> bool:
+        """Return whether any of it holds at a time [s].
+
+        Parameters
+        ----------
+        time : float
+            The time [s].
+        released : (N,)
+            Which particles have been released.
+        released_joints : (J,)
+            Which joints have been released.
+
+        Returns
+        -------
+        bool
+        """
+        gone = released[self.particles] if self.joints is None else released_joints[self.joints]
+        return time < self.release and not gone.all()
 
 
 class SolverModel:
-    """Particles of the bodies one after the other, then those that joints and springs hang on.
+    """The particles of all bodies one after the other, then those of joints and springs.
 
-    `N` of them in all, of which the first `count` are the bodies'. What is moved by keys is just there, or,
-    where it has to be `pushed` through contacts, is drawn there as something very heavy.
+    There are N particles in all, of which the first `count` are the bodies'.
+
+    Parameters
+    ----------
+    bodies : sequence of ElasticBody or RigidBody
+        The bodies, each with a name of its own.
+    glue : sequence of Bond
+        The bonds of glue between them.
+    joints : sequence of JointBond
+        The joints between them.
+    conflict_spring : Spring or None
+        The spring that replaces glue which contradicts other glue.
+    kinematic_unknowns : bool
+        Whether kinematic particles and bodies are unknowns with a very large mass, so that contact can stop
+        them. Otherwise they are just put where their motion says.
+
+    Raises
+    ------
+    InputError
+        If the bodies, bonds and joints do not fit each other.
+    BindingCycleError
+        If glue binds particles to each other in a circle.
     """
 
     def __init__(
@@ -75,27 +130,27 @@ class SolverModel:
         joints: Sequence[JointBond],
         conflict_spring: Spring | None,
         *,
-        pushed: bool = False,
+        kinematic_unknowns: bool = False,
     ) -> None:
-        self.bodies, self.glue, self.joints = _checked(bodies, glue, joints)
+        self.bodies, self.glue, self.joints = _check_lists(bodies, glue, joints)
         ends = np.cumsum([len(body.positions) for body in self.bodies])
         self.rows = {
             body.name: slice(int(end) - len(body.positions), int(end))
             for body, end in zip(self.bodies, ends, strict=True)
         }
-        """Where the particles of each body are, by its name."""
+        """The rows of each body's particles, by its name."""
         self.count = int(ends[-1])
         self.rigid = [body for body in self.bodies if isinstance(body, RigidBody)]
-        places = np.concatenate([body.positions for body in self.bodies])
-        attachments = [self._attachment(bond, places) for bond in self.glue]
-        places, of_joints = self._hang_joints(places)
-        body_of = np.full(len(places), -1)
+        positions = np.concatenate([body.positions for body in self.bodies])
+        attachments = [self._attachment(bond, positions) for bond in self.glue]
+        positions, of_joints = self._add_joint_particles(positions)
+        body_of = np.full(len(positions), -1)
         for number, rigid in enumerate(self.rigid):
             body_of[self.rows[rigid.name]] = number
-        origins = np.array([body.centre for body in self.rigid]) if self.rigid else None
+        origins = np.array([body.center_of_mass for body in self.rigid]) if self.rigid else None
         try:
             whole, springs = assemble(
-                places,
+                positions,
                 [part for parts in [*attachments, of_joints] for part in parts],
                 body_of=body_of if self.rigid else None,
                 origins=origins,
@@ -105,11 +160,11 @@ class SolverModel:
             raise BindingCycleError(error.cycle, tuple(map(self.describe, error.cycle))) from None
         self.springs: Springs = springs
         self.rest, self.body_of = whole.rest, whole.body_of
-        self.origins, self._layers = whole.origins, _merged(whole.layers)
+        self.origins, self._layers = whole.origins, merged_layers(whole.layers)
         self._whole = self._assembled(self._layers)
-        self._limits(attachments)
-        self.ties = self._tied(attachments, of_joints)
-        """What hangs on what from the start."""
+        self._set_limits(attachments)
+        self.initial_bonds = self._initial_bonds(attachments, of_joints)
+        """The bonds and joints that hold from the start."""
         size = len(self.rest)
         self.mass, self.pinned = np.zeros(size), np.zeros(size, np.bool_)
         for body in self.bodies:
@@ -127,21 +182,27 @@ class SolverModel:
             np.array([body.moment for body in self.rigid]).reshape(-1, 3, 3),
         )
         self.radii = np.array(
-            [np.linalg.norm(body.positions - np.asarray(body.centre), axis=1).max() for body in self.rigid]
+            [
+                np.linalg.norm(body.positions - np.asarray(body.center_of_mass), axis=1).max()
+                for body in self.rigid
+            ]
         )
-        """Farthest of each rigid body's points from its centre (B,), m."""
+        """The greatest distance of each rigid body's points from its centre of mass (B,) [m]."""
         self.fixed = np.array([body.fixed for body in self.rigid], np.bool_)
         self.size = float(np.ptp(self.rest, axis=0).max())
-        """Largest extent at rest (m)."""
-        self._hold(pushed)
+        """The largest extent at rest [m]."""
+        self._set_kinematics(kinematic_unknowns)
 
-    def _tied(self, attachments: list[list[Attachment]], of_joints: list[Attachment]) -> list["Tie"]:
-        ties = []
+    def _initial_bonds(
+        self, attachments: list[list[Attachment]], of_joints: list[Attachment]
+    ) -> list[InitialBond]:
+        """Return the bonds and joints that hold from the start."""
+        bonds = []
         for bond, parts in zip(self.glue, attachments, strict=True):
             timed = bond if bond.spring is None else bond.spring
             if timed.attach <= 0:
-                ties += [
-                    Tie(np.asarray(part.particles), part.binding.parents.indices, timed.release, None)
+                bonds += [
+                    InitialBond(np.asarray(part.particles), part.binding.parents.indices, timed.release, None)
                     for part in parts
                 ]
         number = 0
@@ -150,100 +211,131 @@ class SolverModel:
             number = members.stop
             if joint.attach <= 0:
                 ends = (one.binding.parents.indices, other.binding.parents.indices)
-                ties.append(Tie(*ends, joint.release, members))
-        return ties
+                bonds.append(InitialBond(*ends, joint.release, members))
+        return bonds
 
-    def _hold(self, pushed: bool) -> None:
-        """What is not free to move, and what draws the rest to where it would go without forces."""
-        self.driven = np.zeros(len(self.rest), np.bool_)
-        """Particles that keys move (N,)."""
+    def _set_kinematics(self, kinematic_unknowns: bool) -> None:
+        """Set which particles and bodies are kinematic or prescribed, and the masses of the inertia term."""
+        self.kinematic = np.zeros(len(self.rest), np.bool_)
+        """Which particles are moved by keys (N,)."""
         for body in self.bodies:
             if isinstance(body, ElasticBody) and body.motion is not None:
                 rows = self.rows[body.name]
-                self.driven[rows] = self.pinned[rows]
-        self.driven_bodies = np.array([body.motion is not None for body in self.rigid], np.bool_)
-        self.held, self.still = self.pinned, self.fixed
-        """Particles (N,) and rigid bodies (B,) that are no unknowns."""
-        self.weight, self.pull = self.mass, self.inertia
-        """Masses that draw to the target: of particles (N,), and of rigid bodies."""
-        if pushed:
-            self.held, self.still = self.pinned & ~self.driven, self.fixed & ~self.driven_bodies
-            light = float(self.mass[~self.pinned].sum() + self.inertia.mass[~self.fixed].sum())
-            heavy = HEAVY * (light or 1.0)
-            self.weight = np.where(self.driven, heavy, self.mass)
-            sizes = np.maximum(self.radii, 1e-6 * self.size)[:, None, None] ** 2 * np.eye(3)
-            of_body = self.driven_bodies
-            self.pull = RigidInertia(
+                self.kinematic[rows] = self.pinned[rows]
+        self.kinematic_bodies = np.array([body.motion is not None for body in self.rigid], np.bool_)
+        """Which rigid bodies are moved by keys (B,)."""
+        self.prescribed, self.prescribed_bodies = self.pinned, self.fixed
+        """Which particles (N,) and rigid bodies (B,) are no unknowns of a step."""
+        self.step_mass, self.step_inertia = self.mass, self.inertia
+        """Masses of the particles (N,) and inertia of the rigid bodies in the inertia term of a step."""
+        if kinematic_unknowns:
+            self.prescribed = self.pinned & ~self.kinematic
+            self.prescribed_bodies = self.fixed & ~self.kinematic_bodies
+            free = float(self.mass[~self.pinned].sum() + self.inertia.mass[~self.fixed].sum())
+            heavy = KINEMATIC_MASS_RATIO * (free or 1.0)
+            self.step_mass = np.where(self.kinematic, heavy, self.mass)
+            radii = np.maximum(self.radii, MIN_RADIUS_RATIO * self.size)
+            sizes = radii[:, None, None] ** 2 * np.eye(3)
+            of_body = self.kinematic_bodies
+            self.step_inertia = RigidInertia(
                 np.where(of_body, heavy, self.inertia.mass),
                 np.where(of_body[:, None, None], heavy * sizes.reshape(-1, 3, 3), self.inertia.moment),
             )
 
     def body_named(self, particle: int) -> str | None:
-        """The name of the body that a particle is of, if it is not one of a joint."""
+        """Return the name of a particle's body, or None for a particle of a joint."""
         return next((name for name, rows in self.rows.items() if rows.start <= particle < rows.stop), None)
 
     def describe(self, particle: int) -> str:
-        """The particle by its body and row."""
+        """Return a description of a particle by its body and row."""
         name = self.body_named(particle)
         return str(particle) if name is None else f"{particle - self.rows[name].start} of {name!r}"
 
     def describe_joint(self, number: int) -> str:
-        """The joint by its bodies."""
+        """Return a description of a joint by its bodies."""
         for bond in self.joints:
             if number < len(bond.joint):
                 return f"{bond.joint.kind} joint {number} of {bond.first!r} and {bond.second!r}"
             number -= len(bond.joint)
         raise IndexError(number)
 
-    def assembly(self, loose: NDArray[np.bool_], targets: Array) -> Assembly:
-        """The particles with their bindings, but for those that are `loose` (N,).
+    def assembly(self, free: NDArray[np.bool_], targets: Array) -> Assembly:
+        """Return the particles with their bindings.
 
-        `targets` (N, 3) are where bound ones would be at rest.
+        Parameters
+        ----------
+        free : (N,)
+            Which particles are not bound, because they have been released or attach later.
+        targets : (N, 3)
+            Where bound particles would be at rest [m].
+
+        Returns
+        -------
+        Assembly
         """
         layers = self._layers
         if targets is not self.rest:
-            layers = [(rows, _aimed(binding, targets[rows])) for rows, binding in layers]
-        elif not loose.any():
+            layers = [(rows, with_targets(binding, targets[rows])) for rows, binding in layers]
+        elif not free.any():
             return self._whole
         kept = [
-            (rows[~loose[rows]], binding.take(np.flatnonzero(~loose[rows])))
+            (rows[~free[rows]], binding.take(np.flatnonzero(~free[rows])))
             for rows, binding in layers
-            if not loose[rows].all()
+            if not free[rows].all()
         ]
         return self._assembled(kept)
 
-    def caught(
+    def attached_targets(
         self,
         targets: Array,
-        loose: NDArray[np.bool_],
+        free: NDArray[np.bool_],
         points: NDArray[np.bool_],
         joints: NDArray[np.bool_],
-        places: Array,
+        positions: Array,
         frames: BodyFrames,
     ) -> Array:
-        """Targets (N, 3) with which `points` (N,) and the second sides of `joints` stick where they are now.
+        """Return targets with which points and joints attach where they are now.
 
-        That is at `places` (N, 3), those of joints at the first sides.
+        Parameters
+        ----------
+        targets : (N, 3)
+            Where bound particles would be at rest so far [m].
+        free : (N,)
+            Which particles are not bound after that.
+        points : (N,)
+            Which particles of glue attach.
+        joints : (J,)
+            Which joints attach: their second sides do, where the first sides are.
+        positions : (N, 3)
+            Where the particles are [m].
+        frames : BodyFrames
+            Where the rigid bodies are.
+
+        Returns
+        -------
+        (N, 3)
+            The new targets [m].
         """
         of_joints = self.equations.joint_of
-        held = np.flatnonzero(joints[of_joints]) if len(of_joints) else np.empty(0, np.int64)
-        second, first = self.equations.second[held], self.equations.first[held]
+        active = np.flatnonzero(joints[of_joints]) if len(of_joints) else np.empty(0, np.int64)
+        second, first = self.equations.second[active], self.equations.first[active]
         out = targets.copy()
-        # Each round settles what hangs on what is settled.
+        # Each round finds the targets of one more layer, given those that its parents are bound by.
         for _ in range(len(self._layers)):
-            pose = self.assembly(loose, out).evaluate(places.copy(), frames)
-            wanted = np.where(points[:, None], places, pose.positions)
+            pose = self.assembly(free, out).carry(positions.copy(), frames)
+            wanted = np.where(points[:, None], positions, pose.positions)
             wanted[second] = pose.positions[first]
             for (rows, _), bound in zip(pose.assembly.layers, pose.poses, strict=True):
                 off = (wanted - pose.positions)[rows]
                 out[rows] += np.einsum("tji,tj->ti", bound.rotations, off)
         return out
 
-    def _assembled(self, layers: list[tuple[NDArray[np.int64], Binding]]) -> Assembly:
+    def _assembled(self, layers: list[Layer]) -> Assembly:
         bodies, origins = (self.body_of, self.origins) if self.rigid else (None, None)
         return Assembly(self.rest, layers, body_of=bodies, origins=origins)
 
-    def _attachment(self, bond: Bond, places: Array) -> list[Attachment]:
+    def _attachment(self, bond: Bond, positions: Array) -> list[Attachment]:
+        """Return a bond as attachments of particles."""
         mine = self._rows_of(bond.body, "glue")
         count = mine.stop - mine.start
         given = np.asarray(bond.points)
@@ -254,12 +346,12 @@ class SolverModel:
             wrong = numbers.tolist()[:4] if len(numbers) else "none"
             raise InputError(f"points must name some of the {count} points of {bond.body!r}, got {wrong}")
         if bond.to is None:
-            parts = _in_scene(bond.binding, places, 0)
+            parts = among_particles(bond.binding, positions, 0)
         else:
             theirs = self._rows_of(bond.to, "glue")
             if bond.binding is None:
                 among = np.setdiff1d(np.arange(theirs.start, theirs.stop), mine.start + numbers)
-                glue = bind_glue(places, places[mine.start + numbers], among=among)
+                glue = bind_glue(positions, positions[mine.start + numbers], among=among)
                 parts = [(np.arange(len(numbers)), glue)]
             else:
                 if bond.binding.point_count != theirs.stop - theirs.start:
@@ -267,14 +359,14 @@ class SolverModel:
                         f"the binding of {bond.body!r} must be to the {theirs.stop - theirs.start} points of "
                         f"{bond.to!r}, got one to {bond.binding.point_count} points"
                     )
-                parts = _in_scene(bond.binding, places, theirs.start)
+                parts = among_particles(bond.binding, positions, theirs.start)
         if sum(len(rows) for rows, _ in parts) != len(numbers):
             raise InputError(f"points names {len(numbers)} points for {len(bond.binding or ())} bound ones")
         return [Attachment(mine.start + numbers[rows], part, bond.spring) for rows, part in parts]
 
-    def _hang_joints(self, places: Array) -> tuple[Array, list[Attachment]]:
-        """Particles for the points of the joints' two sides, and what they hang on; fills `equations`."""
-        attachments, ghosts, total, number = [], [], len(places), 0
+    def _add_joint_particles(self, positions: Array) -> tuple[Array, list[Attachment]]:
+        """Return all positions with those of the joints' sides, and their attachments; set `equations`."""
+        attachments, targets, total, number = [], [], len(positions), 0
         parts: list[tuple[Array, ...]] = [(*[np.empty(0, np.int64)] * 4, np.empty((0, 3)))]
         for bond in self.joints:
             sides = []
@@ -285,27 +377,27 @@ class SolverModel:
                         f"the joint of {bond.first!r} and {bond.second!r} must be bound to the "
                         f"{rows.stop - rows.start} points of {name!r}, got {glue.point_count}"
                     )
-                side = _moved(glue, places, rows.start)
+                side = shifted_binding(glue, positions, rows.start)
                 fresh = np.arange(total, total + len(side))
                 total += len(side)
                 attachments.append(Attachment(fresh, side))
-                ghosts.append(side.targets)
+                targets.append(side.targets)
                 sides.append(fresh)
             rests = (self._positions(name) for name in (bond.first, bond.second))
-            still = np.tile(np.eye(3), (len(bond.joint), 1, 1))
-            directions = bond.joint.at(*rests, rotations=still).directions
-            point = directions.indices[::3] // 3  # each equation is of one
+            unrotated = np.tile(np.eye(3), (len(bond.joint), 1, 1))
+            directions = bond.joint.at(*rests, rotations=unrotated).directions
+            point = directions.indices[::3] // 3  # each equation is of one point
             of_joint = np.arange(len(point)) // (len(point) // len(bond.joint))
             frame = of_joint * (len(sides[0]) // len(bond.joint))
             ends = (sides[0][point], sides[1][point], number + of_joint, sides[0][frame])
             parts.append((*ends, directions.data.reshape(-1, 3)))
             number += len(bond.joint)
-        self.equations = Equations(*(np.concatenate(each) for each in zip(*parts, strict=True)))
+        self.equations = JointEquations(*(np.concatenate(each) for each in zip(*parts, strict=True)))
         self.joint_count = number
-        return np.concatenate([places, *ghosts]), attachments
+        return np.concatenate([positions, *targets]), attachments
 
     def directions(self, pose: AssemblyPose) -> Array:
-        """Of the joints' equations (M, 3), turned as the joints' first sides are."""
+        """Return the directions of the joints' equations (M, 3), rotated with the joints' first sides."""
         frames = np.empty((len(self.rest), 3, 3))
         for (rows, _), bound in zip(pose.assembly.layers, pose.poses, strict=True):
             frames[rows] = bound.rotations
@@ -313,15 +405,16 @@ class SolverModel:
         return np.asarray(turned[:, :, 0])
 
     def _positions(self, name: str) -> Array:
+        """Return the positions of a body's points (n, 3) at the start."""
         return next(body.positions for body in self.bodies if body.name == name)
 
-    def _limits(self, attachments: list[list[Attachment]]) -> None:
-        """When bonds let go: per particle for hard ones, in the springs for what became springs."""
+    def _set_limits(self, attachments: list[list[Attachment]]) -> None:
+        """Set the times and forces of bonds: per particle for glue, in `springs` for what became springs."""
         size = len(self.rest)
         self.attach = np.full(size, -np.inf)
         self.release, self.break_force = np.full(size, np.inf), np.full(size, np.inf)
         self.bond_of = np.full(size, -1)
-        """The row in `glue` of the bond that holds each particle (N,), or -1."""
+        """The row in `glue` of each particle's bond (N,), or -1."""
         bound = np.zeros(size, np.bool_)
         for rows, _ in self._layers:
             bound[rows] = True
@@ -341,14 +434,14 @@ class SolverModel:
                 self.break_force[rows[hard]] = bond.break_force
                 if bond.attach > 0 and bond.spring is None and not hard.all():
                     raise InputError(
-                        f"attach is for points that glue can hold: {self.describe(int(rows[~hard][0]))} is "
+                        f"attach is for points that glue can bind: {self.describe(int(rows[~hard][0]))} is "
                         "on a rigid body or has another bond, and would be drawn by a spring to where it was "
                         "at rest; use a JointBond, or a spring with its own attach"
                     )
                 if bond.attach > 0 and isinstance(part.binding, LinearBinding):
                     raise InputError(
-                        f"attach is for glue, which sticks where things are: the points of {bond.body!r} are "
-                        "bound linearly, which leaves no choice where"
+                        f"attach is for glue, which binds points where they are: the points of {bond.body!r} "
+                        "are bound linearly, which leaves no choice where"
                     )
                 number = int(np.sum(~hard))
                 self.bond_of_spring[spring : spring + number] = k
@@ -366,90 +459,26 @@ class SolverModel:
         self.joint_break_force = np.repeat([bond.break_force for bond in self.joints], each)
 
     def _rows_of(self, name: Any, what: str) -> slice:
+        """Return the rows of a body's particles, or raise if there is no such body."""
         if name not in self.rows:
             raise InputError(f"{what} must name bodies, {', '.join(map(repr, self.rows))}, got {name!r}")
         return self.rows[name]
 
 
-def _in_scene(binding: Binding | None, places: Array, offset: int) -> list[tuple[NDArray[np.int64], Binding]]:
-    """The binding with its parents among all particles, in parts of one kind, with the targets of each."""
-    if isinstance(binding, Embedding):
-        return [
-            (rows[inner], part)
-            for rows, piece in binding.parts
-            for inner, part in _in_scene(piece, places, offset)
-        ]
-    assert binding is not None
-    return [(np.arange(len(binding)), _moved(binding, places, offset))]
-
-
-def _moved(binding: Binding, places: Array, offset: int) -> Any:
-    """Glue or a linear binding whose parents are the particles from `offset` on."""
-    groups = Groups(binding.parents.offsets, binding.parents.indices + offset)
-    if isinstance(binding, LinearBinding):
-        return LinearBinding(places, binding.targets, groups, binding.weights)
-    if not isinstance(binding, Glue):
-        raise InputError(f"binding must be of glue, linear or an embedding, got {type(binding).__name__}")
-    rest = places.copy()
-    rest[offset : offset + binding.point_count] = binding.shape.rest
-    glue = bind_glue(
-        rest,
-        binding.targets,
-        indices=groups,
-        weights=binding.weights,
-        on_degenerate=binding.on_degenerate,
-        min_gap=binding.min_gap,
-    )
-    return replace(glue, anchor=binding.anchor)
-
-
-def _aimed(binding: Binding, targets: Array) -> Binding:
-    """The binding with its targets elsewhere at rest; linear ones have no say in that."""
-    return replace(binding, targets=targets) if isinstance(binding, Glue) else binding
-
-
-def _merged(layers: list[tuple[NDArray[np.int64], Binding]]) -> list[tuple[NDArray[np.int64], Binding]]:
-    """The same with glue of one kind in one piece: it is evaluated at once."""
-    kinds: dict[Any, list[tuple[NDArray[np.int64], Glue]]] = {}
-    out: list[tuple[NDArray[np.int64], Binding]] = []
-    for rows, binding in layers:
-        if isinstance(binding, Glue) and binding.anchor is None:
-            same = (binding.on_degenerate, binding.min_gap, binding.shape.dtype, binding.point_count)
-            kinds.setdefault(same, []).append((rows, binding))
-        else:
-            out.append((rows, binding))
-    for members in kinds.values():
-        first = members[0][1]
-        glue = Glue(
-            RestShape.joined([glue.shape for _, glue in members]),
-            np.concatenate([glue.targets for _, glue in members]),
-            first.on_degenerate,
-            first.min_gap,
-        )
-        out.append((np.concatenate([rows for rows, _ in members]), glue))
-    return out
-
-
-def _checked(
+def _check_lists(
     bodies: Sequence[Any], glue: Sequence[Any], joints: Sequence[Any]
 ) -> tuple[list[ElasticBody | RigidBody], list[Bond], list[JointBond]]:
+    """Return the lists, or raise unless each holds what it should and names are distinct."""
     kinds = (
-        ("bodies", bodies, (ElasticBody, RigidBody)),
-        ("glue", glue, Bond),
-        ("joints", joints, JointBond),
+        ("bodies", bodies, (ElasticBody, RigidBody), "an ElasticBody or a RigidBody"),
+        ("glue", glue, Bond, "a Bond"),
+        ("joints", joints, JointBond, "a JointBond"),
     )
-    for name, items, kind in kinds:
+    for name, items, kind, wanted in kinds:
         if not isinstance(items, (list, tuple)):
             raise InputError(f"{name} must be a list, got {type(items).__name__}")
         for k, item in enumerate(items):
             if not isinstance(item, kind):
-                wanted = (
-                    "an ElasticBody or a RigidBody"
-                    if name == "bodies"
-                    else "a Bond"
-                    if name == "glue"
-                    else "a JointBond"
-                )
                 raise InputError(f"{name}[{k}] must be {wanted}, got {type(item).__name__}")
     if not bodies:
         raise InputError("bodies must hold at least one body")

@@ -1,4 +1,4 @@
-"""A sparse matrix over the nodes with room for further blocks between particles, which come and go."""
+"""A sparse matrix over the degrees of freedom with room for blocks of contact, which come and go."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -7,58 +7,69 @@ from ...checks import Array
 from ...compute import run
 from ...errors import InputError
 from ..linalg.kernels.ordering import sorted_by
-from ..model.dofs import Freedom, Projection
+from ..model.dofs import DegreesOfFreedom, DofMatrix
 from . import kernels
+from .kernels import BaseRows, BlockLinks, RowLinks
 
-__all__ = ["Extended"]
+__all__ = ["ContactMatrix"]
 
-GRAIN = 2048  # rows worth a thread of their own
+GRAIN = 2048  # rows of blocks worth a thread of their own
 
 
-class Extended:
-    """The layout of `base` with room for J_r^T B J_c, blocks B between particles r of `rows`, c of `columns`.
+class ContactMatrix:
+    """The layout of a base matrix with room for J_r^T B J_c, blocks B between particles r and c.
 
-    Both are (K,), and pairs may come up more than once. For a symmetric matrix they hold (r, c) and (c, r).
-    Built in time that is linear in the size of both, since contact changes it many times a step. Rows and
-    columns of the base beyond the nodes, those of multipliers, stay what they are.
+    It is built in time linear in the size of both, since contact changes it many times a step. Rows and
+    columns of the base beyond the nodes', those of multipliers, stay what they are.
+
+    Parameters
+    ----------
+    base : DofMatrix
+        The matrix without contact.
+    dofs : DegreesOfFreedom
+        Its degrees of freedom.
+    rows, columns : (K,)
+        The particles r and c of the blocks. Pairs may repeat; for a symmetric matrix they hold (r, c) and
+        (c, r).
     """
 
     indptr: NDArray[np.int64]
-    """Of the csr matrix."""
+    """Where the rows of the csr matrix begin."""
     indices: NDArray[np.int64]
-    """Of the csr matrix, ascending within each row."""
+    """The columns of the csr matrix, ascending within each row."""
     diagonal: NDArray[np.int64]
     """Where the diagonal blocks are in the data (nodes, 3, 3)."""
     extra: NDArray[np.int64]
     """Where the extra entries of the base are in the data."""
 
     def __init__(
-        self, base: Projection, freedom: Freedom, rows: NDArray[np.int64], columns: NDArray[np.int64]
+        self, base: DofMatrix, dofs: DegreesOfFreedom, rows: NDArray[np.int64], columns: NDArray[np.int64]
     ) -> None:
-        self.size, self._freedom, count = base.size, freedom, len(freedom)
+        self.size, self._dofs, count = base.size, dofs, len(dofs)
         starts, base_columns = kernels.node_columns(base.indptr, base.indices, count)
         links = self._links(rows, columns)
         self._starts, self._columns, slots = kernels.unite(starts, base_columns, links)
         self.indptr, self.indices = kernels.extend(
             self._starts, self._columns, base.indptr, base.indices, starts
         )
-        self._base = (base.indptr, starts, slots)
+        self._base = BaseRows(base.indptr, starts, slots)
         own = slots[base_columns == np.repeat(np.arange(count), np.diff(starts))]
         begin = self.indptr[: 3 * count].reshape(count, 3) + 3 * own[:, None]
         self.diagonal = begin[:, :, None] + np.arange(3)
         row = np.searchsorted(base.indptr, base.extra, side="right")  # the one after
         self.extra = base.extra + (self.indptr - base.indptr)[row]
 
-    def _links(self, rows: NDArray[np.int64], columns: NDArray[np.int64]) -> NDArray[np.int64]:
-        freedom = self._freedom
-        dependence = (freedom.node_of, freedom.first_of, freedom.size_of, freedom.block_nodes)
-        return kernels.expand(np.asarray(rows, np.int64), np.asarray(columns, np.int64), *dependence)
+    def _links(self, rows: NDArray[np.int64], columns: NDArray[np.int64]) -> BlockLinks:
+        """Return what blocks between particles become between nodes."""
+        return kernels.expand(
+            np.asarray(rows, np.int64), np.asarray(columns, np.int64), self._dofs.dependence
+        )
 
     def covers(self, rows: NDArray[np.int64], columns: NDArray[np.int64]) -> bool:
-        """Whether there is room for blocks between such particles (K,)."""
+        """Return whether there is room for blocks between such particles (K,)."""
         return bool((kernels.locate(self._links(rows, columns), self._starts, self._columns) >= 0).all())
 
-    def apply(
+    def add_blocks(
         self,
         data: Array,
         derivatives: Array,
@@ -66,22 +77,40 @@ class Extended:
         columns: NDArray[np.int64],
         blocks: Array,
     ) -> Array:
-        """Data of the csr matrix: the base's `data`, and `blocks` (K, 3, 3) between particles (K,).
+        """Return the data of the csr matrix: those of the base, and blocks between particles.
 
-        `derivatives` are those of `Freedom.blocks`. Not all pairs that there is room for need to come up.
-        Blocks of one place are summed up in their order, whatever the number of threads.
+        Blocks of one entry are summed up in their order, whatever the number of threads.
+
+        Parameters
+        ----------
+        data : (nnz,)
+            The data of the base.
+        derivatives : (D, 3, 3)
+            The Jacobian blocks, see `DegreesOfFreedom.blocks`.
+        rows, columns : (K,)
+            The particles of the blocks; they need not be all that there is room for.
+        blocks : (K, 3, 3)
+            The blocks.
+
+        Returns
+        -------
+        (n,)
+
+        Raises
+        ------
+        InputError
+            If there is no room for a block.
         """
         links = self._links(rows, columns)
         slots = kernels.locate(links, self._starts, self._columns)
         if (slots < 0).any():
-            k = links[kernels.BLOCK, slots.argmin()]
+            k = links.block[slots.argmin()]
             raise InputError(f"there is no room for a block between particles {rows[k]} and {columns[k]}")
         out = np.zeros(len(self.indices))
-        run(kernels.carry, self.size, 3 * GRAIN, *self._base, self.indptr, data, out)
+        run(kernels.copy_base, self.size, 3 * GRAIN, self._base, self.indptr, data, out)
         count = len(self._starts) - 1
-        begins, order = sorted_by(links[kernels.ROW], count, np.arange(len(slots)))
-        run(
-            kernels.add_links, count, GRAIN, begins, order, links, slots, derivatives,
-            np.ascontiguousarray(blocks, np.float64), self.indptr, out,
-        )  # fmt: skip
+        begins, order = sorted_by(links.row, count, np.arange(len(slots)))
+        by_row = RowLinks(begins, order, links.block, links.left, links.right, slots)
+        contiguous = np.ascontiguousarray(blocks, np.float64)
+        run(kernels.add_links, count, GRAIN, by_row, derivatives, contiguous, self.indptr, out)
         return out

@@ -1,81 +1,64 @@
-"""What happens to bonds and joints during a step: they take hold, are released, or break."""
+"""What happens to bonds and joints during a step: they attach, are released, or break."""
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..bodies import Bond, JointBond
 from ..model.solver_model import SolverModel
-from ..state import SolverState
+from ..state import BondChange, BondEvent, SolverState
 
-__all__ = ["BondEvent", "bond_events"]
+__all__ = ["TIME_ROUNDING", "bond_events"]
 
-ROUNDING = 1e-6  # of a step: times of events are met in spite of the rounding of sums of steps
-
-Change = Literal["attach", "release", "break"]
-
-
-@dataclass(frozen=True)
-class BondEvent:
-    """Points of a bond, or joints between two bodies, that took hold, were released or broke in one step."""
-
-    event: Change
-    kind: Literal["glue", "spring", "joint"]
-    first: str
-    """The body whose points are bound, or the first of the joint."""
-    second: str | None
-    """The body that they hold on to, or None if they hold on to several."""
-    count: int
-    """How many points or joints did."""
-    time: float
-    """The end of the step (s)."""
+TIME_ROUNDING = 1e-6  # ratio of a step: times of events are met in spite of the rounding of sums of steps
 
 
 def bond_events(model: SolverModel, before: SolverState, after: SolverState) -> tuple[BondEvent, ...]:
-    """Return what has happened in a step between two states, in the order of the bonds and joints."""
-    counts: Counter[tuple[int, Change]] = Counter()
+    """Return the events of a step between two states, in the order of the bonds and joints."""
+    counts: Counter[tuple[int, BondChange]] = Counter()
     for change, bonds in _changes(model, before, after):
         counts.update((bond, change) for bond in bonds.tolist() if bond >= 0)
-    tied: list[Bond | JointBond] = [*model.glue, *model.joints]
+    bonds_and_joints: list[Bond | JointBond] = [*model.glue, *model.joints]
     return tuple(
-        _event(tied[bond], change, counts[bond, change], after.time) for bond, change in sorted(counts)
+        _event(bonds_and_joints[bond], change, counts[bond, change], after.time)
+        for bond, change in sorted(counts)
     )
 
 
 def _changes(
     model: SolverModel, before: SolverState, after: SolverState
-) -> Iterator[tuple[Change, NDArray[np.int64]]]:
+) -> Iterator[tuple[BondChange, NDArray[np.int64]]]:
     """Yield the bond or joint of every point, spring and joint that has changed; joints count after bonds."""
     h = after.time - before.time
-    begin = before.time + ROUNDING * h
+    begin = before.time + TIME_ROUNDING * h
 
-    def fell(times: NDArray[np.float64]) -> NDArray[np.bool_]:
-        """Return which times are in force from this step on: springs keep no record of theirs."""
+    def became_due(times: NDArray[np.float64]) -> NDArray[np.bool_]:
+        """Return which times are in force from this step on, of which states keep no record."""
         return np.asarray((times > max(begin - h, 0.0)) & (times <= begin))
 
-    loose = after.loose & ~before.loose
+    released = after.released & ~before.released
     timed = model.release <= after.time
-    yield "attach", model.bond_of[before.waiting & ~after.waiting & ~after.loose]
-    yield "release", model.bond_of[loose & timed]
-    yield "break", model.bond_of[loose & ~timed]
+    yield "attach", model.bond_of[before.pending & ~after.pending & ~after.released]
+    yield "release", model.bond_of[released & timed]
+    yield "break", model.bond_of[released & ~timed]
     springs = model.springs
     if len(springs):
-        yield "attach", model.bond_of_spring[fell(springs.attach)]
-        yield "release", model.bond_of_spring[fell(springs.release) & ~before.torn]
-        yield "break", model.bond_of_spring[after.torn & ~before.torn]
+        yield "attach", model.bond_of_spring[became_due(springs.attach)]
+        yield "release", model.bond_of_spring[became_due(springs.release) & ~before.broken_springs]
+        yield "break", model.bond_of_spring[after.broken_springs & ~before.broken_springs]
     if model.joint_count:
-        opened, timed = after.opened & ~before.opened, model.joint_release <= after.time
+        released = after.released_joints & ~before.released_joints
+        timed = model.joint_release <= after.time
         bonds = model.bond_of_joint + len(model.glue)
-        yield "attach", bonds[before.waiting_joints & ~after.waiting_joints]
-        yield "release", bonds[opened & timed]
-        yield "break", bonds[opened & ~timed]
+        yield "attach", bonds[before.pending_joints & ~after.pending_joints]
+        yield "release", bonds[released & timed]
+        yield "break", bonds[released & ~timed]
 
 
-def _event(bond: Bond | JointBond, change: Change, count: int, time: float) -> BondEvent:
+def _event(bond: Bond | JointBond, change: BondChange, count: int, time: float) -> BondEvent:
+    """Return the record of one change of a bond or joint."""
     if isinstance(bond, JointBond):
         return BondEvent(change, "joint", bond.first, bond.second, count, time)
     return BondEvent(change, "glue" if bond.spring is None else "spring", bond.body, bond.to, count, time)

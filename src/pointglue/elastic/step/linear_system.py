@@ -1,4 +1,4 @@
-"""The sparse system of a step: which unknowns there are, where their entries go, and how it is solved."""
+"""The sparse linear system of a step: its unknowns, where their entries go, and how it is solved."""
 
 from collections.abc import Sequence
 
@@ -12,49 +12,72 @@ from ..linalg.blocks import BlockPattern, Stencils
 from ..linalg.cg import ConjugateGradients
 from ..linalg.ldl import SparseLDL
 from ..model import kernels
-from ..model.dofs import Freedom, Projection
+from ..model.dofs import DegreesOfFreedom, DofMatrix
+from ..model.kernels import ConstraintLinks
 from ..model.solver_model import SolverModel
-from .contact_matrix import Extended
+from .contact_matrix import ContactMatrix
 
-__all__ = ["System"]
+__all__ = ["LinearSystem"]
 
-# Conjugate gradients are tried where factors take more multiplications than this many of their iterations,
-# which wait for memory and are worth ten times as much; never more of them than factors would be worth.
-WORTH, PER_ENTRY = 50, 10
-SKIP = 20  # systems that are factored right away when conjugate gradients have failed
+# Conjugate gradients are tried where a factorisation takes as long as at least this many of their iterations,
+# and are given up after as many iterations as take as long as it.
+MIN_CG_ITERATIONS = 50
+# ratio: the time of one entry in an iteration of conjugate gradients, which wait for memory, to that of one
+# multiplication of a factorisation
+CG_ENTRY_COST = 10
+CG_RETRY_AFTER = 20  # systems that are factored right away after conjugate gradients have failed
+GRAIN = 4096  # blocks of constraints worth a thread of their own
 
 
-class System:
-    """Sparsity and factors, for as long as the same particles are glued and the same joints hold."""
+class LinearSystem:
+    """Sparsity and factors of a step's matrix, while the same particles are bound and the same joints hold.
+
+    Parameters
+    ----------
+    model : SolverModel
+        The bodies, N particles with J joints.
+    free : (N,)
+        Which particles of glue are not bound.
+    active_joints : (J,)
+        Which joints hold.
+    targets : (N, 3)
+        Where bound particles would be at rest [m].
+    stencils : sequence of (E, k) or Groups
+        The stencils of the energies, in rows of all particles.
+    """
 
     def __init__(
         self,
         model: SolverModel,
-        loose: NDArray[np.bool_],
-        holding: NDArray[np.bool_],
+        free: NDArray[np.bool_],
+        active_joints: NDArray[np.bool_],
         targets: Array,
         stencils: Sequence[Stencils],
     ) -> None:
         self.model = model
-        self.assembly = model.assembly(loose, targets)
-        self.freedom = freedom = Freedom(self.assembly, model.held, model.still)
+        self.assembly = model.assembly(free, targets)
+        self.dofs = dofs = DegreesOfFreedom(self.assembly, model.prescribed, model.prescribed_bodies)
         self.pattern = BlockPattern(len(model.rest), stencils)
-        self.equations = np.flatnonzero(holding[model.equations.joint_of])
-        """Those of the joints that hold (M,)."""
+        self.equations = np.flatnonzero(active_joints[model.equations.joint_of])
+        """The equations of the joints that hold (M,)."""
         rows, columns, sources, widths = self._particle_blocks()
-        extra = self._coupling()
-        size = 3 * len(freedom) + len(self.equations)
-        self.projection = Projection(freedom, rows, columns, sources, widths, extra=extra, size=size)
-        self.layout: Projection | Extended = self.projection
-        """Of the matrix that is solved: wider than that of the energies when there is contact."""
-        self._places, self._origins = model.rest, self.assembly.origins
+        extra = self._constraint_entries()
+        size = 3 * len(dofs) + len(self.equations)
+        self.base = DofMatrix(dofs, rows, columns, sources, widths, extra=extra, size=size)
+        """The layout of the matrix without contact."""
+        self.layout: DofMatrix | ContactMatrix = self.base
+        """The layout of the matrix that is solved: the base, or a wider one when there is contact."""
+        self._coordinates, self._origins = model.rest, self.assembly.origins
         self._ldl: SparseLDL | None = None
         self._changed = True
-        self._gradients: ConjugateGradients | None = None
+        self._cg: ConjugateGradients | None = None
         self.begin()
 
     def _particle_blocks(self) -> tuple[NDArray[np.int64], ...]:
-        """All blocks between particles: of the energies, then of each binding's second derivative."""
+        """Return all blocks between particles, of the energies and then of each binding's second derivative.
+
+        These are rows, columns, where they begin in the data, and how far apart their rows are.
+        """
         pattern = self.pattern
         start = pattern.indptr[:-1:3].astype(np.int64)
         width = np.diff(pattern.indptr)[::3].astype(np.int64)
@@ -64,7 +87,7 @@ class System:
         parts = [(row, pattern.indices[sources] // 3, sources, width[row])]
         total = len(pattern.indices)
         self.curved: list[tuple[int, int, int]] = []
-        """Layers with a second derivative: which, and from where to where in the data."""
+        """Layers of bindings with a second derivative: which, and from where to where in the data."""
         for k, (_, binding) in enumerate(self.assembly.layers):
             indptr, columns = binding.curvature_pattern
             if len(columns):
@@ -76,82 +99,126 @@ class System:
         self.data_size = total
         return tuple(np.concatenate(each).astype(np.int64) for each in zip(*parts, strict=True))
 
-    def _coupling(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Entries of the equations: C, its transpose, and the diagonal of the multipliers."""
-        freedom, equations = self.freedom, self.model.equations
+    def _constraint_entries(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return rows and columns of the joints' entries: C, its transpose, and the multipliers' diagonal."""
+        dofs, equations = self.dofs, self.model.equations
+        dependence = dofs.dependence
         count = len(self.equations)
         eq, block, sign = [], [], []
         for ends, s in ((equations.first, 1.0), (equations.second, -1.0)):
             points = ends[self.equations]
-            sizes = freedom.size_of[points]
+            sizes = dependence.block_count[points]
             eq.append(np.repeat(np.arange(count), sizes))
-            block.append(runs(freedom.first_of[points], sizes))
+            block.append(runs(dependence.first_block[points], sizes))
             sign.append(np.full(int(sizes.sum()), s))
         links = [np.concatenate(each) for each in (eq, block, sign)]
-        key = links[0] * (len(freedom) + 1) + freedom.block_nodes[links[1]]
+        key = links[0] * (len(dofs) + 1) + dofs.block_nodes[links[1]]
         order = np.argsort(key, kind="stable")
-        places, starts = np.unique(key[order], return_index=True)
-        self._links = (np.append(starts, len(key)), *(each[order] for each in links))
-        of_eq, node = np.divmod(places, len(freedom) + 1)
-        self.coupled_equation, self.coupled_node = of_eq, node
-        below = np.repeat(3 * len(freedom) + of_eq, 3)
+        distinct, starts = np.unique(key[order], return_index=True)
+        self._links = ConstraintLinks(np.append(starts, len(key)), *(each[order] for each in links))
+        of_eq, node = np.divmod(distinct, len(dofs) + 1)
+        self.constraint_equation, self.constraint_node = of_eq, node
+        """The equation and the node of each block of the constraint Jacobian C (k,)."""
+        below = np.repeat(3 * len(dofs) + of_eq, 3)
         across = (3 * node[:, None] + np.arange(3)).ravel()
-        own = 3 * len(freedom) + np.arange(count)
+        own = 3 * len(dofs) + np.arange(count)
         return np.concatenate([below, across, own]), np.concatenate([across, below, own])
 
-    def coupling(self, blocks: Array, directions: Array) -> Array:
-        """C in blocks (places, 3): of equation `coupled_equation` by node `coupled_node`."""
-        out = np.empty((len(self.coupled_node), 3))
-        run(kernels.couple, len(out), 4096, *self._links, directions, blocks, out)
+    def constraint_jacobian(self, blocks: Array, directions: Array) -> Array:
+        """Return the derivatives C of the joints' equations by nodes, in blocks (k, 3).
+
+        Parameters
+        ----------
+        blocks : (K, 3, 3)
+            The Jacobian blocks, see `DegreesOfFreedom.blocks`.
+        directions : (M, 3)
+            The directions of the equations.
+
+        Returns
+        -------
+        (k, 3)
+            The block of equation `constraint_equation` by node `constraint_node`.
+        """
+        out = np.empty((len(self.constraint_node), 3))
+        run(kernels.constraint_blocks, len(out), GRAIN, self._links, directions, blocks, out)
         return out
 
     def begin(self) -> None:
-        """Forget what earlier steps have left: a step is a function of its state, to the last bit."""
+        """Forget what earlier steps have left, so that a step is a function of its state, to the last bit."""
         self._skip = 0
-        if self.layout is not self.projection:
-            self.layout, self._changed = self.projection, True
-            self._places, self._origins = self.model.rest, self.assembly.origins
+        if self.layout is not self.base:
+            self.layout, self._changed = self.base, True
+            self._coordinates, self._origins = self.model.rest, self.assembly.origins
 
     def widen(self, rows: NDArray[np.int64], columns: NDArray[np.int64], x: Array, origins: Array) -> None:
-        """Make room for blocks between particles; these are at x (N, 3) now, bodies at `origins` (B, 3)."""
-        self.layout = Extended(self.projection, self.freedom, rows, columns)
-        # Contact joins what is near now, everything else what is near at rest: parts are cut by both.
-        self._places = np.hstack([self.model.rest, x])
+        """Make room for blocks between particles.
+
+        Parameters
+        ----------
+        rows, columns : (K,)
+            The particles of the blocks.
+        x : (N, 3)
+            Where the particles are [m].
+        origins : (B, 3)
+            Where the rigid bodies are [m].
+        """
+        self.layout = ContactMatrix(self.base, self.dofs, rows, columns)
+        # Contact connects what is near now, everything else what is near at rest: parts are cut by both.
+        self._coordinates = np.hstack([self.model.rest, x])
         self._origins = np.hstack([self.assembly.origins, origins])
         self._changed = True
 
-    def iterated(self, data: Array, right: Array, forcing: float) -> Array | None:
-        """The solution by conjugate gradients, but for that share; None where factors are the better way."""
-        if len(self.equations) or self.layout is not self.projection:
+    def solve_iteratively(self, data: Array, right: Array, forcing: float) -> Array | None:
+        """Return the solution by conjugate gradients, or None where a factorisation is the better way.
+
+        Parameters
+        ----------
+        data : (nnz,)
+            The data of the matrix.
+        right : (n,)
+            The right-hand side.
+        forcing : float
+            The relative error that may be left [1].
+
+        Returns
+        -------
+        (n,) or None
+
+        Raises
+        ------
+        IndefiniteError
+            If the matrix is found not to be positive definite.
+        """
+        if len(self.equations) or self.layout is not self.base:
             return None
-        worth = int(self.ldl.work / (PER_ENTRY * len(data)))
-        if worth < WORTH:
+        worth = int(self.ldl.work / (CG_ENTRY_COST * len(data)))
+        if worth < MIN_CG_ITERATIONS:
             return None
         if self._skip > 0:
             self._skip -= 1
             return None
-        if self._gradients is None:
-            layout, places = self.projection, self.model.rest[self.freedom.particles]
-            self._gradients = ConjugateGradients(layout.indptr, layout.indices, layout.diagonal, places)
-        found = self._gradients.solve(data, right, tolerance=forcing, iterations=worth)
-        self._skip = SKIP if found is None else 0
+        if self._cg is None:
+            layout, positions = self.base, self.model.rest[self.dofs.particles]
+            self._cg = ConjugateGradients(layout.indptr, layout.indices, layout.diagonal, positions)
+        found = self._cg.solve(data, right, tolerance=forcing, iterations=worth)
+        self._skip = CG_RETRY_AFTER if found is None else 0
         return found
 
     @property
     def ldl(self) -> SparseLDL:
-        """Factors of matrices of this sparsity."""
+        """The factors of matrices of this sparsity."""
         if self._ldl is None or self._changed:
-            model, freedom = self.model, self.freedom
+            model, dofs = self.model, self.dofs
             joint = model.equations.joint_of[self.equations]
             joints, of_joint = np.unique(joint, return_inverse=True)
-            node_of = np.concatenate([np.repeat(np.arange(len(freedom)), 3), len(freedom) + of_joint])
-            middles = np.zeros((len(joints), self._places.shape[1]))
-            middles[of_joint] = self._places[model.equations.first[self.equations]]
-            bodies = np.repeat(self._origins[freedom.bodies], 2, axis=0)
-            places = np.concatenate([self._places[freedom.particles], bodies, middles])
+            node_of = np.concatenate([np.repeat(np.arange(len(dofs)), 3), len(dofs) + of_joint])
+            of_joints = np.zeros((len(joints), self._coordinates.shape[1]))
+            of_joints[of_joint] = self._coordinates[model.equations.first[self.equations]]
+            bodies = np.repeat(self._origins[dofs.bodies], 2, axis=0)
+            positions = np.concatenate([self._coordinates[dofs.particles], bodies, of_joints])
             layout = self.layout
             self._ldl = SparseLDL(
-                layout.indptr, layout.indices, node_of, places, multipliers=len(joints), reuse=self._ldl
+                layout.indptr, layout.indices, node_of, positions, multipliers=len(joints), reuse=self._ldl
             )
             self._changed = False
         return self._ldl

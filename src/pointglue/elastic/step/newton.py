@@ -1,4 +1,4 @@
-"""Newton's method for one step: exact Hessians first, mixed with projected ones where those are no use."""
+"""Newton's method with line search: exact Hessians first, mixed with projected ones if need be."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -9,27 +9,41 @@ import numpy as np
 from ...checks import Array
 from ...errors import ConvergenceError
 from ..linalg.cg import IndefiniteError
-from ..state import Cause, Stall
-from .objective import Evaluation, Loads, Place, Problem
+from ..state import Stall, StallCause
+from .objective import Configuration, Evaluation, Loads, Objective
 
 __all__ = ["Outcome", "StalledError", "minimise", "nearest_contact"]
 
-DECREASE = 1e-4  # of what the slope promises, the least that a step must bring
-SHORTEST = 1e-7  # share of a Newton step below which the search along it is given up
-NOISE = 1e-13  # of the terms' sizes: below that, differences of values are rounding
-# Shares of the projected Hessian, tried in turn until the matrix is definite. Where little is wrong with
+ARMIJO_FRACTION = 1e-4  # ratio of the decrease that the slope promises: the least that a step must bring
+MIN_STEP_FRACTION = 1e-7  # fraction of a Newton step below which the line search is given up
+VALUE_ROUNDING = 1e-13  # ratio of the terms' sizes: smaller differences of values are rounding
+# Fractions of the projected Hessian, tried in turn until the matrix is definite. Where little is wrong with
 # the exact one, the projected one is far too stiff, and leaves a saddle in dozens of short steps.
-MIXTURES = (0.0, 1 / 8, 1 / 2, 1.0)
-PATIENCE = 8  # whole steps with one mixture, at most, before a purer one is tried again
-LOOSE, TIGHT = 3e-3, 1e-4  # how much of the error conjugate gradients leave, at first and at the end
-AGAIN = 8  # Newton steps in which friction may follow the pressures, and that may bring next to nothing
-BARRED = 1e-3  # of the tolerance: that is next to nothing
+PROJECTED_FRACTIONS = (0.0, 1 / 8, 1 / 2, 1.0)
+MAX_MIXTURE_STEPS = (
+    8  # most full steps with one mixture before one with less of the projected Hessian is tried
+)
+# relative errors that conjugate gradients may leave, at first and at the end
+MAX_FORCING, MIN_FORCING = 3e-3, 1e-4
+# Newton steps in which friction may follow the normal forces, and that contact may cut to next to nothing
+MAX_FRICTION_STEPS = 8
+BLOCKED_SPEED_RATIO = 1e-3  # ratio of the tolerance: a Newton step that contact cuts below this is blocked
+# ratio of the largest multiplier: the weight of violations in the merit function, which must be above 1
+PENALTY_RATIO = 1.5
 
 
 class StalledError(ConvergenceError):
-    """A step found no end; its message says how far it came, and `locate` where it is stuck.
+    """A step did not converge.
 
-    That may take long, and most such steps are tried again.
+    Parameters
+    ----------
+    message : str
+        How far it came.
+    locate : callable
+        A function that returns where it is stuck. It is called only where the step is not tried again, since
+        the search may take long.
+    iterations : int
+        How many Newton steps were taken.
     """
 
     def __init__(self, message: str, locate: Callable[[], Stall], iterations: int = 0) -> None:
@@ -39,21 +53,35 @@ class StalledError(ConvergenceError):
 
 @dataclass(eq=False)
 class Outcome:
-    """Where a step has come to, and how."""
+    """Where Newton's method has come to, and how.
+
+    Parameters
+    ----------
+    end : Evaluation
+        The last evaluation.
+    multipliers : (M,)
+        The multipliers of the joints' equations there [N].
+    speeds : list of float
+        The size of each Newton step: the largest way of a particle, divided by the time step [m/s].
+    projected : int
+        The number of Newton steps with projected Hessians.
+    factorisations : int
+        The number of factorisations.
+    redundant : int
+        The number of equations of joints that follow from others.
+    """
 
     end: Evaluation
     multipliers: Array
     speeds: list[float] = field(default_factory=list)
-    """Size of each Newton step, in m/s: the largest way of a particle, by the time step."""
     projected: int = 0
     factorisations: int = 0
     redundant: int = 0
-    """Equations of joints that follow from others."""
 
 
 def minimise(
-    problem: Problem,
-    starts: list[Place],
+    objective: Objective,
+    guesses: list[Configuration],
     multipliers: Array,
     duration: float,
     *,
@@ -62,126 +90,162 @@ def minimise(
     iterations: int,
     watch: Callable[[], object],
 ) -> Outcome:
-    """Find the end of a step of that duration (s), from the best of some places.
+    """Find the end of a step, from the best of some initial guesses.
 
-    Converged when a full Newton step moves nothing faster than `tolerance` (m/s) and leaves no joint more
-    than `violation` (m) open. `watch` is called before each iteration.
+    Parameters
+    ----------
+    objective : Objective
+        What the step minimises.
+    guesses : list of Configuration
+        Configurations to begin from; the last one is the current configuration.
+    multipliers : (M,)
+        The first multipliers of the joints' equations [N].
+    duration : float
+        The duration of the step [s].
+    tolerance : float
+        The speed below which a full Newton step is converged [m/s].
+    violation : float
+        How far joints may be open then [m].
+    iterations : int
+        The most Newton steps.
+    watch : callable
+        A function that is called before each Newton step.
+
+    Returns
+    -------
+    Outcome
+
+    Raises
+    ------
+    StalledError
+        If it does not converge.
     """
-    force = 2 * float(np.abs(multipliers).max(initial=0.0))
-    tried = [found for found in _reachable(problem, starts) if problem.evaluate(found)]
+    penalty = 2 * float(np.abs(multipliers).max(initial=0.0))
+    tried = [found for found in _reachable(objective, guesses) if objective.evaluate(found)]
     if not tried:
         raise StalledError("no starting point has a finite energy", lambda: Stall("convergence"))
-    now = min(tried, key=lambda each: each.value + force * np.abs(each.violation).sum())
+    now = min(tried, key=lambda each: each.value + penalty * np.abs(each.violation).sum())
     outcome = Outcome(now, multipliers.copy())
-    now.before = problem.before.positions
-    level, speed, share = 0, np.inf, 1.0
+    now.before = objective.before.positions
+    level, speed, fraction = 0, np.inf, 1.0
     worst = 0  # the node that the last Newton step moves most
 
     def stalled(message: str) -> StalledError:
         """Return the error for a step that ends here."""
-        barred = problem.contact is not None and share < 1.0
-        locate = partial(_located, problem, now, worst, barred=barred, violation=violation)
+        blocked = objective.contact is not None and fraction < 1.0
+        locate = partial(_locate_stall, objective, now, worst, blocked=blocked, violation=violation)
         return StalledError(message, locate, len(outcome.speeds))
 
-    wait, pause = 0, 1  # whole steps until a purer mixture is tried again
+    wait, pause = 0, 1  # full steps until a mixture with less of the projected Hessian is tried
     hessians: _Hessians | None = None
-    found_once: tuple[Evaluation, Array] | None = None
-    barred = 0  # steps in a row that contact has cut to next to nothing
-    if not len(problem.system.freedom):
+    converged: tuple[Evaluation, Array] | None = None  # without the last update of friction
+    blocked_steps = 0  # Newton steps in a row that contact has cut to next to nothing
+    if not len(objective.system.dofs):
         speed, iterations = 0.0, 0
         if np.abs(now.violation).max(initial=0.0) <= violation:
             return outcome
     while len(outcome.speeds) < iterations:
         watch()
         if hessians is None:
-            hessians = _Hessians(problem, now, outcome.multipliers)
+            hessians = _Hessians(objective, now, outcome.multipliers)
         forcing = _forcing(outcome.speeds, tolerance)
         found = _direction(
-            problem, now, outcome, hessians, mixture=MIXTURES[level], force=force, forcing=forcing
+            objective,
+            now,
+            outcome,
+            hessians,
+            mixture=PROJECTED_FRACTIONS[level],
+            penalty=penalty,
+            forcing=forcing,
         )
-        after, share = None, 0.0
+        after, fraction = None, 0.0
         if found is not None:
-            step, change, slope, force = found
-            worst, way = _largest(problem, step)
+            step, change, slope, penalty = found
+            worst, way = _largest_move(objective, step)
             speed = way / duration
             if not np.isfinite(speed):
                 raise stalled("the Newton step is not finite")
-            after, share = _search(problem, now, step, slope, force, trust=speed <= tolerance)
+            after, fraction = _line_search(objective, now, step, slope, penalty, trust=speed <= tolerance)
         if found is None or after is None:
             level += 1
-            if level < len(MIXTURES):
-                wait, pause = pause, min(2 * pause, PATIENCE)
+            if level < len(PROJECTED_FRACTIONS):
+                wait, pause = pause, min(2 * pause, MAX_MIXTURE_STEPS)
                 continue
-            if found is None and found_once is None:
+            if found is None and converged is None:
                 raise stalled("the projected Newton step does not lead downhill")
             break
         outcome.speeds.append(speed)
         outcome.projected += level > 0
-        outcome.multipliers = outcome.multipliers + share * change
+        outcome.multipliers = outcome.multipliers + fraction * change
         after.before = now.x
         now, hessians = after, None
         outcome.end = now
-        wait -= share == 1.0
-        barred = barred + 1 if share < 1.0 and share * speed < BARRED * tolerance else 0
-        if barred > AGAIN:
+        wait -= fraction == 1.0
+        blocked = fraction < 1.0 and fraction * speed < BLOCKED_SPEED_RATIO * tolerance
+        blocked_steps = blocked_steps + 1 if blocked else 0
+        if blocked_steps > MAX_FRICTION_STEPS:
             break
         level = max(level - (wait <= 0), 0)
-        if share == 1.0 and speed <= tolerance and np.abs(now.violation).max(initial=0.0) <= violation:
-            # Friction has gone by the pressures before the step: once more, by those at its end, unless
-            # that takes long, as in a blow.
-            if found_once is not None or not problem.press(now):
+        if fraction == 1.0 and speed <= tolerance and np.abs(now.violation).max(initial=0.0) <= violation:
+            # The friction lag: friction has been computed with the normal forces before the step. It is
+            # minimised once more with those at its end, unless that takes long, as in a blow.
+            if converged is not None or not objective.update_friction(now):
                 return outcome
-            found_once = (now, outcome.multipliers)
-            iterations = min(iterations, len(outcome.speeds) + AGAIN)
-    if found_once is not None:
-        outcome.end, outcome.multipliers = found_once
+            converged = (now, outcome.multipliers)
+            iterations = min(iterations, len(outcome.speeds) + MAX_FRICTION_STEPS)
+    if converged is not None:
+        outcome.end, outcome.multipliers = converged
         return outcome
     raise stalled(
         f"after {len(outcome.speeds)} iterations {speed:.3g} m/s to go, {tolerance:.3g} allowed"
-        + ("; contact bars the way" if problem.contact is not None and share < 1.0 else "")
-        + _open_joint(problem, now, outcome, violation)
+        + ("; contact bars the way" if objective.contact is not None and fraction < 1.0 else "")
+        + _open_joint(objective, now, outcome, violation)
     )
 
 
-def _located(problem: Problem, now: Evaluation, worst: int, *, barred: bool, violation: float) -> Stall:
-    """Where a step is stuck: at an open joint, at the nearest contact, or at what would still move most."""
-    system, model = problem.system, problem.system.model
+def _locate_stall(
+    objective: Objective, now: Evaluation, worst: int, *, blocked: bool, violation: float
+) -> Stall:
+    """Return where a step is stuck: at an open joint, the nearest contact, or what would still move most."""
+    system, model = objective.system, objective.system.model
     if np.abs(now.violation).max(initial=0.0) > violation:
         equation = system.equations[int(np.abs(now.violation).argmax())]
         bond = model.joints[int(model.bond_of_joint[model.equations.joint_of[equation]])]
         return Stall.at("joint", (bond.first, bond.second), now.x[model.equations.first[equation]])
-    if barred and (met := nearest_contact(problem, now)) is not None:
+    if blocked and (met := nearest_contact(objective, now)) is not None:
         return met
-    freedom = system.freedom
-    if not len(freedom):
+    dofs = system.dofs
+    if not len(dofs):
         return Stall("convergence")
-    cause: Cause = "contact" if barred else "convergence"
-    if worst < len(freedom.particles):
-        particle = int(freedom.particles[worst])
+    cause: StallCause = "contact" if blocked else "convergence"
+    if worst < len(dofs.particles):
+        particle = int(dofs.particles[worst])
         return Stall.at(cause, (model.body_named(particle) or "",), now.x[particle])
-    body = int(freedom.bodies[(worst - len(freedom.particles)) // 2])
-    return Stall.at(cause, (model.rigid[body].name,), now.place.origins[body])
+    body = int(dofs.bodies[(worst - len(dofs.particles)) // 2])
+    return Stall.at(cause, (model.rigid[body].name,), now.configuration.origins[body])
 
 
-def nearest_contact(problem: Problem, now: Evaluation) -> Stall | None:
-    """The two bodies in contact that are nearest to each other, as what bars the way, if there are any."""
-    sides = None if problem.contact is None else problem.contact.nearest(now.x)
+def nearest_contact(objective: Objective, now: Evaluation) -> Stall | None:
+    """Return the stall between the two bodies in contact that are nearest to each other, if there are any."""
+    sides = None if objective.contact is None else objective.contact.nearest(now.x)
     if sides is None:
         return None
-    model = problem.system.model
+    model = objective.system.model
     names = dict.fromkeys(model.body_named(int(side[0])) or "" for side in sides)
     return Stall.at("contact", tuple(names), now.x[sides[0]].mean(0))
 
 
-def _reachable(problem: Problem, starts: list[Place]) -> list[Evaluation]:
-    """Those of the places that have a pose, and no contact between them and the last, where things are."""
-    found = [there for there in map(problem.posed, starts) if there is not None]
-    return [there for there in found[:-1] if problem.free_way(found[-1], there) == 1.0] + found[-1:]
+def _reachable(objective: Objective, guesses: list[Configuration]) -> list[Evaluation]:
+    """Return the guesses that have a pose and a collision-free path from the last, the current one."""
+    found = [there for there in map(objective.posed, guesses) if there is not None]
+    return [
+        there for there in found[:-1] if objective.collision_free_fraction(found[-1], there) == 1.0
+    ] + found[-1:]
 
 
-def _open_joint(problem: Problem, now: Evaluation, outcome: Outcome, allowed: float) -> str:
-    """Which joint is open, if one is, as text."""
-    system = problem.system
+def _open_joint(objective: Objective, now: Evaluation, outcome: Outcome, allowed: float) -> str:
+    """Return a text that tells which joint is open, or an empty one."""
+    system = objective.system
     if not np.abs(now.violation).max(initial=0.0) > allowed:
         return ""
     worst = int(np.abs(now.violation).argmax())
@@ -193,144 +257,150 @@ def _open_joint(problem: Problem, now: Evaluation, outcome: Outcome, allowed: fl
 
 
 class _Hessians:
-    """The gradient's loads at a place, the exact and the projected matrix when asked for, and mixtures."""
+    """The loads of the gradient at an evaluation, and mixtures of exact and projected matrix there."""
 
     loads: Loads
 
-    def __init__(self, problem: Problem, now: Evaluation, multipliers: Array) -> None:
-        problem.differentiate(now)
-        self.loads = problem.loads(now, multipliers)
-        self._problem, self._now = problem, now
-        self._made: dict[bool, tuple[Array, Array]] = {}
+    def __init__(self, objective: Objective, now: Evaluation, multipliers: Array) -> None:
+        objective.differentiate(now)
+        self.loads = objective.loads(now, multipliers)
+        self._problem, self._now = objective, now
+        self._matrices: dict[bool, tuple[Array, Array]] = {}
 
-    def mixed(self, share: float) -> tuple[Array, Array]:
-        """Data with that share of the projected matrix, and the least pivots that are right."""
-        if share in (0.0, 1.0):
-            return self._matrix(share == 1.0)
+    def mixed(self, fraction: float) -> tuple[Array, Array]:
+        """Return the data with that fraction of the projected matrix, and the least right pivots."""
+        if fraction in (0.0, 1.0):
+            return self._matrix(fraction == 1.0)
         exact, projected = self._matrix(False), self._matrix(True)
-        data, least = (a + share * (b - a) for a, b in zip(exact, projected, strict=True))
+        data, least = (a + fraction * (b - a) for a, b in zip(exact, projected, strict=True))
         return data, least
 
     def _matrix(self, project: bool) -> tuple[Array, Array]:
-        if project not in self._made:
-            self._made[project] = self._problem.matrix(self._now, self.loads, project=project)
-        return self._made[project]
+        """Return the exact or the projected matrix, which is computed once."""
+        if project not in self._matrices:
+            self._matrices[project] = self._problem.matrix(self._now, self.loads, project=project)
+        return self._matrices[project]
 
 
 def _forcing(speeds: list[float], tolerance: float) -> float:
-    """What conjugate gradients may leave: as Newton's method itself will, or else far less than allowed."""
+    """Return the relative error that conjugate gradients may leave, small beside that of Newton's step."""
     if len(speeds) < 2:
-        return LOOSE
+        return MAX_FORCING
     own, allowed = speeds[-1] / speeds[-2], tolerance / speeds[-1]
-    return float(np.clip(0.1 * max(own, allowed), TIGHT, LOOSE))
+    return float(np.clip(0.1 * max(own, allowed), MIN_FORCING, MAX_FORCING))
 
 
 def _direction(
-    problem: Problem,
+    objective: Objective,
     now: Evaluation,
     outcome: Outcome,
     hessians: _Hessians,
     *,
     mixture: float,
-    force: float,
+    penalty: float,
     forcing: float,
 ) -> tuple[Array, Array, float, float] | None:
-    """The Newton step (nodes, 3), the multipliers' change, the merit's slope, and the weight of violations.
+    """Return the Newton step (nodes, 3), the multipliers' change, the merit's slope and the new penalty.
 
-    None if the matrix is not what a minimum needs, or the step does not lead downhill.
+    Return None if the matrix is indefinite, or the step does not lead downhill. The merit is the value plus
+    the penalty times the sum of violations.
     """
-    system, count = problem.system, len(problem.system.freedom)
+    system, count = objective.system, len(objective.system.dofs)
     loads = hessians.loads
     data, least = hessians.mixed(mixture)
     right = -np.concatenate([loads.on_nodes.ravel(), now.violation])
     try:
-        with problem.clock("solve"):
-            solution = system.iterated(data, right, forcing)
+        with objective.clock("solve"):
+            solution = system.solve_iteratively(data, right, forcing)
     except IndefiniteError:
         if mixture < 1.0:
             return None
         solution = None
     if solution is None:
-        with problem.clock("factor"):
+        with objective.clock("factor"):
             wrong = system.ldl.factor(data, least=least)
             outcome.factorisations += 1
         if mixture < 1.0 and wrong.any():
             return None
-        with problem.clock("solve"):
+        with objective.clock("solve"):
             solution = system.ldl.solve(right)
         outcome.redundant = system.ldl.weak(10 * least)
     step, change = solution[: 3 * count].reshape(-1, 3), solution[3 * count :]
-    # Along the step, the gradient without the joints: these would add multipliers . C step.
-    along = np.sum(now.coupling * step[system.coupled_node], axis=1)
-    slope = float(np.sum(loads.on_nodes * step) - outcome.multipliers[system.coupled_equation] @ along)
-    weight = max(force, 1.5 * float(np.abs(outcome.multipliers + change).max(initial=0.0)))
-    slope -= weight * float(np.abs(now.violation).sum())
-    if not slope <= NOISE * now.size:
+    # The slope is that of the value without the joints, which would add multipliers . C step.
+    along = np.sum(now.constraint_jacobian * step[system.constraint_node], axis=1)
+    slope = float(np.sum(loads.on_nodes * step) - outcome.multipliers[system.constraint_equation] @ along)
+    largest = float(np.abs(outcome.multipliers + change).max(initial=0.0))
+    penalty = max(penalty, PENALTY_RATIO * largest)
+    slope -= penalty * float(np.abs(now.violation).sum())
+    if not slope <= VALUE_ROUNDING * now.size:
         return None
-    return step, change, slope, weight
+    return step, change, slope, penalty
 
 
-def _search(
-    problem: Problem, now: Evaluation, step: Array, slope: float, force: float, *, trust: bool
+def _line_search(
+    objective: Objective, now: Evaluation, step: Array, slope: float, penalty: float, *, trust: bool
 ) -> tuple[Evaluation | None, float]:
-    """The first place along the step, halving it, where value and violations come down enough.
+    """Return the first evaluation along the step, halving it, with enough decrease; and the fraction.
 
-    A step that is tolerated as an error is to be trusted: rounding may hide what it brings.
+    A step that is below the tolerance is trusted, since rounding may hide what it brings.
     """
-    share, again = 1.0, False
-    while share >= SHORTEST:
-        after = problem.posed(problem.moved(now.place, step, share))
+    fraction, again = 1.0, False
+    while fraction >= MIN_STEP_FRACTION:
+        after = objective.posed(objective.moved(now.configuration, step, fraction))
         if after is not None:
-            way = problem.free_way(now, after, again=again)
-            if way < 1.0:
-                share *= 0.5 if again else way
+            collision_free = objective.collision_free_fraction(now, after, again=again)
+            if collision_free < 1.0:
+                fraction *= 0.5 if again else collision_free
                 again = True
                 continue
-        if after is not None and problem.evaluate(after):
-            if trust or _fell(problem, now, after, share * slope, force):
-                return after, share
-            if share == 1.0 and len(after.violation):
-                better = _closed(problem, after)
-                if better is not None and problem.free_way(now, better) < 1.0:
+        if after is not None and objective.evaluate(after):
+            if trust or _decreased(objective, now, after, fraction * slope, penalty):
+                return after, fraction
+            if fraction == 1.0 and len(after.violation):
+                better = _with_closed_joints(objective, after)
+                if better is not None and objective.collision_free_fraction(now, better) < 1.0:
                     better = None
-                if better is not None and _fell(problem, now, better, share * slope, force):
-                    return better, share
-        share /= 2
+                if better is not None and _decreased(objective, now, better, fraction * slope, penalty):
+                    return better, fraction
+        fraction /= 2
     return None, 0.0
 
 
-def _fell(problem: Problem, now: Evaluation, after: Evaluation, promised: float, force: float) -> bool:
-    """Whether the merit has come down by enough of what was promised."""
+def _decreased(
+    objective: Objective, now: Evaluation, after: Evaluation, promised: float, penalty: float
+) -> bool:
+    """Return whether the merit has decreased by enough of what was promised (Armijo's condition)."""
     change = after.value - now.value
-    if any(term.damped for term in problem.terms):
-        # Along a line every force has a potential; here to second order.
-        change += float(np.sum(_mean_damping(problem, now, after) * (after.x - now.x)))
-    change += force * float(np.abs(after.violation).sum() - np.abs(now.violation).sum())
-    return change <= DECREASE * promised + NOISE * max(now.size, after.size)
+    if any(term.damped for term in objective.terms):
+        # Along a line every force has a potential; its difference is computed to second order here.
+        change += float(np.sum(_mean_damping(objective, now, after) * (after.x - now.x)))
+    change += penalty * float(np.abs(after.violation).sum() - np.abs(now.violation).sum())
+    return change <= ARMIJO_FRACTION * promised + VALUE_ROUNDING * max(now.size, after.size)
 
 
-def _mean_damping(problem: Problem, now: Evaluation, after: Evaluation) -> Array:
-    total, v = now.damping.copy(), problem.velocities(after.x)
-    for term in problem.terms:
+def _mean_damping(objective: Objective, now: Evaluation, after: Evaluation) -> Array:
+    """Return the mean of the damping gradients at two evaluations (N, 3) [N]."""
+    total, v = now.damping.copy(), objective.velocities(after.x)
+    for term in objective.terms:
         if term.damped:
             total[term.rows] += term.energy.rate_gradient(after.x[term.rows], v[term.rows])
     return total / 2
 
 
-def _closed(problem: Problem, after: Evaluation) -> Evaluation | None:
-    """A step's end with the joints closed again, by the factors at hand: what their curvature has opened."""
-    count = 3 * len(problem.system.freedom)
-    with problem.clock("solve"):
-        back = problem.system.ldl.solve(np.concatenate([np.zeros(count), -after.violation]))
-    return problem.at(problem.moved(after.place, back[:count].reshape(-1, 3), 1.0))
+def _with_closed_joints(objective: Objective, after: Evaluation) -> Evaluation | None:
+    """Return a step's end with the joints closed that their curvature has opened, by the last factors."""
+    count = 3 * len(objective.system.dofs)
+    with objective.clock("solve"):
+        back = objective.system.ldl.solve(np.concatenate([np.zeros(count), -after.violation]))
+    return objective.at(objective.moved(after.configuration, back[:count].reshape(-1, 3), 1.0))
 
 
-def _largest(problem: Problem, step: Array) -> tuple[int, float]:
-    """The node that moves most, and its way (m): of a particle, or of a body's outermost point."""
-    freedom = problem.system.freedom
+def _largest_move(objective: Objective, step: Array) -> tuple[int, float]:
+    """Return the node that moves most, and its way [m], that of a particle or of a body's outermost point."""
+    dofs = objective.system.dofs
     with np.errstate(over="ignore"):  # a step that is not finite is an error with a name
         lengths = np.linalg.norm(step, axis=1)
-    if len(freedom.bodies):
-        lengths[len(freedom.particles) + 1 :: 2] *= problem.system.model.radii[freedom.bodies]
+    if len(dofs.bodies):
+        lengths[len(dofs.particles) + 1 :: 2] *= objective.system.model.radii[dofs.bodies]
     worst = int(lengths.argmax())
     return worst, float(lengths[worst])

@@ -13,8 +13,7 @@ import numpy as np
 
 from ...assets.palette import Rgb, object_colors
 from ...checks import Array
-from ...elastic import ElasticBody, ImplicitSolver, RigidBody
-from ...elastic.contact.stage import Contact
+from ...elastic import Contact, ElasticBody, ImplicitSolver, RigidBody
 from ...errors import BindingCycleError, InputError, IntersectionError, PointglueError, PointglueWarning
 from ...glue import bind_glue
 from ...io.frame_records import Motion, StoredObject

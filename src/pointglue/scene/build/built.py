@@ -190,7 +190,7 @@ class BuiltRigid(Built):
             velocity=table.velocity,
             spin=table.spin,
             fixed=table.fixed or track is not None,
-            motion=None if track is None else _about(np.asarray(self.body.centre), track),
+            motion=None if track is None else _about(np.asarray(self.body.center_of_mass), track),
             name=name,
         )
 

@@ -2,16 +2,21 @@
 
 Both stiffnesses are sums of terms  a y y^T + b (y z^T + z y^T) + d z z^T  with vectors y and z that no
 other term shares. They are exact. Triangles are made positive semidefinite term by term, by the eigenvalues
-of (a b; b d); hinges by leaving out the second derivative of the angle, as Gauss and Newton do.
+of (a b; b d); hinges by leaving out the second derivative of the angle (Gauss-Newton).
 """
 
 import math
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
+from ....checks import Array
 from ....compute import kernel
 
 __all__ = [
+    "Hinges",
+    "Triangles",
     "angles",
     "bend_gradients",
     "bend_hessians",
@@ -22,12 +27,44 @@ __all__ = [
     "stretch_values",
 ]
 
-ROOT = math.sqrt(0.5)
+SQRT_HALF = math.sqrt(0.5)
+
+
+class Triangles(NamedTuple):
+    """The elements that stretch: m triangles."""
+
+    corners: NDArray[np.int64]
+    """(m, 3): the points of each."""
+    weight_gradients: Array
+    """(m, 4): the gradients b_1 and b_2 of the corners' weights at rest [1/m]; b_0 is minus their sum."""
+    area: Array
+    """(m,): V at rest [m^2]."""
+    mu: Array
+    """(m,): the shear modulus times the thickness [N/m]."""
+    lam: Array
+    """(m,): the second modulus, lambda, times the thickness [N/m]."""
+    stiffening: Array
+    """(m,): the factor of the pull beyond the limit [N/m]."""
+    limit: Array
+    """(m,): the principal stretch beyond which cloth stiffens [1]."""
+
+
+class Hinges(NamedTuple):
+    """The elements that bend: h hinges."""
+
+    corners: NDArray[np.int64]
+    """(h, 4): the tip of one flap, both ends of the axis, the tip of the other flap."""
+    stiffness: Array
+    """(h,): k, the moment by angle [N m]."""
+    rest_angle: Array
+    """(h,): the angle at rest [rad]."""
+    min_length: Array
+    """(h,): lengths of less than this count as this much where they divide [m]."""
 
 
 @kernel
 def _sum(terms, y, project, modes, out):
-    """out = sum of the terms (a, b, d), of two rows of y each, without negative eigenvalues if `project`.
+    """Set out to the sum of terms (a, b, d), of two rows of y each; `project` drops negative eigenvalues.
 
     Symmetric to the last bit. `modes` (2, n) is scratch space.
     """
@@ -60,7 +97,7 @@ def _sum(terms, y, project, modes, out):
 
 @kernel
 def _strain(x, face, b, F):
-    """F (flat, 3x2: columns along the rest axes) of one triangle and C = F^T F as its entries 00, 01, 11."""
+    """Fill F (flat, 3x2: columns along the rest axes) of one triangle; return C_00, C_01, C_11, C = F^T F."""
     i0, i1, i2 = face[0], face[1], face[2]
     for row in range(3):
         d1, d2 = x[i1, row] - x[i0, row], x[i2, row] - x[i0, row]
@@ -75,24 +112,25 @@ def _strain(x, face, b, F):
 
 @kernel
 def _stretches(c00, c01, c11):
-    """The greater and the lesser principal stretch, the roots of the eigenvalues of C."""
+    """Return the greater and the lesser principal stretch, the roots of the eigenvalues of C."""
     mean, half = 0.5 * (c00 + c11), 0.5 * (c00 - c11)
     radius = math.sqrt(half * half + c01 * c01)
     return math.sqrt(mean + radius), math.sqrt(max(mean - radius, 0.0))
 
 
 @kernel
-def stretch_values(start, stop, x, faces, data, out):
-    """Energy (E,) of each triangle: with the strain G = (F^T F - 1)/2 and the principal stretches s_i,
+def stretch_values(start, stop, x, triangles, out):
+    """Fill in the energy (m,) of each triangle.
+
+    With the strain G = (F^T F - 1)/2 and the principal stretches s_i it is
 
     V (lambda/2 tr(G)^2 + mu |G|^2 + sum over s_i > limit of stiffening (s_i - limit)^3 / 3),    V the area.
-
-    A row of `data` holds the gradients b_1, b_2 of the corners' weights, V, mu, lambda, stiffening, limit.
     """
     F = np.empty(6)
     for e in range(start, stop):
-        area, mu, lam, stiffening, limit = data[e, 4], data[e, 5], data[e, 6], data[e, 7], data[e, 8]
-        c00, c01, c11 = _strain(x, faces[e], data[e], F)
+        area, mu, lam = triangles.area[e], triangles.mu[e], triangles.lam[e]
+        stiffening, limit = triangles.stiffening[e], triangles.limit[e]
+        c00, c01, c11 = _strain(x, triangles.corners[e], triangles.weight_gradients[e], F)
         g00, g01, g11 = 0.5 * (c00 - 1.0), 0.5 * c01, 0.5 * (c11 - 1.0)
         total = 0.5 * lam * (g00 + g11) ** 2 + mu * (g00 * g00 + 2.0 * g01 * g01 + g11 * g11)
         if c00 + c11 > limit * limit:
@@ -102,16 +140,17 @@ def stretch_values(start, stop, x, faces, data, out):
 
 
 @kernel
-def stretch_gradients(start, stop, x, faces, data, out):
-    """Gradient (E, 3, 3) by the corners of each triangle: V F S b_a, with the stress
+def stretch_gradients(start, stop, x, triangles, out):
+    """Fill in the gradient (m, 3, 3) by the corners of each triangle, V F S b_a, with the stress
 
     S = lambda tr(G) 1 + 2 mu G + h(C),    h(s^2) = stiffening (s - limit)^2 / s for s > limit.
     """
     F = np.empty(6)
     for e in range(start, stop):
-        b, area, mu, lam = data[e], data[e, 4], data[e, 5], data[e, 6]
-        stiffening, limit = data[e, 7], data[e, 8]
-        c00, c01, c11 = _strain(x, faces[e], b, F)
+        b, area = triangles.weight_gradients[e], triangles.area[e]
+        mu, lam = triangles.mu[e], triangles.lam[e]
+        stiffening, limit = triangles.stiffening[e], triangles.limit[e]
+        c00, c01, c11 = _strain(x, triangles.corners[e], b, F)
         # S = p 1 + q C
         p, q = 0.5 * lam * (c00 + c11 - 2.0) - mu, mu
         if c00 + c11 > limit * limit:
@@ -135,9 +174,10 @@ def stretch_gradients(start, stop, x, faces, data, out):
 
 @kernel
 def _frame(F, c00, c01, c11, U):
-    """Principal axes at rest w_1 (w_2 is at its left) and now: u_1, u_2 and the normal as rows of U (flat).
+    """Fill U (flat) with the principal axes u_1, u_2 and the normal as rows; return w_1 and the stretches.
 
-    Returns w_1 and the principal stretches. Where the triangle has collapsed, any axes that fit.
+    w_1 is the principal axis at rest, w_2 is at its left. Where the triangle has collapsed, the axes are any
+    that fit.
     """
     half = 0.5 * (c00 - c11)
     radius = math.sqrt(half * half + c01 * c01)
@@ -163,8 +203,8 @@ def _frame(F, c00, c01, c11, U):
 
 
 @kernel
-def stretch_hessians(start, stop, x, faces, data, project, out):
-    """Stiffness (E, 9, 9) of each triangle.
+def stretch_hessians(start, stop, x, triangles, project, out):
+    """Fill in the stiffness (m, 9, 9) of each triangle.
 
     The second derivative by F of an energy psi(s1, s2) has the eigenmatrices (u_1 w_2^T -+ u_2 w_1^T)/sqrt 2
     with the values (psi_1 +- psi_2)/(s1 +- s2), and n w_i^T with psi_i / s_i, where psi_i is d psi / d s_i;
@@ -173,9 +213,10 @@ def stretch_hessians(start, stop, x, faces, data, project, out):
     F, U, y = np.empty(6), np.empty(9), np.empty((6, 9))
     terms, modes = np.zeros((3, 3)), np.empty((2, 9))
     for e in range(start, stop):
-        b, area, mu, lam = data[e], data[e, 4], data[e, 5], data[e, 6]
-        stiffening, limit = data[e, 7], data[e, 8]
-        c00, c01, c11 = _strain(x, faces[e], b, F)
+        b, area = triangles.weight_gradients[e], triangles.area[e]
+        mu, lam = triangles.mu[e], triangles.lam[e]
+        stiffening, limit = triangles.stiffening[e], triangles.limit[e]
+        c00, c01, c11 = _strain(x, triangles.corners[e], b, F)
         wx, wy, s1, s2 = _frame(F, c00, c01, c11, U)
         for corner in range(3):
             bx, by = (b[2 * corner - 2], b[2 * corner - 1]) if corner else (-b[0] - b[2], -b[1] - b[3])
@@ -183,8 +224,8 @@ def stretch_hessians(start, stop, x, faces, data, project, out):
             for row in range(3):
                 i = 3 * corner + row
                 y[0, i], y[1, i] = U[row] * n1, U[3 + row] * n2
-                y[2, i] = ROOT * (U[row] * n2 - U[3 + row] * n1)
-                y[3, i] = ROOT * (U[row] * n2 + U[3 + row] * n1)
+                y[2, i] = SQRT_HALF * (U[row] * n2 - U[3 + row] * n1)
+                y[3, i] = SQRT_HALF * (U[row] * n2 + U[3 + row] * n1)
                 y[4, i], y[5, i] = U[6 + row] * n1, U[6 + row] * n2
         over1, over2 = max(s1 - limit, 0.0), max(s2 - limit, 0.0)
         pull1, pull2 = stiffening * over1 * over1, stiffening * over2 * over2
@@ -206,16 +247,18 @@ def stretch_hessians(start, stop, x, faces, data, project, out):
 
 
 @kernel
-def predict_stress(start, stop, x, before, faces, data, out):
-    """Add to the stiffness (E, 9, 9) of each triangle what a stress without the second order would change.
+def predict_stress(start, stop, x, before, triangles, out):
+    """Remove from the stiffness (m, 9, 9) of each triangle the stress of second order in the last step.
 
-    From `before` to x the strain grows by sym(F^T dF) + dF^T dF / 2: the stress of the last is taken away.
+    From `before` to x the strain grows by sym(F^T dF) + dF^T dF / 2; the stress of the second term, which a
+    linear step does not foresee, is subtracted.
     """
     F, D = np.empty(6), np.empty(6)
     for e in range(start, stop):
-        b, area, mu, lam = data[e], data[e, 4], data[e, 5], data[e, 6]
-        _strain(x, faces[e], b, F)
-        _strain(before, faces[e], b, D)
+        b, area = triangles.weight_gradients[e], triangles.area[e]
+        mu, lam = triangles.mu[e], triangles.lam[e]
+        _strain(x, triangles.corners[e], b, F)
+        _strain(before, triangles.corners[e], b, D)
         for j in range(6):
             D[j] = F[j] - D[j]
         g00 = 0.5 * area * (D[0] * D[0] + D[2] * D[2] + D[4] * D[4])
@@ -236,13 +279,12 @@ def predict_stress(start, stop, x, before, faces, data, out):
 
 @kernel
 def _hinge(x, hinge, floor, frame):
-    """The angle of one hinge and what its derivatives are made of.
+    """Fill the frame of one hinge; return its angle, |axis|, h_0, t_0, h_3, t_3.
 
     Points 1 and 2 are its axis, of the direction a, points 0 and 3 the tips of its flaps, of normals n. A
-    flap has its height h, from the foot at the share t of the way from 1 to 2, along m. The angle is
-    positive where the tips rise to the side of the normals. `frame` gets a, n_0, m_0, n_3, m_3 as rows.
-    Lengths of less than `floor` count as that much where they divide. Returns the angle, |axis|, h_0,
-    t_0, h_3, t_3.
+    flap has its height h, from the foot at the fraction t of the way from 1 to 2, along m. The angle is
+    positive where the tips rise to the side of the normals. The rows of `frame` are a, n_0, m_0, n_3, m_3.
+    Lengths of less than `floor` count as that much where they divide.
     """
     i0, i1, i2, i3 = hinge[0], hinge[1], hinge[2], hinge[3]
     ax, ay, az = x[i2, 0] - x[i1, 0], x[i2, 1] - x[i1, 1], x[i2, 2] - x[i1, 2]
@@ -269,7 +311,7 @@ def _hinge(x, hinge, floor, frame):
 
 @kernel
 def angles(start, stop, x, hinges, floor, out):
-    """The angle (E,) of each hinge, from -pi to pi."""
+    """Fill in the angle (h,) of each hinge, from -pi to pi."""
     frame = np.empty((5, 3))
     for e in range(start, stop):
         out[e] = _hinge(x, hinges[e], floor[e], frame)[0]
@@ -277,7 +319,7 @@ def angles(start, stop, x, hinges, floor, out):
 
 @kernel
 def _from_rest(angle, rest):
-    """angle - rest, the short way round."""
+    """Return angle - rest, the short way round."""
     bent = angle - rest
     if bent > math.pi:
         bent -= 2.0 * math.pi
@@ -287,21 +329,21 @@ def _from_rest(angle, rest):
 
 
 @kernel
-def bend_values(start, stop, x, hinges, data, out):
-    """Energy (E,) of each hinge: k/2 (angle - rest)^2. A row of `data` holds k, rest and the least length."""
+def bend_values(start, stop, x, hinges, out):
+    """Fill in the energy (h,) of each hinge: k/2 (angle - rest)^2."""
     frame = np.empty((5, 3))
     for e in range(start, stop):
-        angle = _hinge(x, hinges[e], data[e, 2], frame)[0]
-        out[e] = 0.5 * data[e, 0] * _from_rest(angle, data[e, 1]) ** 2
+        angle = _hinge(x, hinges.corners[e], hinges.min_length[e], frame)[0]
+        out[e] = 0.5 * hinges.stiffness[e] * _from_rest(angle, hinges.rest_angle[e]) ** 2
 
 
 @kernel
-def bend_gradients(start, stop, x, hinges, data, out):
-    """Gradient (E, 4, 3) by the points of each hinge; that of the angle by a tip is n / h."""
+def bend_gradients(start, stop, x, hinges, out):
+    """Fill in the gradient (h, 4, 3) by the points of each hinge; that of the angle by a tip is n / h."""
     frame = np.empty((5, 3))
     for e in range(start, stop):
-        angle, _, h0, t0, h3, t3 = _hinge(x, hinges[e], data[e, 2], frame)
-        moment = data[e, 0] * _from_rest(angle, data[e, 1])
+        angle, _, h0, t0, h3, t3 = _hinge(x, hinges.corners[e], hinges.min_length[e], frame)
+        moment = hinges.stiffness[e] * _from_rest(angle, hinges.rest_angle[e])
         for row in range(3):
             g0, g3 = moment / h0 * frame[1, row], moment / h3 * frame[3, row]
             out[e, 0, row], out[e, 3, row] = g0, g3
@@ -310,8 +352,8 @@ def bend_gradients(start, stop, x, hinges, data, out):
 
 
 @kernel
-def bend_hessians(start, stop, x, hinges, data, project, out):
-    """Stiffness (E, 12, 12) of each hinge.
+def bend_hessians(start, stop, x, hinges, project, out):
+    """Fill in the stiffness (h, 12, 12) of each hinge.
 
     Let w be the motion of a tip from that of its foot, v that of the axis' end from its beginning, and
     A = n . w / h, B = m . w / h, L = a . w / h of a flap, D = n . v / |axis|, M = m . v / |axis|. The angle's
@@ -323,11 +365,11 @@ def bend_hessians(start, stop, x, hinges, data, project, out):
     frame, y = np.empty((5, 3)), np.empty((8, 12))
     terms, modes = np.zeros((4, 3)), np.empty((2, 12))
     for e in range(start, stop):
-        angle, length, h0, t0, h3, t3 = _hinge(x, hinges[e], data[e, 2], frame)
-        k = data[e, 0]
-        d = 0.0 if project else k * _from_rest(angle, data[e, 1])
+        angle, length, h0, t0, h3, t3 = _hinge(x, hinges.corners[e], hinges.min_length[e], frame)
+        k = hinges.stiffness[e]
+        d = 0.0 if project else k * _from_rest(angle, hinges.rest_angle[e])
         cos, sin = math.cos(0.5 * angle), math.sin(0.5 * angle)
-        r0, r3 = ROOT / h0, ROOT / h3
+        r0, r3 = SQRT_HALF / h0, SQRT_HALF / h3
         for row in range(3):
             a, n, m = frame[0, row], frame[1, row], frame[2, row]
             _pair(y[0], y[2], row, r0 * n, t0, r3 * frame[3, row], t3)
@@ -340,14 +382,14 @@ def bend_hessians(start, stop, x, hinges, data, project, out):
         twist = 2.0 * d * sin * cos
         terms[0, 0], terms[0, 1] = 2.0 * k, -d
         terms[1, 1] = -d
-        terms[2, 0], terms[2, 1] = -twist, -d * cos / ROOT
-        terms[3, 0], terms[3, 1] = twist, -d * sin / ROOT
+        terms[2, 0], terms[2, 1] = -twist, -d * cos / SQRT_HALF
+        terms[3, 0], terms[3, 1] = twist, -d * sin / SQRT_HALF
         _sum(terms, y, project, modes, out[e])
 
 
 @kernel
 def _pair(total, difference, row, y, t0, z, t3):
-    """Sum and difference of y . w_0 and z . w_3, as rows of coefficients by the four points."""
+    """Fill in sum and difference of y . w_0 and z . w_3, as rows of coefficients by the four points."""
     total[row], difference[row] = y, y
     total[3 + row], difference[3 + row] = -(1.0 - t0) * y - (1.0 - t3) * z, -(1.0 - t0) * y + (1.0 - t3) * z
     total[6 + row], difference[6 + row] = -t0 * y - t3 * z, -t0 * y + t3 * z

@@ -1,4 +1,4 @@
-"""Energy, forces and stiffness of one tetrahedron of stable neo-Hookean flesh.
+"""Energy, forces and stiffness of tetrahedra of stable neo-Hookean flesh.
 
 With x_a the corners, b_a the gradients of their weights at rest and F = sum x_a b_a^T, the energy per
 volume at rest is (Smith, de Goes and Kim 2018, less its value at rest)
@@ -10,14 +10,15 @@ With p = d psi / d J, m = mu (1 - 1/(I + 1)), c = 2 mu/(I + 1)^2 and C = cof F:
     force on corner a       -V (m F + p C) b_a
     stiffness of a and b    V (m (b_a . b_b) 1 + c (F b_a)(F b_b)^T + lambda (C b_a)(C b_b)^T
                                - p [F (b_a x b_b)]x)
-
-A row of `data` holds b_1, b_2, b_3 (b_0 is minus their sum), V, mu and lambda.
 """
 
 import math
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
+from ....checks import Array
 from ....compute import kernel
 from ....procrustes.algebra import product, product_tn
 from ....procrustes.rotation import (
@@ -30,12 +31,36 @@ from ....procrustes.rotation import (
     robust_rotation,
 )
 
-__all__ = ["gradients", "hessians", "projected_hessians", "values"]
+__all__ = ["Tetrahedra", "gradients", "hessians", "projected_hessians", "values"]
+
+
+class Tetrahedra(NamedTuple):
+    """The elements: m tetrahedra."""
+
+    corners: NDArray[np.int64]
+    """(m, 4): the points of each."""
+    weight_gradients: Array
+    """(m, 9): b_1, b_2 and b_3 at rest [1/m]; b_0 is minus their sum."""
+    volume: Array
+    """(m,): V at rest [m^3]."""
+    mu: Array
+    """(m,): the first modulus [Pa]."""
+    lam: Array
+    """(m,): the second modulus, lambda [Pa]."""
+
+
+class _Coefficients(NamedTuple):
+    """The numbers of one tetrahedron's second derivative, each times V."""
+
+    m: float
+    c: float
+    lam: float
+    p: float
 
 
 @kernel
 def _deform(x, tet, b, F):
-    """F (flat, 9) of one tetrahedron, its |F|^2 and det F."""
+    """Fill F (flat, 9) of one tetrahedron; return |F|^2 and det F."""
     i0, i1, i2, i3 = tet[0], tet[1], tet[2], tet[3]
     for row in range(3):
         d1, d2, d3 = x[i1, row] - x[i0, row], x[i2, row] - x[i0, row], x[i3, row] - x[i0, row]
@@ -55,19 +80,19 @@ def _deform(x, tet, b, F):
 
 @kernel
 def _cofactors(F, C):
-    """C = cof F = d det F / d F."""
+    """Fill C = cof F = d det F / d F."""
     C[0], C[1], C[2] = F[4] * F[8] - F[5] * F[7], F[5] * F[6] - F[3] * F[8], F[3] * F[7] - F[4] * F[6]
     C[3], C[4], C[5] = F[2] * F[7] - F[1] * F[8], F[0] * F[8] - F[2] * F[6], F[1] * F[6] - F[0] * F[7]
     C[6], C[7], C[8] = F[1] * F[5] - F[2] * F[4], F[2] * F[3] - F[0] * F[5], F[0] * F[4] - F[1] * F[3]
 
 
 @kernel
-def values(start, stop, x, tets, data, out):
-    """Energy (E,) of each tetrahedron."""
+def values(start, stop, x, tets, out):
+    """Fill in the energy (m,) of each tetrahedron."""
     F = np.empty(9)
     for e in range(start, stop):
-        volume, mu, lam = data[e, 9], data[e, 10], data[e, 11]
-        square, det = _deform(x, tets[e], data[e], F)
+        volume, mu, lam = tets.volume[e], tets.mu[e], tets.lam[e]
+        square, det = _deform(x, tets.corners[e], tets.weight_gradients[e], F)
         change, growth = square - 3.0, det - 1.0
         out[e] = volume * (
             0.5 * mu * (change - math.log1p(0.25 * change)) + growth * (0.5 * lam * growth - 0.75 * mu)
@@ -75,12 +100,12 @@ def values(start, stop, x, tets, data, out):
 
 
 @kernel
-def gradients(start, stop, x, tets, data, out):
-    """Gradient (E, 4, 3) by the corners of each tetrahedron."""
+def gradients(start, stop, x, tets, out):
+    """Fill in the gradient (m, 4, 3) by the corners of each tetrahedron."""
     F, C = np.empty(9), np.empty(9)
     for e in range(start, stop):
-        b, volume, mu, lam = data[e], data[e, 9], data[e, 10], data[e, 11]
-        square, det = _deform(x, tets[e], b, F)
+        b, volume, mu, lam = tets.weight_gradients[e], tets.volume[e], tets.mu[e], tets.lam[e]
+        square, det = _deform(x, tets.corners[e], b, F)
         _cofactors(F, C)
         m, p = volume * mu * (square / (square + 1.0)), volume * (lam * (det - 1.0) - 0.75 * mu)
         for row in range(3):
@@ -94,43 +119,41 @@ def gradients(start, stop, x, tets, data, out):
 
 
 @kernel
-def hessians(start, stop, x, tets, data, out):
-    """Stiffness (E, 12, 12) of each tetrahedron."""
+def hessians(start, stop, x, tets, out):
+    """Fill in the stiffness (m, 12, 12) of each tetrahedron."""
     F, H, scratch = np.empty(9), np.empty((9, 9)), np.empty((3, 9))
     for e in range(start, stop):
-        square, det = _deform(x, tets[e], data[e], F)
-        _exact(F, square, det, data[e], H, scratch)
+        square, det = _deform(x, tets.corners[e], tets.weight_gradients[e], F)
+        _exact(F, square, det, tets, e, H, scratch)
         _spread(H, out[e])
 
 
 @kernel
-def projected_hessians(start, stop, x, tets, data, out):
-    """The same without the negative eigenvalues of the second derivative of psi by F."""
+def projected_hessians(start, stop, x, tets, out):
+    """Fill in the stiffness without the negative eigenvalues of the second derivative of psi by F."""
     F, R, rotating = np.zeros((BLOCK, 9)), np.empty((BLOCK, 9)), np.empty(SCRATCH)
     H, scratch, work = np.empty((9, 9)), np.empty((7, 9)), np.empty(WORK)
     for base in range(start, stop, BLOCK):
         count = min(BLOCK, stop - base)
         for at in range(count):
-            _deform(x, tets[base + at], data[base + at], F[at])
+            _deform(x, tets.corners[base + at], tets.weight_gradients[base + at], F[at])
         block_rotations(F.reshape(-1), R.reshape(-1), rotating, LEAST_D)
         for at in range(count):
             e = base + at
             if block_failed(rotating, at):
                 robust_rotation(F[at], R[at], scratch[0], work)
-            square, det = _deform(x, tets[e], data[e], F[at])
-            m, c, lam, p = _exact(F[at], square, det, data[e], H, scratch)
-            _project(F[at], R[at], data[e], m, c, lam, p, H, scratch)
+            square, det = _deform(x, tets.corners[e], tets.weight_gradients[e], F[at])
+            coefficients = _exact(F[at], square, det, tets, e, H, scratch)
+            _project(F[at], R[at], tets.weight_gradients[e], coefficients, H, scratch)
             _spread(H, out[e])
 
 
 @kernel
-def _exact(F, square, det, b, H, scratch):
-    """The part of the stiffness that belongs to corners 1, 2 and 3, upper blocks only.
-
-    Returns m, c, lambda and p times V.
-    """
+def _exact(F, square, det, tets, e, H, scratch):
+    """Fill in the upper blocks of the stiffness of corners 1, 2, 3 of tetrahedron e; return coefficients."""
     C, f, g = scratch[0], scratch[1], scratch[2]
-    mu, lam = b[9] * b[10], b[9] * b[11]
+    b, volume = tets.weight_gradients[e], tets.volume[e]
+    mu, lam = volume * tets.mu[e], volume * tets.lam[e]
     m, c, p = mu * (square / (square + 1.0)), 2.0 * mu / (square + 1.0) ** 2, lam * (det - 1.0) - 0.75 * mu
     _cofactors(F, C)
     for a in range(3):
@@ -160,16 +183,17 @@ def _exact(F, square, det, b, H, scratch):
                 H[i + 1, j + 2] += hx
                 H[i + 2, j] += hy
                 H[i + 2, j + 1] -= hx
-    return m, c, lam, p
+    return _Coefficients(m, c, lam, p)
 
 
 @kernel
-def _project(F, R, b, m, c, lam, p, H, scratch):
-    """Take the negative eigenvalues out of H, in closed form but for a 3x3 matrix.
+def _project(F, R, b, coefficients, H, scratch):
+    """Remove the negative eigenvalues from H, in closed form but for a 3x3 matrix.
 
     With F = U diag(s) W^T, the second derivative of psi has the eigenmatrices (u_i w_j^T -+ u_j w_i^T)/sqrt 2
     with the values m +- p s_k, and three that are sums of the u_i w_i^T.
     """
+    m, c, lam, p = coefficients
     S, W, U, N, mode = scratch[0], scratch[1], scratch[2], scratch[3], scratch[4]
     A, Q = scratch[5], scratch[6]
     product_tn(R, F, S)
@@ -206,7 +230,7 @@ def _project(F, R, b, m, c, lam, p, H, scratch):
 
 @kernel
 def _subtract(H, value, mode):
-    """H -= value mode mode^T."""
+    """Set H -= value mode mode^T."""
     for i in range(9):
         scaled = value * mode[i]
         for j in range(9):
@@ -215,7 +239,7 @@ def _subtract(H, value, mode):
 
 @kernel
 def _positive(A):
-    """Whether the symmetric 3x3 matrix A (flat) is positive definite."""
+    """Return whether the symmetric 3x3 matrix A (flat) is positive definite."""
     minor = A[0] * A[4] - A[1] * A[1]
     det = A[8] * minor - A[5] * (A[0] * A[5] - A[1] * A[2]) + A[2] * (A[1] * A[5] - A[4] * A[2])
     return A[0] > 0.0 and minor > 0.0 and det > 0.0
@@ -223,9 +247,9 @@ def _positive(A):
 
 @kernel
 def _eigen(A, Q):
-    """Eigenvalues of the symmetric A (flat) on its diagonal, eigenvectors in the columns of Q (flat).
+    """Diagonalise the symmetric A (flat) by Jacobi rotations, on its upper triangle.
 
-    By rotations of Jacobi, on the upper triangle.
+    The eigenvalues are then on its diagonal, and the eigenvectors are the columns of Q (flat).
     """
     for j in range(9):
         Q[j] = 1.0 if j % 4 == 0 else 0.0
@@ -239,7 +263,10 @@ def _eigen(A, Q):
 
 @kernel
 def _turn(A, Q, i, j, ik, jk):
-    """One rotation that makes A_ij zero; `ik` and `jk` are where the other two entries stand. Any need?"""
+    """Apply the rotation that makes A_ij zero; return whether it was needed.
+
+    `ik` and `jk` are the indices of the other two entries.
+    """
     ij = A[3 * i + j]
     if abs(ij) <= 1e-16 * (abs(A[4 * i]) + abs(A[4 * j])):
         return False
@@ -260,7 +287,7 @@ def _turn(A, Q, i, j, ik, jk):
 
 @kernel
 def _spread(H, out):
-    """All of the stiffness (12, 12), symmetric to the last bit, whose rows sum to zero over the corners."""
+    """Fill in all of the stiffness (12, 12), exactly symmetric; its rows sum to zero over the corners."""
     for i in range(9):
         for j in range(i, 9):
             value = H[i, j]

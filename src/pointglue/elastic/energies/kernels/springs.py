@@ -1,15 +1,33 @@
 """Kernels of springs: element e joins points ``edges[e]``, with n its direction and l its length."""
 
 import math
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
+from ....checks import Array
 from ....compute import kernel
+
+__all__ = ["SpringElements", "gradients", "hessians", "rate_gradients", "rate_hessians", "values"]
+
+
+class SpringElements(NamedTuple):
+    """The elements: E springs."""
+
+    edges: NDArray[np.int64]
+    """(E, 2): the points that each joins."""
+    rest_length: Array
+    """(E,): the length at rest [m]."""
+    stiffness: Array
+    """(E,): k [N/m]."""
+    damping: Array
+    """(E,): c [N s/m]."""
 
 
 @kernel
 def _direction(x, edge, n):
-    """Fill n and return l; where the ends meet, n is the first axis, so that there is a force apart."""
+    """Fill n and return l; where the ends meet, n is the first axis, so that a force parts them."""
     total = 0.0
     for axis in range(len(n)):
         n[axis] = x[edge[0], axis] - x[edge[1], axis]
@@ -21,16 +39,18 @@ def _direction(x, edge, n):
 
 
 @kernel
-def values(start, stop, x, edges, rest_length, stiffness, out):
-    """k/2 (l - rest_length)^2."""
+def values(start, stop, x, springs, out):
+    """Fill in the energy (E,) of each spring: k/2 (l - rest_length)^2."""
+    edges, rest_length, stiffness = springs.edges, springs.rest_length, springs.stiffness
     n = np.empty(x.shape[1])
     for e in range(start, stop):
         out[e] = 0.5 * stiffness[e] * (_direction(x, edges[e], n) - rest_length[e]) ** 2
 
 
 @kernel
-def gradients(start, stop, x, edges, rest_length, stiffness, out):
-    """+- k (l - rest_length) n."""
+def gradients(start, stop, x, springs, out):
+    """Fill in the gradient (E, 2, d) of each spring: +- k (l - rest_length) n."""
+    edges, rest_length, stiffness = springs.edges, springs.rest_length, springs.stiffness
     n = np.empty(x.shape[1])
     for e in range(start, stop):
         pull = stiffness[e] * (_direction(x, edges[e], n) - rest_length[e])
@@ -40,7 +60,7 @@ def gradients(start, stop, x, edges, rest_length, stiffness, out):
 
 @kernel
 def _four_blocks(block, out):
-    """The matrix [[B, -B], [-B, B]]."""
+    """Fill in the matrix [[B, -B], [-B, B]]."""
     d = len(block)
     for i in range(d):
         for j in range(d):
@@ -50,8 +70,12 @@ def _four_blocks(block, out):
 
 
 @kernel
-def hessians(start, stop, x, edges, rest_length, stiffness, project, out):
-    """B = k (n n^T + (1 - rest_length / l) (I - n n^T)); `project` takes no negative second factor."""
+def hessians(start, stop, x, springs, project, out):
+    """Fill in the stiffness (E, 2 d, 2 d) of each spring, [[B, -B], [-B, B]].
+
+    B = k (n n^T + (1 - rest_length / l) (I - n n^T)); with `project` the second factor is not negative.
+    """
+    edges, rest_length, stiffness = springs.edges, springs.rest_length, springs.stiffness
     d = x.shape[1]
     n, block = np.empty(d), np.empty((d, d))
     for e in range(start, stop):
@@ -69,8 +93,9 @@ def hessians(start, stop, x, edges, rest_length, stiffness, project, out):
 
 
 @kernel
-def rate_gradients(start, stop, x, v, edges, damping, out):
-    """+- c n n . u, u the relative velocity."""
+def rate_gradients(start, stop, x, v, springs, out):
+    """Fill in the damping gradient (E, 2, d) of each spring: +- c n n . u, u the relative velocity."""
+    edges, damping = springs.edges, springs.damping
     d = x.shape[1]
     n = np.empty(d)
     for e in range(start, stop):
@@ -84,8 +109,12 @@ def rate_gradients(start, stop, x, v, edges, damping, out):
 
 
 @kernel
-def rate_hessians(start, stop, x, v, edges, damping, symmetric, by_x, by_v):
-    """c / l ((n . u) (I - n n^T) + n (u - n (n . u))^T) by x, or its symmetric part; c n n^T by v."""
+def rate_hessians(start, stop, x, v, springs, symmetric, by_x, by_v):
+    """Fill in the derivatives (E, 2 d, 2 d) of each damping gradient by x and by v, [[B, -B], [-B, B]].
+
+    B is c / l ((n . u) (I - n n^T) + n (u - n (n . u))^T) by x, or its symmetric part; c n n^T by v.
+    """
+    edges, damping = springs.edges, springs.damping
     d = x.shape[1]
     n, u, block = np.empty(d), np.empty(d), np.empty((d, d))
     for e in range(start, stop):

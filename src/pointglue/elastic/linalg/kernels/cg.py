@@ -1,13 +1,47 @@
 """Compiled loops of conjugate gradients, over chunks of nodes: sums have one order whatever the threads."""
 
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ....checks import Array
 from ....compute import kernel
 
-CHUNK = 512  # nodes
+__all__ = ["CHUNK", "BlockMatrix", "Iterates", "advance", "invert_blocks", "multiply", "turn"]
+
+CHUNK = 512  # nodes whose sums are one summand of the total
+
+
+class BlockMatrix(NamedTuple):
+    """A csr matrix of n nodes whose rows and columns come in blocks of three."""
+
+    indptr: NDArray[np.integer]
+    """(3 n + 1,): where the rows begin."""
+    indices: NDArray[np.integer]
+    """(nnz,): the columns, ascending within each row."""
+    data: Array
+    """(nnz,): the entries."""
+
+
+class Iterates(NamedTuple):
+    """The vectors of conjugate gradients, each (3 n,)."""
+
+    x: Array
+    """The solution so far."""
+    r: Array
+    """The residual."""
+    z: Array
+    """The residual times the inverses of the diagonal blocks."""
+    p: Array
+    """The search direction."""
+    q: Array
+    """The matrix times the search direction."""
 
 
 @kernel
 def invert_blocks(start, stop, blocks, out):
-    """Inverses of symmetric 3 x 3 matrices; the identity in place of one that is not positive."""
+    """Fill in the inverses of symmetric 3 x 3 matrices, or the identity for one that is not positive."""
     for i in range(start, stop):
         B, C = blocks[i], out[i]
         a, b, c, d, e, f = B[0, 0], B[0, 1], B[0, 2], B[1, 1], B[1, 2], B[2, 2]
@@ -24,8 +58,11 @@ def invert_blocks(start, stop, blocks, out):
 
 
 @kernel
-def multiply(start, stop, count, indptr, indices, data, p, q, sums):
-    """q = A p for a matrix of 3 x 3 blocks, and p . q of each chunk."""
+def multiply(start, stop, matrix, vectors, sums):
+    """Set q = A p for a matrix of 3 x 3 blocks, and sums to p . q of each chunk."""
+    indptr, indices, data = matrix.indptr, matrix.indices, matrix.data
+    p, q = vectors.p, vectors.q
+    count = len(indptr) // 3
     for chunk in range(start, stop):
         total = 0.0
         for i in range(CHUNK * chunk, min(CHUNK * (chunk + 1), count)):
@@ -46,8 +83,10 @@ def multiply(start, stop, count, indptr, indices, data, p, q, sums):
 
 
 @kernel
-def advance(start, stop, count, alpha, inverses, p, q, x, r, z, sums):
-    """x += alpha p, r -= alpha q, z = inverses r, and r . z of each chunk."""
+def advance(start, stop, alpha, inverses, vectors, sums):
+    """Set x += alpha p, r -= alpha q, z = inverses r, and sums to r . z of each chunk."""
+    x, r, z, p, q = vectors.x, vectors.r, vectors.z, vectors.p, vectors.q
+    count = len(inverses)
     for chunk in range(start, stop):
         total = 0.0
         for i in range(CHUNK * chunk, min(CHUNK * (chunk + 1), count)):
@@ -62,8 +101,10 @@ def advance(start, stop, count, alpha, inverses, p, q, x, r, z, sums):
 
 
 @kernel
-def turn(start, stop, count, beta, z, group_of, moves, p):
-    """p = z + beta p, and the move of its group for each node."""
+def turn(start, stop, beta, group_of, moves, vectors):
+    """Set p = z + beta p + the move of each node's group."""
+    z, p = vectors.z, vectors.p
+    count = len(group_of)
     for chunk in range(start, stop):
         for i in range(CHUNK * chunk, min(CHUNK * (chunk + 1), count)):
             move = moves[group_of[i]]

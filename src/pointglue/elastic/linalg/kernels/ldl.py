@@ -1,41 +1,95 @@
-"""Compiled loops of the sparse LDL^T factorisation: dense fronts, one for each part of the unknowns.
+"""Compiled loops of the sparse L D L^T factorisation: dense fronts, one for each part of the unknowns.
 
-A front has p pivots and r rows beyond them. Its columns of L are held transposed, LT (p, p + r), so that
-everything runs along rows; what the pivots do to the rows beyond is U (r, r), of which the upper triangle
-counts. W = D L^T is scratch space of the shape of LT. Widths are padded, see `padded`.
+A front has p pivots and r update rows, which are those rows of later pivots that its elimination touches.
+Its columns of L are held transposed, LT (p, p + r), so that everything runs along rows. Its update matrix
+U (r, r) is what the pivots subtract from the update rows; its upper triangle counts. W = D L^T is scratch
+space of the shape of LT. Widths are padded, see `padded`.
 
-Integers of a front, its row of `fronts`: pivots, rows beyond, first pivot, where its LT, its rows, its U and
-its scratch space are, then where its entries of the matrix begin and where its children do; the next row
-ends those.
+A front is a row of integers, whose columns have names: the number of pivots and of update rows, the first
+pivot, where its LT is in the factor, where its row numbers begin, where its U and its W are in the pool,
+where its entries of the matrix begin and where its children do. The next row ends those.
 """
 
+from typing import NamedTuple
+
 import numpy as np
+from numpy.typing import NDArray
 
 from ....checks import Array
 from ....compute import kernel
 from ....compute.simd import load, splat, store
 
-PIVOTS, BEYOND, FIRST, PLACE, ROWS, UPDATE, SCRATCH, ENTRIES, CHILDREN, WIDTH = range(10)
+(
+    PIVOTS,
+    UPDATE_ROWS,
+    FIRST_PIVOT,
+    FACTOR_START,
+    ROW_START,
+    UPDATE_START,
+    SCRATCH_START,
+    ENTRY_START,
+    CHILD_START,
+    COLUMNS,
+) = range(10)
 BLOCK = 16  # pivots that are eliminated at once
-DEPTH = 64  # pivots whose effect is summed up before it is written: what fits the first cache
+DEPTH = 64  # pivots whose effect is summed up before it is written: as many as fit the first cache
 TILE = 8  # columns of a tile
+
+
+class FrontTree(NamedTuple):
+    """The fronts, and where the numbers go that they are made of."""
+
+    fronts: NDArray[np.int64]
+    """(fronts + 1, COLUMNS): the integers of each front."""
+    children: NDArray[np.int64]
+    """The children of all fronts, in the order of their parents."""
+    parent_rows: NDArray[np.int64]
+    """Where each update row is in the parent's front, see `rows_in_parents`."""
+    sources: NDArray[np.int64]
+    """The entries of the csr matrix that are used, in the order of the fronts."""
+    targets: NDArray[np.int64]
+    """Where each of them goes in the factor."""
+
+
+class Subtrees(NamedTuple):
+    """Subtrees of fronts that are factored side by side."""
+
+    starts: NDArray[np.int64]
+    """(trees + 1,): where the fronts of each subtree begin in `members`."""
+    members: NDArray[np.int64]
+    """The fronts of all subtrees, in the order of elimination."""
+
+
+class Factors(NamedTuple):
+    """The memory that a factorisation fills in."""
+
+    L: Array
+    """The fronts' LT, one after the other."""
+    D: Array
+    """(n,): the pivots."""
+    pool: Array
+    """Update matrices and scratch space."""
+    least: Array
+    """(n,): the smallest right pivot, negative for a multiplier."""
+    wrong: NDArray[np.bool_]
+    """(n,): which pivots were wrong and have been replaced by the least."""
 
 
 @kernel
 def padded(p, r):
-    """Width of LT: tiles of eight columns, counted from the first column or from the first beyond."""
+    """Return the width of LT: tiles of eight columns from the first column, or from the first update row."""
     return (p + r + 15) // 8 * 8
 
 
 @kernel
 def wide(r):
-    """Width of U: tiles of eight columns."""
+    """Return the width of U: tiles of eight columns."""
     return (r + 7) // 8 * 8
 
 
 @kernel
-def places_above(row_starts, rows, bounds, parents) -> Array:
-    """Where each row beyond a front is in its parent: among its pivots, else among its rows beyond."""
+def rows_in_parents(row_starts, rows, bounds, parents) -> Array:
+    """Return where each update row is in the parent's front: among its pivots, or after them."""
     local = np.empty(len(rows), np.int64)
     for s in range(len(parents)):
         above = parents[s]
@@ -52,7 +106,7 @@ def places_above(row_starts, rows, bounds, parents) -> Array:
 
 @kernel
 def subtrees(work, parents, limit) -> tuple[Array, int]:
-    """The subtree of each front, none of more work than `limit`, and their number: that of all at the top."""
+    """Return the subtree of each front, none of more work than `limit`, and their number, that of the top."""
     total, tree_of = work.copy(), np.empty(len(parents), np.int64)
     for s in range(len(parents)):
         if parents[s] >= 0:
@@ -73,10 +127,10 @@ def subtrees(work, parents, limit) -> tuple[Array, int]:
 
 @kernel
 def share_pool(fronts, children, parents, tree_of, number, areas) -> int:
-    """Give each front its place for U and its scratch space in the pool; returns the size of that.
+    """Set where each front's U and scratch space are in the pool, and return the size of the pool.
 
-    Each tree has its own part, since trees are worked off side by side. It holds scratch space for one front
-    and two stacks: children hand over in one what their parent sums up in the other.
+    Each tree has its own part, since trees are factored side by side. It holds scratch space for one front
+    and two stacks: the updates of children are in one, and their parent's update is in the other.
     """
     count = len(parents)
     side = np.zeros(count, np.int64)
@@ -87,25 +141,25 @@ def share_pool(fronts, children, parents, tree_of, number, areas) -> int:
     for s in range(count):
         group, own = tree_of[s], side[s]
         scratch[group] = max(scratch[group], areas[s])
-        fronts[s, UPDATE] = height[group, own]
-        height[group, own] += wide(fronts[s, BEYOND]) ** 2
+        fronts[s, UPDATE_START] = height[group, own]
+        height[group, own] += wide(fronts[s, UPDATE_ROWS]) ** 2
         peak[group, own] = max(peak[group, own], height[group, own])
-        for c in range(fronts[s, CHILDREN], fronts[s + 1, CHILDREN]):
+        for c in range(fronts[s, CHILD_START], fronts[s + 1, CHILD_START]):
             if tree_of[children[c]] == group:
-                height[group, 1 - own] -= wide(fronts[children[c], BEYOND]) ** 2
+                height[group, 1 - own] -= wide(fronts[children[c], UPDATE_ROWS]) ** 2
     begin = np.zeros(number + 2, np.int64)
     for group in range(number + 1):
         begin[group + 1] = begin[group] + scratch[group] + peak[group, 0] + peak[group, 1]
     for s in range(count):
         group = tree_of[s]
-        fronts[s, SCRATCH] = begin[group]
-        fronts[s, UPDATE] += begin[group] + scratch[group] + side[s] * peak[group, 0]
+        fronts[s, SCRATCH_START] = begin[group]
+        fronts[s, UPDATE_START] += begin[group] + scratch[group] + side[s] * peak[group, 0]
     return int(begin[number + 1])
 
 
 @kernel
 def place_entries(fronts, rows, order, indptr, indices) -> tuple[Array, Array]:
-    """Which entries of the csr matrix go where in LT, front by front: sources and targets."""
+    """Return which entries of the csr matrix go where in LT, front by front: sources and targets."""
     pivot, column = np.empty(len(order), np.int64), np.empty(len(order), np.int64)
     for k in range(len(order)):
         pivot[order[k]] = k
@@ -113,26 +167,30 @@ def place_entries(fronts, rows, order, indptr, indices) -> tuple[Array, Array]:
     total = 0
     for s in range(len(fronts) - 1):
         front = fronts[s]
-        p, r, first = front[PIVOTS], front[BEYOND], front[FIRST]
-        front[ENTRIES] = total
+        p, r, first = front[PIVOTS], front[UPDATE_ROWS], front[FIRST_PIVOT]
+        front[ENTRY_START] = total
         for j in range(p):
             column[first + j] = j
         for i in range(r):
-            column[rows[front[ROWS] + i]] = p + i
+            column[rows[front[ROW_START] + i]] = p + i
         for j in range(p):
-            at, row = front[PLACE] + j * padded(p, r), order[first + j]
+            at, row = front[FACTOR_START] + j * padded(p, r), order[first + j]
             for e in range(indptr[row], indptr[row + 1]):
                 other = pivot[indices[e]]
                 if other >= first + j:
                     sources[total], targets[total] = e, at + column[other]
                     total += 1
-    fronts[-1, ENTRIES] = total
+    fronts[-1, ENTRY_START] = total
     return sources[:total], targets[:total]
 
 
 @kernel
-def tile(C, j, i, A, a, B, b, start, stop):
-    """C[j : j + 4, i : i + 8] -= A[start : stop, a : a + 4]^T B[start : stop, b : b + 8]."""
+def tile(C, j, i, A, B, shift, start, stop):
+    """Set C[j : j + 4, i : i + 8] -= A[start : stop, a : a + 4]^T B[start : stop, b : b + 8].
+
+    a and b are j and i plus the shift.
+    """
+    a, b = shift + j, shift + i
     zero = splat(0.0)
     c00, c01, c10, c11, c20, c21, c30, c31 = zero, zero, zero, zero, zero, zero, zero, zero
     for m in range(start, stop):
@@ -156,11 +214,11 @@ def tile(C, j, i, A, a, B, b, start, stop):
 
 
 @kernel
-def pivot_block(LT, W, D, first, start, stop, edge, least, wrong) -> None:
-    """Eliminate pivots start to stop in columns up to `edge`; D gets what is on the diagonal.
+def pivot_block(LT, W, D, start, stop, edge, least, wrong) -> None:
+    """Eliminate pivots start to stop in columns up to `edge`, and set D to the diagonal.
 
-    `least` is the smallest pivot that is right, negative for a multiplier; a wrong one is marked and
-    replaced by that.
+    `least` (p,) is the smallest right pivot, negative for a multiplier; a wrong one is marked and replaced
+    by that. D, `least` and `wrong` are those of the front.
     """
     for j in range(start, stop):
         for i in range(j, edge):
@@ -168,18 +226,18 @@ def pivot_block(LT, W, D, first, start, stop, edge, least, wrong) -> None:
             for m in range(start, j):
                 total -= LT[m, j] * W[m, i]
             W[j, i] = total
-        d, bound = W[j, j], least[first + j]
+        d, bound = W[j, j], least[j]
         if not (d >= bound if bound > 0.0 else d <= bound):
-            wrong[first + j] = True
+            wrong[j] = True
             d = bound
-        D[first + j] = d
+        D[j] = d
         for i in range(j, edge):
             LT[j, i] = W[j, i] / d
 
 
 @kernel
-def pivot_columns(start, stop, LT, W, D, first, begin, end, edge):
-    """The rows begin to end of LT and W in tiles of columns, of which the block itself has had `edge`."""
+def pivot_columns(start, stop, LT, W, D, begin, end, edge):
+    """Fill in rows begin to end of LT and W in tiles of columns, after the `edge` tiles of `pivot_block`."""
     for t in range(start, stop):
         i = TILE * (edge + t)
         for j in range(begin, end):
@@ -189,36 +247,36 @@ def pivot_columns(start, stop, LT, W, D, first, begin, end, edge):
                 x, y = x - a * load(W, m, i), y - a * load(W, m, i + 4)
             store(W, j, i, x)
             store(W, j, i + 4, y)
-            scale = 1.0 / D[first + j]
+            scale = 1.0 / D[j]
             store(LT, j, i, scale * x)
             store(LT, j, i + 4, scale * y)
 
 
 @kernel
 def pivot_rest(start, stop, LT, W, begin, end, p, width):
-    """What pivots begin to end do to the later ones, in tiles of four rows; taken from both ends in turn."""
+    """Update the later pivots by pivots begin to end, in tiles of four rows, from both ends in turn."""
     tiles = (p - end + 3) // 4
     for t in range(start, stop):
         j = end + 4 * (t // 2 if t % 2 == 0 else tiles - 1 - t // 2)
         for i in range(j // TILE * TILE, width, TILE):
-            tile(LT, j, i, LT, j, W, i, begin, end)
+            tile(LT, j, i, LT, W, 0, begin, end)
 
 
 @kernel
 def update_tiles(start, stop, LT, W, U, p, r):
-    """U -= L W on the rows beyond, in tiles of four rows; taken from both ends in turn, for even shares."""
+    """Set U -= L W on the update rows, in tiles of four rows, from both ends in turn for even shares."""
     tiles = (r + 3) // 4
     for begin in range(0, p, DEPTH):
         end = min(begin + DEPTH, p)
         for t in range(start, stop):
             j = 4 * (t // 2 if t % 2 == 0 else tiles - 1 - t // 2)
             for i in range(j // TILE * TILE, r, TILE):
-                tile(U, j, i, LT, p + j, W, p + i, begin, end)
+                tile(U, j, i, LT, W, p, begin, end)
 
 
 @kernel
 def clear(start, stop, matrix):
-    """Rows of zeros."""
+    """Set rows start to stop to zero."""
     for j in range(start, stop):
         for i in range(matrix.shape[1]):
             matrix[j, i] = 0.0
@@ -226,89 +284,103 @@ def clear(start, stop, matrix):
 
 @kernel
 def add_entries(front, end, sources, targets, data, L) -> None:
-    """The entries of the matrix itself."""
-    for e in range(front[ENTRIES], end[ENTRIES]):
+    """Add the entries of the matrix itself to a front; `end` is the front after it."""
+    for e in range(front[ENTRY_START], end[ENTRY_START]):
         L[targets[e]] += data[sources[e]]
 
 
 @kernel
-def add_update(start, stop, child, local, LT, U, p, Uc):
-    """Rows start to stop of a child's U, in their places of LT and U; `local` says which."""
-    r, rows = child[BEYOND], child[ROWS]
+def add_update(start, stop, child, parent_rows, LT, U, p, Uc):
+    """Add rows start to stop of a child's update matrix Uc to its parent's LT and U."""
+    r, rows = child[UPDATE_ROWS], child[ROW_START]
     for a in range(start, min(stop, r)):
-        j = local[rows + a]
+        j = parent_rows[rows + a]
         if j < p:
             for b in range(a, r):
-                LT[j, local[rows + b]] += Uc[a, b]
+                LT[j, parent_rows[rows + b]] += Uc[a, b]
         else:
             for b in range(a, r):
-                U[j - p, local[rows + b] - p] += Uc[a, b]
+                U[j - p, parent_rows[rows + b] - p] += Uc[a, b]
 
 
 @kernel
 def views(front, L, pool) -> tuple[Array, Array, Array]:
-    """LT, U and W of a front."""
-    p, r = front[PIVOTS], front[BEYOND]
+    """Return LT, U and W of a front."""
+    p, r = front[PIVOTS], front[UPDATE_ROWS]
     width, high, across = padded(p, r), (p + 3) // 4 * 4, wide(r)
-    LT = L[front[PLACE] : front[PLACE] + high * width].reshape((high, width))
-    U = pool[front[UPDATE] : front[UPDATE] + across * across].reshape((across, across))
-    W = pool[front[SCRATCH] : front[SCRATCH] + high * width].reshape((high, width))
+    LT = L[front[FACTOR_START] : front[FACTOR_START] + high * width].reshape((high, width))
+    U = pool[front[UPDATE_START] : front[UPDATE_START] + across * across].reshape((across, across))
+    W = pool[front[SCRATCH_START] : front[SCRATCH_START] + high * width].reshape((high, width))
     return LT, U, W
 
 
 @kernel
-def factor_trees(start, stop, tree_starts, members, fronts, children, local, sources, targets, least, data,
-                 L, D, pool, wrong):  # fmt: skip
-    """All the fronts of some subtrees, one after the other."""
-    for tree in range(start, stop):
-        for k in range(tree_starts[tree], tree_starts[tree + 1]):
-            s = members[k]
+def factor_trees(start, stop, subtrees, tree, data, factors):
+    """Factor all the fronts of subtrees start to stop, one after the other."""
+    fronts, children = tree.fronts, tree.children
+    parent_rows, sources, targets = tree.parent_rows, tree.sources, tree.targets
+    L, pool = factors.L, factors.pool
+    for t in range(start, stop):
+        for k in range(subtrees.starts[t], subtrees.starts[t + 1]):
+            s = subtrees.members[k]
             front = fronts[s]
-            p, r, first = front[PIVOTS], front[BEYOND], front[FIRST]
+            p, r, first = front[PIVOTS], front[UPDATE_ROWS], front[FIRST_PIVOT]
             LT, U, W = views(front, L, pool)
             clear(0, len(LT), LT)
             clear(0, len(U), U)
             add_entries(front, fronts[s + 1], sources, targets, data, L)
-            for c in range(front[CHILDREN], fronts[s + 1][CHILDREN]):
+            for c in range(front[CHILD_START], fronts[s + 1][CHILD_START]):
                 child = fronts[children[c]]
-                add_update(0, child[BEYOND], child, local, LT, U, p, views(child, L, pool)[1])
+                add_update(0, child[UPDATE_ROWS], child, parent_rows, LT, U, p, views(child, L, pool)[1])
             width = LT.shape[1]
+            D = factors.D[first : first + p]
+            least, wrong = factors.least[first : first + p], factors.wrong[first : first + p]
             for begin in range(0, p, BLOCK):
                 end = min(begin + BLOCK, p)
                 edge = (end + TILE - 1) // TILE
-                pivot_block(LT, W, D, first, begin, end, TILE * edge, least, wrong)
-                pivot_columns(0, width // TILE - edge, LT, W, D, first, begin, end, edge)
+                pivot_block(LT, W, D, begin, end, TILE * edge, least, wrong)
+                pivot_columns(0, width // TILE - edge, LT, W, D, begin, end, edge)
                 pivot_rest(0, (p - end + 3) // 4, LT, W, begin, end, p, width)
             update_tiles(0, (r + 3) // 4, LT, W, U, p, r)
 
 
 @kernel
 def forward(start, stop, fronts, rows, L, D, y) -> None:
-    """y = D^-1 L^-1 y, front by front."""
+    """Set y = D^-1 L^-1 y, front by front."""
     for s in range(start, stop):
         front = fronts[s]
-        p, r, first, width = front[PIVOTS], front[BEYOND], front[FIRST], padded(front[PIVOTS], front[BEYOND])
+        p, r, first, width = (
+            front[PIVOTS],
+            front[UPDATE_ROWS],
+            front[FIRST_PIVOT],
+            padded(front[PIVOTS], front[UPDATE_ROWS]),
+        )
         for j in range(p):
-            value, at = y[first + j], front[PLACE] + j * width
+            value, at = y[first + j], front[FACTOR_START] + j * width
             for i in range(j + 1, p):
                 y[first + i] -= L[at + i] * value
             for i in range(r):
-                y[rows[front[ROWS] + i]] -= L[at + p + i] * value
+                y[rows[front[ROW_START] + i]] -= L[at + p + i] * value
         for j in range(p):
             y[first + j] /= D[first + j]
 
 
 @kernel
 def backward(start, stop, fronts, rows, L, y) -> None:
-    """y = L^-T y, last front first."""
+    """Set y = L^-T y, last front first."""
     for s in range(stop - 1, start - 1, -1):
         front = fronts[s]
-        p, r, first, width = front[PIVOTS], front[BEYOND], front[FIRST], padded(front[PIVOTS], front[BEYOND])
+        p, r, first, width = (
+            front[PIVOTS],
+            front[UPDATE_ROWS],
+            front[FIRST_PIVOT],
+            padded(front[PIVOTS], front[UPDATE_ROWS]),
+        )
         for j in range(p - 1, -1, -1):
-            at = front[PLACE] + j * width
+            at = front[FACTOR_START] + j * width
             total = y[first + j]
             for i in range(j + 1, p):
                 total -= L[at + i] * y[first + i]
             for i in range(r):
-                total -= L[at + p + i] * y[rows[front[ROWS] + i]]
+                total -= L[at + p + i] * y[rows[front[ROW_START] + i]]
             y[first + j] = total

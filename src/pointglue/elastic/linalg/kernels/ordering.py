@@ -1,4 +1,4 @@
-"""Compiled loops that find an order of elimination, and what it fills in: all on the graph of the nodes.
+"""Compiled loops that find an order of elimination and its fill-in, all on the graph of the nodes.
 
 A graph is held as `starts` and `links`: the neighbours of node i are links[starts[i] : starts[i + 1]].
 """
@@ -11,7 +11,7 @@ from ....compute import kernel
 
 @kernel
 def node_graph(indptr, indices, node_of, count) -> tuple[Array, Array]:
-    """Which nodes the rows of a symmetric csr matrix connect: starts (count + 1,) and links."""
+    """Return the graph of nodes that a symmetric csr matrix connects: starts (count + 1,) and links."""
     starts = np.zeros(count + 1, np.int64)
     links = np.empty(0, np.int64)
     for fill in range(2):
@@ -35,12 +35,12 @@ def node_graph(indptr, indices, node_of, count) -> tuple[Array, Array]:
 
 @kernel
 def best_cut(members, starts, ends, links, rank):
-    """The coordinate, the number of members below the cut, and whether what parts them is taken from below.
+    """Return the coordinate, the number of members below the cut, and whether the separator is below it.
 
-    `members` (k, m) are sorted by each of the coordinates, `rank` (count, k) says where each node is there.
-    Every place for a cut along every coordinate is looked at: a node is between the halves for all cuts that
-    pass between it and a neighbour. The best has the least work for what it parts, and leaves a quarter of
-    the members at least on either side; the one in the middle is always allowed.
+    `members` (k, m) are sorted by each of the k coordinates, `rank` (count, k) is where each node is in that
+    order. All cuts along all coordinates are compared: a node belongs to the separator of all cuts that pass
+    between it and a neighbour. The best one has the least work for the size of its smaller half, and leaves
+    at least a quarter of the members on either side; the median is always allowed.
     """
     kinds, count = members.shape
     steps = np.zeros((kinds, 2, count + 1), np.int64)
@@ -76,16 +76,16 @@ def best_cut(members, starts, ends, links, rank):
 
 @kernel
 def dissect(starts, links, by_coordinate, leaf) -> tuple[Array, Array]:
-    """Nested dissection: the nodes in an order of elimination, and the part of each (in that order).
+    """Return the nodes in an order of elimination by nested dissection, and the part of each in that order.
 
     `by_coordinate` (k, count) are the nodes sorted by each of their k coordinates. Every part of more than
-    `leaf` nodes is cut in halves, and those of one half that touch the other become a part of their own,
-    after both halves.
+    `leaf` nodes is cut in halves, and nodes of one half that touch the other become a part of their own, the
+    separator, which is eliminated after both halves.
     """
     members = by_coordinate.copy()
     kinds, count = members.shape
     part = np.empty(count, np.int64)
-    links, ends = links.copy(), starts[1:].copy()  # those within parts
+    links, ends = links.copy(), starts[1:].copy()  # links within parts
     label, to = np.zeros(count, np.int64), np.empty(count, np.int64)
     rank = np.empty((count, kinds), np.int64)
     spare = np.empty(count, np.int64)
@@ -117,7 +117,7 @@ def dissect(starts, links, by_coordinate, leaf) -> tuple[Array, Array]:
                     ends[node] -= 1
                     links[e] = links[ends[node]]
         axis, cut, below = best_cut(members[:, begin:end], starts, ends, links, rank)
-        sizes = np.zeros(3, np.int64)  # the lower half, the upper half, what parts them
+        sizes = np.zeros(3, np.int64)  # of the lower half, the upper half and the separator
         for k in range(begin, end):
             node = members[0, k]
             lower = rank[node, axis] < cut
@@ -146,7 +146,7 @@ def dissect(starts, links, by_coordinate, leaf) -> tuple[Array, Array]:
 
 @kernel
 def delay(starts, links, part_of, multipliers) -> int:
-    """Put the last nodes, multipliers, into the latest part of any neighbour; number the parts anew."""
+    """Move the last nodes, multipliers, to the latest part of any neighbour; return how many parts remain."""
     count = len(part_of)
     given = part_of.copy()
     for node in range(count - multipliers, count):
@@ -164,7 +164,7 @@ def delay(starts, links, part_of, multipliers) -> int:
 
 @kernel
 def tree(starts, links, part_of, parts) -> Array:
-    """The part that each hands its update on to, -1 for none: the elimination tree of the parts."""
+    """Return the elimination tree of the parts: the parent of each, to which its update goes, or -1."""
     parents, above = np.full(parts, -1), np.full(parts, -1)
     begins, nodes = sorted_by(part_of, parts, np.arange(len(part_of)))
     for s in range(parts):
@@ -182,7 +182,7 @@ def tree(starts, links, part_of, parts) -> Array:
 
 @kernel
 def sorted_by(key, keys, items) -> tuple[Array, Array]:
-    """Items in the order of key[item], stable, and where each of the keys begins (keys + 1,)."""
+    """Return where each of the keys begins (keys + 1,), and the items in the order of key[item], stable."""
     begins = np.zeros(keys + 1, np.int64)
     for item in items:
         begins[key[item] + 1] += 1
@@ -197,9 +197,12 @@ def sorted_by(key, keys, items) -> tuple[Array, Array]:
 
 @kernel
 def postorder(parents) -> Array:
-    """New numbers of the parts: all that is below a part stands right before it."""
+    """Return new numbers of the parts, by which all parts below one come right before it."""
     count = len(parents)
-    first, after = np.full(count + 1, -1), np.full(count, -1)  # children, as lists; the last is of roots
+    first, after = (
+        np.full(count + 1, -1),
+        np.full(count, -1),
+    )  # children as linked lists; the last list is of roots
     for s in range(count - 1, -1, -1):
         p = parents[s] if parents[s] >= 0 else count
         after[s] = first[p]
@@ -209,7 +212,7 @@ def postorder(parents) -> Array:
     while s >= 0:
         while first[s] >= 0:
             s = first[s]
-        # Up, past all that are the last of their parent's children.
+        # Go up, past all that are the last of their parent's children.
         while s >= 0:
             number[s] = total
             total += 1
@@ -222,7 +225,7 @@ def postorder(parents) -> Array:
 
 @kernel
 def structure(starts, links, order, part_of, parents) -> tuple[Array, Array]:
-    """The positions beyond each part that its elimination touches, ascending, as starts and rows."""
+    """Return the later positions that the elimination of each part touches, ascending, as starts and rows."""
     parts = len(parents)
     begins, rows = np.zeros(parts + 1, np.int64), np.empty(0, np.int64)
     for fill in range(2):

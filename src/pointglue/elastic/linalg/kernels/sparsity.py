@@ -1,22 +1,37 @@
-"""Compiled loops that build the sparsity of sums of small matrices, in blocks between points.
+"""Compiled loops that build the sparsity of sums of small matrices, in blocks between points."""
 
-Elements are lists of points, one after the other in `points`; `firsts` and `sizes` say of each entry where
-its element begins there and of how many points it is.
-"""
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ....checks import Array
 from ....compute import kernel
 from .ordering import sorted_by
 
+__all__ = ["ElementPoints", "shares", "sparsity", "spread"]
+
+
+class ElementPoints(NamedTuple):
+    """The points of all elements, one element after the other: n entries."""
+
+    points: NDArray[np.int64]
+    """(n,): the point of each entry."""
+    firsts: NDArray[np.int64]
+    """(n,): the first entry of its element."""
+    sizes: NDArray[np.int64]
+    """(n,): the number of points of its element."""
+    bases: NDArray[np.int64]
+    """(n,): where its element's matrix begins in the array of all element matrices."""
+
 
 @kernel
-def sparsity(count, points, firsts, sizes) -> tuple[Array, Array]:
-    """The blocks of each row of points, by their columns: starts (count + 1,) and columns, ascending.
+def sparsity(count, elements) -> tuple[Array, Array]:
+    """Return the blocks of each row of points, by their columns: starts (count + 1,) and ascending columns.
 
-    Rows are taken in turn, and each adds itself to those of its columns: the sparsity is symmetric.
+    Rows are taken in turn, and each adds itself to those of its columns, since the sparsity is symmetric.
     """
+    points, firsts, sizes = elements.points, elements.firsts, elements.sizes
     begins, entries = sorted_by(points, count, np.arange(len(points)))
     starts, columns = np.zeros(count + 1, np.int64), np.empty(0, np.int64)
     for fill in range(2):
@@ -43,7 +58,7 @@ def sparsity(count, points, firsts, sizes) -> tuple[Array, Array]:
 
 @kernel
 def spread(starts, columns, d, indices, targets, strides) -> None:
-    """Columns of the csr matrix, where each block begins in its data, and how far apart its rows are."""
+    """Fill in the columns of the csr matrix, where each block begins in its data, and its rows' distances."""
     for row in range(len(starts) - 1):
         first, width = starts[row], starts[row + 1] - starts[row]
         for b in range(width):
@@ -55,12 +70,12 @@ def spread(starts, columns, d, indices, targets, strides) -> None:
 
 
 @kernel
-def shares(starts, columns, d, points, firsts, sizes, bases) -> tuple[Array, Array, Array]:
-    """Which blocks of elements make up each block of the sum: starts (blocks + 1,), sources and widths.
+def shares(starts, columns, d, elements) -> tuple[Array, Array, Array]:
+    """Return which blocks of elements make up each block of the sum: starts (blocks + 1,), sources, widths.
 
-    `bases` says of each entry where its element's matrix begins; those of one block are in the order of the
-    elements, and row by row within each.
+    The summands of one block are in the order of the elements, and row by row within each.
     """
+    points, firsts, sizes, bases = elements.points, elements.firsts, elements.sizes, elements.bases
     count = len(starts) - 1
     begins, entries = sorted_by(points, count, np.arange(len(points)))
     total = np.sum(sizes)

@@ -8,8 +8,8 @@ from scipy.sparse import csr_array
 
 import pointglue as pg
 from pointglue.elastic.linalg.ldl import SparseLDL
-from pointglue.elastic.model.dofs import Freedom, Projection
-from pointglue.elastic.step.contact_matrix import Extended
+from pointglue.elastic.model.dofs import DegreesOfFreedom, DofMatrix
+from pointglue.elastic.step.contact_matrix import ContactMatrix
 from pointglue.errors import InputError
 
 COUNT = 60
@@ -30,23 +30,23 @@ def assembled(rng):
     assembly = pg.Assembly(rest, pairs, body_of=bodies)
     turns = np.stack([random_rotation(rng) for _ in range(2)])
     pose = assembly.at(rest + 0.1 * rng.standard_normal(rest.shape), pg.BodyFrames(assembly.origins, turns))
-    freedom = Freedom(assembly, np.isin(np.arange(COUNT), HELD), np.array([False, True]))
-    return freedom, freedom.blocks(pose), jacobian(freedom, pose)
+    dofs = DegreesOfFreedom(assembly, np.isin(np.arange(COUNT), HELD), np.array([False, True]))
+    return dofs, dofs.blocks(pose), jacobian(dofs, pose)
 
 
-def jacobian(freedom, pose):
+def jacobian(dofs, pose):
     """Of all particles by the nodes, from the assembly."""
-    assembly = freedom.assembly
-    own = 3 * np.searchsorted(assembly.free, freedom.particles)[:, None] + np.arange(3)
-    turned = (3 * len(assembly.free) + 6 * freedom.bodies)[:, None] + np.arange(6)
+    assembly = dofs.assembly
+    own = 3 * np.searchsorted(assembly.free, dofs.particles)[:, None] + np.arange(3)
+    turned = (3 * len(assembly.free) + 6 * dofs.bodies)[:, None] + np.arange(6)
     return pose.jacobian().toarray()[:, np.concatenate([own.ravel(), turned.ravel()])]
 
 
-def energies(freedom, pairs, extra=None, size=None):
+def energies(dofs, pairs, extra=None, size=None):
     """The layout of blocks between pairs of particles, one after the other in the data."""
     number = len(pairs)
     places = (9 * np.arange(number), np.full(number, 3))
-    return Projection(freedom, pairs[:, 0], pairs[:, 1], *places, extra=extra, size=size)
+    return DofMatrix(dofs, pairs[:, 0], pairs[:, 1], *places, extra=extra, size=size)
 
 
 def dense(layout, data, size):
@@ -67,50 +67,50 @@ def both(pairs):
     return np.concatenate([pairs, pairs[:, ::-1]])
 
 
-def check(freedom, derivatives, J, first, pairs, rng, *, room=None):
+def check(dofs, derivatives, J, first, pairs, rng, *, room=None):
     """Room for some pairs, blocks between others, against J^T H J."""
-    base = energies(freedom, first)
-    layout = Extended(base, freedom, *(pairs if room is None else room).T)
+    base = energies(dofs, first)
+    layout = ContactMatrix(base, dofs, *(pairs if room is None else room).T)
     values, blocks = (rng.standard_normal((len(each), 3, 3)) for each in (first, pairs))
-    given = base.apply(derivatives, values.ravel())
+    given = base.reduce(derivatives, values.ravel())
     assert layout.covers(*pairs.T)
-    out = layout.apply(given, derivatives, *pairs.T, blocks)
+    out = layout.add_blocks(given, derivatives, *pairs.T, blocks)
     expected = J.T @ (between(first, values) + between(pairs, blocks)) @ J
     # Sums of some hundred products; the largest entries are their size.
-    assert_allclose(dense(layout, out, 3 * len(freedom)), expected, atol=1e-13 * np.abs(expected).max())
+    assert_allclose(dense(layout, out, 3 * len(dofs)), expected, atol=1e-13 * np.abs(expected).max())
     return layout, base
 
 
 def test_blocks_between_all_kinds_of_particles(rng):
-    freedom, derivatives, J = assembled(rng)
+    dofs, derivatives, J = assembled(rng)
     first, pairs = both(rng.integers(0, COUNT, (60, 2))), both(rng.integers(0, COUNT, (80, 2)))
     kinds = [0, 7, 15, 20, 42, 56]  # on a body, on a fixed one, free, held, glued, glued to both
     pairs = np.concatenate([pairs, np.stack(np.meshgrid(kinds, kinds), -1).reshape(-1, 2)])
-    layout, _ = check(freedom, derivatives, J, first, pairs, rng)
+    layout, _ = check(dofs, derivatives, J, first, pairs, rng)
     numbers = np.arange(len(layout.indices), dtype=float)
-    shown = dense(layout, numbers, 3 * len(freedom))
+    shown = dense(layout, numbers, 3 * len(dofs))
     for node, places in enumerate(layout.diagonal):
         assert_array_equal(places, shown[3 * node : 3 * node + 3, 3 * node : 3 * node + 3])
 
 
 def test_less_than_there_is_room_for(rng):
-    freedom, derivatives, J = assembled(rng)
+    dofs, derivatives, J = assembled(rng)
     first, room = both(rng.integers(0, COUNT, (60, 2))), both(rng.integers(0, COUNT, (80, 2)))
-    check(freedom, derivatives, J, first, rng.permutation(room)[:50], rng, room=room)
+    check(dofs, derivatives, J, first, rng.permutation(room)[:50], rng, room=room)
 
 
 def test_pairs_that_come_up_again_and_again(rng):
-    freedom, derivatives, J = assembled(rng)
+    dofs, derivatives, J = assembled(rng)
     first = both(rng.integers(0, COUNT, (60, 2)))
     again = np.tile(both(np.array([[15, 42], [56, 2], [15, 15], [*first[0]]])), (5, 1))
-    check(freedom, derivatives, J, first, again, rng)
+    check(dofs, derivatives, J, first, again, rng)
 
 
 @pytest.mark.parametrize("pairs", [np.empty((0, 2), int), np.array([[20, 33], [7, 15], [15, 8]])], ids=str)
 def test_nothing_to_add(rng, pairs):
     """No pairs, or pairs with a particle that does not move."""
-    freedom, derivatives, J = assembled(rng)
-    layout, base = check(freedom, derivatives, J, both(rng.integers(0, COUNT, (60, 2))), pairs, rng)
+    dofs, derivatives, J = assembled(rng)
+    layout, base = check(dofs, derivatives, J, both(rng.integers(0, COUNT, (60, 2))), pairs, rng)
     for name in ("indptr", "indices", "diagonal", "extra"):
         assert_array_equal(getattr(layout, name), getattr(base, name))
 
@@ -118,10 +118,10 @@ def test_nothing_to_add(rng, pairs):
 @pytest.mark.parametrize("count", [1, 5])
 def test_nodes_that_nothing_connects(rng, count):
     assembly = pg.Assembly(rng.standard_normal((count, 3)), [])
-    freedom = Freedom(assembly, np.zeros(count, bool), np.zeros(0, bool))
-    base = energies(freedom, np.empty((0, 2), int))
-    layout = Extended(base, freedom, np.array([0]), np.array([0]))
-    data = layout.apply(
+    dofs = DegreesOfFreedom(assembly, np.zeros(count, bool), np.zeros(0, bool))
+    base = energies(dofs, np.empty((0, 2), int))
+    layout = ContactMatrix(base, dofs, np.array([0]), np.array([0]))
+    data = layout.add_blocks(
         np.ones(9 * count), np.empty((0, 3, 3)), np.array([0]), np.array([0]), np.full((1, 3, 3), 2.0)
     )
     expected = np.kron(np.eye(count), np.ones((3, 3)))
@@ -130,17 +130,17 @@ def test_nodes_that_nothing_connects(rng, count):
 
 
 def test_rows_and_columns_of_multipliers_are_carried_over(rng):
-    freedom, derivatives, J = assembled(rng)
-    nodes, number = 3 * len(freedom), 7
-    touched = rng.random((number, len(freedom))) < 0.1
+    dofs, derivatives, J = assembled(rng)
+    nodes, number = 3 * len(dofs), 7
+    touched = rng.random((number, len(dofs))) < 0.1
     touched[0], touched[1, -1] = False, True  # one is connected to nothing, one to the last node
     C = rng.standard_normal((number, nodes)) * np.repeat(touched, 3, axis=1)
     at, across = np.nonzero(C)
     below, own = nodes + at, nodes + np.arange(number)
     extra = (np.concatenate([below, across, own]), np.concatenate([across, below, own]))
     first, pairs = both(rng.integers(0, COUNT, (60, 2))), both(rng.integers(0, COUNT, (80, 2)))
-    base = energies(freedom, first, extra, nodes + number)
-    layout = Extended(base, freedom, *pairs.T)
+    base = energies(dofs, first, extra, nodes + number)
+    layout = ContactMatrix(base, dofs, *pairs.T)
     values, blocks = rng.standard_normal((len(first), 3, 3)), rng.standard_normal((len(pairs), 3, 3))
     entries = np.concatenate([C[at, across], C[at, across], np.full(number, -3.0)])
     expected = np.zeros((nodes + number,) * 2)
@@ -148,10 +148,10 @@ def test_rows_and_columns_of_multipliers_are_carried_over(rng):
     expected[nodes:, :nodes], expected[:nodes, nodes:] = C, C.T
     expected[own, own] = -3.0
     for early in (True, False):  # entries written into the base's data, or into the whole
-        data = base.apply(derivatives, values.ravel())
+        data = base.reduce(derivatives, values.ravel())
         if early:
             data[base.extra] = entries
-        data = layout.apply(data, derivatives, *pairs.T, blocks)
+        data = layout.add_blocks(data, derivatives, *pairs.T, blocks)
         if not early:
             data[layout.extra] = entries
         result = dense(layout, data, nodes + number)
@@ -159,15 +159,15 @@ def test_rows_and_columns_of_multipliers_are_carried_over(rng):
 
 
 def test_what_there_is_no_room_for(rng):
-    freedom, derivatives, _ = assembled(rng)
-    base = energies(freedom, np.array([[12, 13], [13, 12]]))
-    layout = Extended(base, freedom, np.array([14, 15]), np.array([15, 14]))
+    dofs, derivatives, _ = assembled(rng)
+    base = energies(dofs, np.array([[12, 13], [13, 12]]))
+    layout = ContactMatrix(base, dofs, np.array([14, 15]), np.array([15, 14]))
     inside, outside = np.array([14, 12, 20]), np.array([15, 13, 14])  # one is held
     assert layout.covers(inside, outside)
     assert layout.covers(inside[:0], outside[:0])
     assert not layout.covers(np.array([14, 14]), np.array([15, 13]))
     with pytest.raises(InputError, match="no room for a block between particles 14 and 13"):
-        layout.apply(
+        layout.add_blocks(
             np.zeros(len(base.indices)),
             derivatives,
             np.array([14, 14]),
@@ -180,9 +180,9 @@ def test_the_number_of_threads_changes_nothing_and_factors_take_it(rng):
     """Blocks of many pairs on each other's places, and a solution by factors of the whole."""
     count = 9000
     places = rng.random((count, 3))
-    freedom = Freedom(pg.Assembly(places, []), np.zeros(count, bool), np.zeros(0, bool))
+    dofs = DegreesOfFreedom(pg.Assembly(places, []), np.zeros(count, bool), np.zeros(0, bool))
     chain = both(np.stack([np.arange(count - 1), np.arange(1, count)], axis=1))
-    base = energies(freedom, chain)
+    base = energies(dofs, chain)
     first = np.arange(count - 60)
     one_way = np.tile(np.stack([first, first + rng.integers(1, 60, len(first))], axis=1), (3, 1))
     pairs, B = both(one_way), rng.standard_normal((len(one_way), 3, 3))
@@ -190,8 +190,8 @@ def test_the_number_of_threads_changes_nothing_and_factors_take_it(rng):
     results = []
     for threads in (1, 2, 3):
         with pg.threads(threads):
-            layout = Extended(base, freedom, *pairs.T)
-            results.append(layout.apply(nothing, np.empty((0, 3, 3)), *pairs.T, blocks))
+            layout = ContactMatrix(base, dofs, *pairs.T)
+            results.append(layout.add_blocks(nothing, np.empty((0, 3, 3)), *pairs.T, blocks))
     assert_array_equal(results[0], results[1])
     assert_array_equal(results[0], results[2])
 

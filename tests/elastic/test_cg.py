@@ -3,7 +3,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scenes import TOP, run, soft
 from scipy.sparse import csr_array, diags_array, kron
-from test_linear import grid, matrix
+from test_ldl import grid, matrix
 
 import pointglue as pg
 from pointglue.elastic import Bond, ImplicitSolver
@@ -83,8 +83,8 @@ def test_the_solver_comes_to_the_same_end(monkeypatch):
         return run(solver, 3, 0.02)
 
     factored = end()
-    monkeypatch.setattr(system, "WORTH", 0)
-    monkeypatch.setattr(system, "PER_ENTRY", 0.1)
+    monkeypatch.setattr(system, "MIN_CG_ITERATIONS", 0)
+    monkeypatch.setattr(system, "CG_ENTRY_COST", 0.1)
     iterated = end()
     assert factored.report.factorisations > 0
     assert iterated.report.factorisations == 0

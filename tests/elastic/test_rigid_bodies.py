@@ -12,7 +12,7 @@ from scenes import box, run
 from scipy.spatial.transform import Rotation
 
 from pointglue.elastic import ImplicitSolver, RigidBody
-from pointglue.elastic.model.rigid_bodies import RigidInertia, rotated, spin_of
+from pointglue.elastic.model.rigid_bodies import RigidInertia, angular_velocities, rotated
 from pointglue.errors import InputError
 
 
@@ -23,17 +23,17 @@ def test_mass_of_a_solid_box():
         body = RigidBody.solid(mesh.vertices + [1.0, 2.0, 3.0], faces, 100.0)
         mass = 100.0 * a * b * c
         assert body.mass == pytest.approx(mass)
-        assert_allclose(body.centre, [1, 2, 3])
+        assert_allclose(body.center_of_mass, [1, 2, 3])
         assert_allclose(body.moment, np.diag(extents**2) * mass / 12, atol=1e-12)
 
 
 def test_mass_of_points(rng):
     points, mass = rng.standard_normal((7, 3)), rng.random(7) + 0.1
     body = RigidBody.of_points(points, mass)
-    centre = (mass[:, None] * points).sum(0) / mass.sum()
-    arms = points - centre
+    center_of_mass = (mass[:, None] * points).sum(0) / mass.sum()
+    arms = points - center_of_mass
     assert body.mass == pytest.approx(mass.sum())
-    assert_allclose(body.centre, centre)
+    assert_allclose(body.center_of_mass, center_of_mass)
     assert_allclose(body.moment, sum(m * np.outer(r, r) for m, r in zip(mass, arms, strict=True)))
 
 
@@ -52,7 +52,7 @@ def test_inertia_is_that_of_the_points(rng):
     body = RigidBody.of_points(points, mass)
     inertia = RigidInertia(np.array([body.mass]), body.moment[None])
     R, S, t, s = random_rotation(rng), rng.standard_normal((3, 3)), *rng.standard_normal((2, 3))
-    arms = points - body.centre
+    arms = points - body.center_of_mass
     apart = (arms @ R.T + t) - (arms @ S.T + s)
     expected = 0.5 * (mass * (apart**2).sum(1)).sum()
     assert inertia.value(t[None], R[None], s[None], S[None]) == pytest.approx(expected, rel=1e-12)
@@ -94,10 +94,10 @@ def test_turning_is_the_exponential(rng):
     assert_allclose(rotated(turns, theta), expected, atol=4e-16 * 4)
 
 
-def test_spin_of_a_turning_body(rng):
+def test_angular_velocities_a_turning_body(rng):
     R, spin = random_rotation(rng)[None], rng.standard_normal((1, 3))
     rate = derivative(lambda t: rotated(R, t * spin), 1e-3)
-    assert_allclose(spin_of(R, rate), spin, atol=1e-11)
+    assert_allclose(angular_velocities(R, rate), spin, atol=1e-11)
 
 
 def test_rotations_stay_orthonormal():
@@ -143,14 +143,14 @@ def test_bodies_that_move_as_told():
 
 LINE = np.diag([1.0, 0.0, 0.0])
 BAD = {
-    "mass must be positive and finite, got 0": {"mass": 0},
-    "mass must be a number of kilograms, got 'one'": {"mass": "one"},
+    "mass must be a finite number above 0, got 0": {"mass": 0},
+    "mass must be a finite number above 0, got 'one'": {"mass": "one"},
     "moment must have shape (3, 3), got (3,)": {"moment": np.ones(3)},
     "moment must be symmetric": {"moment": np.eye(3) + np.eye(3, k=1)},
     "moment must be that of mass which is not all on one line": {"moment": LINE},
-    "centre must be finite, got nan at index [1]": {"centre": np.array([0, np.nan, 0])},
+    "center_of_mass must be finite, got nan at index [1]": {"center_of_mass": np.array([0, np.nan, 0])},
     "spin must have shape (3,), got (2,)": {"spin": (1.0, 2.0)},
-    "positions must have shape (n, 3), at least one row, got shape (0, 3)": {"positions": np.empty((0, 3))},
+    "positions must have at least one row, got none": {"positions": np.empty((0, 3))},
     "motion is that of a fixed body: give fixed=True": {"motion": lambda t: t},
     "name must be a text, got 3": {"name": 3},
 }
@@ -158,7 +158,7 @@ BAD = {
 
 @pytest.mark.parametrize("message", BAD)
 def test_bad_bodies(message):
-    good = {"positions": np.eye(3), "mass": 1.0, "moment": np.eye(3), "centre": np.zeros(3)}
+    good = {"positions": np.eye(3), "mass": 1.0, "moment": np.eye(3), "center_of_mass": np.zeros(3)}
     with pytest.raises(InputError, match=re.escape(message)):
         RigidBody(**{**good, **BAD[message]})
 
@@ -167,7 +167,7 @@ def test_bad_solids():
     mesh = trimesh.creation.box((1, 1, 1))
     with pytest.raises(InputError, match="faces must close up around a volume, got a mesh with open edges"):
         RigidBody.solid(mesh.vertices, mesh.faces[1:], 1.0)
-    with pytest.raises(InputError, match="density must be positive and finite, got nan"):
+    with pytest.raises(InputError, match="density must be a finite number above 0, got nan"):
         RigidBody.solid(mesh.vertices, mesh.faces, np.nan)
     with pytest.raises(InputError, match=re.escape("mass must be 3 positive numbers, got shape (2,)")):
         RigidBody.of_points(np.eye(3), np.ones(2))

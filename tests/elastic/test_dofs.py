@@ -10,8 +10,9 @@ from scipy.sparse import csr_array
 
 import pointglue as pg
 from pointglue.elastic import Bond, ImplicitSolver
-from pointglue.elastic.model.dofs import Freedom, Projection
-from pointglue.elastic.step.objective import Clock, GlueSprings, Place, Problem
+from pointglue.elastic.model.dofs import DegreesOfFreedom, DofMatrix
+from pointglue.elastic.step.objective import Clock, Configuration, Objective
+from pointglue.elastic.step.terms import GlueSprings
 
 COUNT = 60
 
@@ -34,43 +35,43 @@ def chain(rng):
     turns = np.stack([random_rotation(rng) for _ in range(2)])
     pose = assembly.at(x, pg.BodyFrames(assembly.origins, turns))
     held = np.isin(np.arange(COUNT), [20, 33, 59])
-    return Freedom(assembly, held, np.array([False, True])), pose
+    return DegreesOfFreedom(assembly, held, np.array([False, True])), pose
 
 
-def columns(freedom):
+def columns(dofs):
     """The columns of the assembly's Jacobian that belong to nodes."""
-    assembly = freedom.assembly
-    of_particle = np.searchsorted(assembly.free, freedom.particles)
-    first = 3 * len(assembly.free) + 6 * freedom.bodies
+    assembly = dofs.assembly
+    of_particle = np.searchsorted(assembly.free, dofs.particles)
+    first = 3 * len(assembly.free) + 6 * dofs.bodies
     own = (3 * of_particle[:, None] + np.arange(3)).ravel()
     return np.concatenate([own, (first[:, None] + np.arange(6)).ravel()])
 
 
-def dense(freedom, blocks):
-    count = len(freedom.assembly)
-    J = np.zeros((count, 3, len(freedom), 3))
-    J[freedom.particles, :, np.arange(len(freedom.particles))] = np.eye(3)
-    J[freedom.block_particles, :, freedom.block_nodes] = blocks
+def dense(dofs, blocks):
+    count = len(dofs.assembly)
+    J = np.zeros((count, 3, len(dofs), 3))
+    J[dofs.particles, :, np.arange(len(dofs.particles))] = np.eye(3)
+    J[dofs.block_particles, :, dofs.block_nodes] = blocks
     return J.reshape(3 * count, -1)
 
 
 def test_blocks_are_the_jacobian(chain):
-    freedom, pose = chain
-    J = dense(freedom, freedom.blocks(pose))
-    assert_allclose(J, pose.jacobian().toarray()[:, columns(freedom)], atol=1e-13)
+    dofs, pose = chain
+    J = dense(dofs, dofs.blocks(pose))
+    assert_allclose(J, pose.jacobian().toarray()[:, columns(dofs)], atol=1e-13)
 
 
 def test_projection(chain, rng):
-    freedom, pose = chain
+    dofs, pose = chain
     pairs = rng.integers(0, COUNT, (400, 2))
     H = np.zeros((COUNT, 3, COUNT, 3))
     data = rng.standard_normal((len(pairs), 3, 3))
     np.add.at(H.transpose(0, 2, 1, 3), tuple(pairs.T), data)
     sources, widths = 9 * np.arange(len(pairs)), np.full(len(pairs), 3)
-    projection = Projection(freedom, *pairs.T, sources, widths)
-    blocks = freedom.blocks(pose)
-    out = projection.apply(blocks, data.ravel())
-    J = dense(freedom, blocks)
+    projection = DofMatrix(dofs, *pairs.T, sources, widths)
+    blocks = dofs.blocks(pose)
+    out = projection.reduce(blocks, data.ravel())
+    J = dense(dofs, blocks)
     result = csr_array((out, projection.indices, projection.indptr), shape=(J.shape[1],) * 2)
     expected = J.T @ H.reshape(3 * COUNT, -1) @ J
     assert_allclose(result.toarray(), expected, atol=1e-12 * np.abs(expected).max())
@@ -99,67 +100,65 @@ def moved_problem(rng):
     solver = scene()
     state = solver.start()
     springs = GlueSprings(solver.model.springs, np.ones(2, bool))
-    terms = solver._terms(0.02, springs)
+    terms = solver.integrator.terms(0.02, springs)
     nothing = np.zeros(len(state.positions), bool)
-    system = solver._system_for(nothing, np.ones(2, bool), solver.model.rest, terms)
+    system = solver.integrator.system_for(nothing, np.ones(2, bool), solver.model.rest, terms)
     pose = system.assembly.at(state.positions, pg.BodyFrames(state.origins, state.rotations))
     directions = solver.model.directions(pose)
-    scheme = solver._scheme(state, 0.02)
+    scheme = solver.integrator.scheme(state, 0.02)
     forces = rng.standard_normal(state.positions.shape)
-    problem = Problem(system, scheme, terms, forces, directions, pose, Clock())
-    start = Place(state.positions, state.origins, state.rotations)
-    place = problem.moved(start, 0.03 * rng.standard_normal((len(system.freedom), 3)), 1.0)
-    return problem, place
+    objective = Objective(system, scheme, terms, forces, directions, pose, Clock())
+    start = Configuration(state.positions, state.origins, state.rotations)
+    place = objective.moved(start, 0.03 * rng.standard_normal((len(system.dofs), 3)), 1.0)
+    return objective, place
 
 
 def test_a_step_s_gradient_and_hessian(rng):
     """The gradient of value + multipliers . violation, and how it changes, along curves of places."""
-    problem, place = moved_problem(rng)
-    multipliers = rng.standard_normal(len(problem.system.equations))
-    plain = [term for term in problem.terms if not term.damped]
-    assert len(plain) < len(problem.terms)
+    objective, place = moved_problem(rng)
+    multipliers = rng.standard_normal(len(objective.system.equations))
+    plain = [term for term in objective.terms if not term.damped]
+    assert len(plain) < len(objective.terms)
 
     def lagrangian(place):
-        now = problem.at(place)
+        now = objective.at(place)
         return now.value + multipliers @ now.violation
 
     def gradient(place):
-        now = problem.at(place)
-        problem.differentiate(now)
-        return problem.loads(now, multipliers).on_nodes, now
+        now = objective.at(place)
+        objective.differentiate(now)
+        return objective.loads(now, multipliers).on_nodes, now
 
     slopes, now = gradient(place)
     # Damping has no potential: its part is taken off for the first comparison.
-    J = dense(problem.system.freedom, now.blocks)
+    J = dense(objective.system.dofs, now.blocks)
     bare = slopes - (J.T @ now.damping.ravel()).reshape(-1, 3)
-    data, least = problem.matrix(now, problem.loads(now, multipliers), project=False)
-    size = problem.system.projection.size
-    K = csr_array(
-        (data, problem.system.projection.indices, problem.system.projection.indptr), shape=(size,) * 2
-    )
+    data, least = objective.matrix(now, objective.loads(now, multipliers), project=False)
+    size = objective.system.base.size
+    K = csr_array((data, objective.system.base.indices, objective.system.base.indptr), shape=(size,) * 2)
     assert abs(K - K.T).max() < 1e-12 * abs(K).max()
     count = slopes.size
     assert (least[:count] > 0).all()
     assert (least[count:] < 0).all()
     for _ in range(4):
         d = rng.standard_normal(slopes.shape)
-        along = derivative(lambda s, d=d: lagrangian(problem.moved(place, d, s)), 1e-4)
+        along = derivative(lambda s, d=d: lagrangian(objective.moved(place, d, s)), 1e-4)
         assert along == pytest.approx(np.sum(bare * d), rel=1e-8)
-        change = derivative(lambda s, d=d: np.sum(gradient(problem.moved(place, d, s))[0] * d), 1e-4)
+        change = derivative(lambda s, d=d: np.sum(gradient(objective.moved(place, d, s))[0] * d), 1e-4)
         flat = d.ravel()
         assert change == pytest.approx(flat @ (K[:count, :count] @ flat), rel=1e-8)
-        opening = derivative(lambda s, d=d: problem.at(problem.moved(place, d, s)).violation, 1e-4)
+        opening = derivative(lambda s, d=d: objective.at(objective.moved(place, d, s)).violation, 1e-4)
         assert_allclose(K[count:, :count] @ flat, opening, atol=1e-9 * np.abs(opening).max())
 
 
 def test_a_projected_hessian_is_definite(rng):
-    problem, place = moved_problem(rng)
-    now = problem.at(place)
-    problem.differentiate(now)
-    loads = problem.loads(now, 50 * rng.standard_normal(len(problem.system.equations)))
-    projection, count = problem.system.projection, 3 * len(problem.system.freedom)
+    objective, place = moved_problem(rng)
+    now = objective.at(place)
+    objective.differentiate(now)
+    loads = objective.loads(now, 50 * rng.standard_normal(len(objective.system.equations)))
+    projection, count = objective.system.base, 3 * len(objective.system.dofs)
     for project in (False, True):
-        data = problem.matrix(now, loads, project=project)[0]
+        data = objective.matrix(now, loads, project=project)[0]
         K = csr_array((data, projection.indices, projection.indptr), shape=(projection.size,) * 2)
         least = np.linalg.eigvalsh(K[:count, :count].toarray())[0]
         assert (least > 0) == project  # so strong joints make the exact one indefinite

@@ -1,0 +1,249 @@
+"""The surfaces of a solver's bodies as one collision mesh: what may collide, and how near surfaces are.
+
+Collision meshes and queries are those of the IPC Toolkit.
+"""
+
+import warnings
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...checks import Array
+from ...errors import InputError, MissingDependencyError, PointglueWarning
+from ..model.solver_model import SolverModel
+from .options import Contact
+from .start import PrimitivePair, ProximityQuery, no_collision_filter
+
+__all__ = ["ContactSurfaces"]
+
+# ratio: the first barrier stiffness, relative to the pressure that stops a body within one step. It is enough
+# for bodies that fall, and is doubled when it is not.
+INITIAL_STIFFNESS_FACTOR = 10.0
+
+
+class ContactSurfaces:
+    """The surfaces of a solver's bodies that meet, as one collision mesh.
+
+    Parameters
+    ----------
+    contact : Contact
+        The options of contact.
+    model : SolverModel
+        The bodies and what bonds them.
+    x : (N, 3)
+        Positions of all particles at the start [m].
+
+    Raises
+    ------
+    IntersectionError
+        If surfaces intersect at the start, and could not be untangled.
+    InputError
+        If no body has faces, `ignore` names no body, or surfaces are nearer than their thickness.
+    """
+
+    def __init__(self, contact: Contact, model: SolverModel, x: Array) -> None:
+        self.ipc = ipc = _toolkit()
+        self.contact, self.model, self._given = contact, model, x
+        faces = _faces(model)
+        self.particles: NDArray[np.int64] = np.unique(faces)
+        """The particle of each vertex of the collision mesh (V,)."""
+        local = np.searchsorted(self.particles, faces).astype(np.int32, order="F")
+        edges = ipc.edges(local)
+        start = np.asfortranarray(x[self.particles])
+        self.mesh = ipc.CollisionMesh(start, edges, local)
+        self._check_names()
+        self._allowed = self._ignore_filter(_patches(model, self.particles))
+        self.mesh.can_collide = self._allowed
+        self._active: tuple[bool, ...] = ()
+        query = ProximityQuery(ipc, self.mesh, self.particles, model, start)
+        self._bonded_pairs = query.bonded_pairs(contact.thickness, contact.distance)
+        self._filter_bonded(tuple(True for _ in self._bonded_pairs))
+        self.start: Array = x
+        """Positions of all particles at the start (N, 3) [m]: as given, or untangled."""
+        if contact.grow and self.intersecting(x):
+            free = ~model.pinned & (model.body_of < 0)
+            for bond in model.initial_bonds:
+                free[bond.particles], free[bond.parents] = False, False
+            self.start = x.copy()
+            self.start[self.particles] = query.untangle(free[self.particles])
+        query.refuse_intersections(
+            "move them apart, or let contact ignore the pair"
+            + ("; untangling has not found a way" if contact.grow else ", or untangle them with its grow")
+        )
+        if self.least_distance(self.start) <= contact.thickness and not contact.grow:
+            query.refuse_nearness(contact.thickness)
+        self._warn_of_small_faces(local, start)
+        # The mass per area of what is free to move is what contact has to stop.
+        moving = ~_immovable(model)[faces].all(1)
+        mass = model.mass[~model.pinned].sum() + model.inertia.mass[~model.fixed].sum()
+        a, b, c = np.moveaxis(start[local[moving]], 1, 0)
+        area = np.linalg.norm(np.cross(b - a, c - a), axis=1).sum() / 2
+        self._density = mass / area if area > 0 else 1.0
+
+    def _check_names(self) -> None:
+        for name in {name for pair in self.contact.ignore for name in pair}:
+            if name not in self.model.rows:
+                names = ", ".join(map(repr, self.model.rows))
+                raise InputError(f"ignore must name bodies, {names}, got {name!r}")
+
+    def _ignore_filter(self, patches: NDArray[np.int32]) -> Any:
+        """Return a filter that lets different patches collide, but not bodies that ignore each other."""
+        allowed = self.ipc.make_vertex_patches_filter(patches)
+        body_of = _body_of(self.model)[self.particles]
+        names = list(self.model.rows)
+        for pair in self.contact.ignore:
+            one, other = (body_of == names.index(name) for name in pair)
+            allowed = allowed & no_collision_filter(self.ipc, one, other)
+        return allowed
+
+    @property
+    def adaptive(self) -> bool:
+        """Whether the barrier stiffness is found from the masses, and not given."""
+        return self.contact.stiffness is None
+
+    def stiffness(self, gravity: Array, h: float) -> float:
+        """Return the barrier stiffness to begin with [Pa], for steps of h seconds."""
+        if self.contact.stiffness is not None:
+            return float(self.contact.stiffness)
+        stopped = float(np.linalg.norm(gravity)) + self.contact.distance / h**2
+        return INITIAL_STIFFNESS_FACTOR * self._density * stopped
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Build a copy anew, since objects of the toolkit cannot be copied."""
+        return type(self), (self.contact, self.model, self._given)
+
+    def thickness(self, x: Array, moment: float) -> float:
+        """Return the thickness [m] in a step from x (N, 3) to a time [s].
+
+        While it grows it stays below the least distance of surfaces at x, by half the distance at which
+        contact begins to push or by half of that least distance. So there is a force that makes more room.
+        """
+        wanted, grow = self.contact.thickness, self.contact.grow
+        if not grow:
+            return wanted
+        room = self.least_distance(x)
+        return min(wanted * min(moment / grow, 1.0), max(room / 2, room - self.contact.distance / 2))
+
+    def least_distance(self, x: Array) -> float:
+        """Return the least distance of surfaces [m], or infinity if it is more than contact reaches."""
+        met = self.ipc.NormalCollisions()
+        vertices = self.at(x)
+        met.build(self.mesh, vertices, self.contact.thickness + self.contact.distance)
+        if met.empty():
+            return np.inf
+        return float(np.sqrt(met.compute_minimum_distance(self.mesh, vertices)))
+
+    def filter_bonded(self, active: tuple[bool, ...], x: Array) -> None:
+        """Let bonded surfaces pass through each other where they were too near at the start.
+
+        Surfaces whose bond has been released collide as soon as they no longer intersect.
+
+        Parameters
+        ----------
+        active : tuple of bool
+            Whether each of the model's initial bonds still holds.
+        x : (N, 3)
+            Positions of all particles [m].
+        """
+        self._filter_bonded(active)
+        if not all(active) and (self.intersecting(x) or self.least_distance(x) <= self.contact.thickness):
+            now = ProximityQuery(self.ipc, self.mesh, self.particles, self.model, self.at(x))
+            self.mesh.can_collide = self.mesh.can_collide & self._pair_filter(
+                now.too_near(self.contact.thickness)
+            )
+            self._active = ()
+
+    def _filter_bonded(self, active: tuple[bool, ...]) -> None:
+        """Set the collision filter for the bonds that hold, if they are others than before."""
+        if active != self._active or not active:
+            bonds = zip(self._bonded_pairs, active, strict=True)
+            pairs = [pair for each, holds in bonds if holds for pair in each]
+            self.mesh.can_collide = self._allowed & self._pair_filter(pairs) if pairs else self._allowed
+            self._active = active
+
+    def _pair_filter(self, pairs: list[PrimitivePair]) -> Any:
+        """Return a filter by which no vertices of such pairs of primitives collide."""
+        blocked = {
+            (min(i, j), max(i, j)) for one, other in pairs for i in one.tolist() for j in other.tolist()
+        }
+        return self.ipc.make_sparse_filter(dict.fromkeys(sorted(blocked), False), True)
+
+    def _warn_of_small_faces(self, faces: NDArray[np.int32], vertices: Array) -> None:
+        """Warn of bodies with edges that are shorter than contact reaches."""
+        reach = self.contact.thickness + self.contact.distance
+        sides = np.linalg.norm(vertices[faces] - vertices[np.roll(faces, 1, axis=1)], axis=2)
+        bodies = _body_of(self.model)[self.particles[faces[:, 0]]]
+        alone = {body.name for body in self.model.rigid} | {
+            one for one, other in self.contact.ignore if one == other
+        }
+        for number, name in enumerate(self.model.rows):
+            mine = sides[bodies == number]
+            # A vertex is about as far from the opposite sides of its triangles as its own sides are long.
+            short = np.quantile(mine, 0.25) if len(mine) and name not in alone else np.inf
+            if short < reach:
+                warnings.warn(
+                    f"contact reaches {reach:g} m, farther than many edges of {name!r} are long "
+                    f"({short:.3g} m): it may push itself apart; a smaller distance is better",
+                    PointglueWarning,
+                    stacklevel=4,
+                )
+
+    def intersecting(self, x: Array) -> bool:
+        """Return whether any surfaces intersect with the particles at x (N, 3)."""
+        return bool(self.ipc.has_intersections(self.mesh, self.at(x)))
+
+    def at(self, x: Array) -> Array:
+        """Return the mesh's vertices (V, 3) for particles at x (N, 3), in the toolkit's memory layout."""
+        return np.asfortranarray(x[self.particles])
+
+
+def _toolkit() -> Any:
+    """Import the IPC Toolkit here, since it is an optional dependency."""
+    try:
+        import ipctk
+    except ImportError as error:
+        raise MissingDependencyError("contact needs ipctk: pip install 'pointglue[contact]'") from error
+    # Its sums over threads have no fixed order, and the cases that it warns of are handled here.
+    ipctk.set_num_threads(1)
+    ipctk.set_logger_level(ipctk.LoggerLevel.off)
+    return ipctk
+
+
+def _faces(model: SolverModel) -> NDArray[np.int64]:
+    """Return the triangles (F, 3) of all bodies that have them, as rows of all particles."""
+    parts = [
+        model.rows[body.name].start + np.asarray(body.faces, np.int64)
+        for body in model.bodies
+        if body.faces is not None
+    ]
+    if not parts:
+        raise InputError("contact needs bodies with faces, got none")
+    return np.concatenate(parts)
+
+
+def _body_of(model: SolverModel) -> NDArray[np.int64]:
+    """Return the number of each particle's body (N,), in the order of the bodies; -1 for those of joints."""
+    out = np.full(len(model.rest), -1)
+    for number, rows in enumerate(model.rows.values()):
+        out[rows] = number
+    return out
+
+
+def _immovable(model: SolverModel) -> NDArray[np.bool_]:
+    """Return which particles (N,) are pinned or kinematic, and so are not moved by forces."""
+    fixed = np.append(model.fixed, False)  # the last one is for particles of no rigid body, -1
+    return np.asarray(model.pinned | fixed[model.body_of])
+
+
+def _patches(model: SolverModel, particles: NDArray[np.int64]) -> NDArray[np.int32]:
+    """Return the patch of each vertex (V,): vertices of one patch do not collide.
+
+    Each rigid body is a patch, and so is all that forces do not move.
+    """
+    out = np.arange(len(model.rest)) + len(model.bodies) + 1
+    for number, body in enumerate(model.bodies):
+        if body in model.rigid:
+            out[model.rows[body.name]] = number + 1
+    out[_immovable(model)] = 0
+    return out[particles].astype(np.int32)

@@ -1,0 +1,419 @@
+"""One substep of the implicit solver: from a state to the objective, its minimum, and the state after."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ...checks import Array, as_reals, check_rotations, require_finite
+from ...errors import InputError
+from ...glue import BodyFrames
+from ...procrustes import special_procrustes
+from ..bodies import ElasticBody, check_energy
+from ..contact.stage import ContactStage
+from ..contact.surfaces import ContactSurfaces
+from ..energies.base import Energy
+from ..model.rigid_bodies import RigidBody, rotated
+from ..model.solver_model import SolverModel
+from ..state import SolverState, Stall, StepReport
+from .events import TIME_ROUNDING
+from .linear_system import LinearSystem
+from .newton import Outcome, StalledError, minimise, nearest_contact
+from .objective import Clock, Configuration, Objective, Scheme
+from .terms import GlueSprings, Term, energy_at, shifted_stencils
+
+__all__ = ["Force", "Integrator", "Method"]
+
+# ratio of the model's size: how far joints may be open; they are promised to be closed to 1e-8.
+JOINT_TOLERANCE = 1e-9
+# ratio of the coordinates: their rounding, below which a Newton step cannot get
+POSITION_ROUNDING = 1e-14
+KINEMATIC_TOLERANCE = 1e-6  # ratio of the model's size: how far from its key a kinematic body may stay
+MAX_KINEMATIC_ROTATION = (
+    1.2  # rad: the most that keys may turn a body in one substep where it may meet others
+)
+
+Method = Literal["euler", "bdf2"]
+Force = Callable[[SolverState], ArrayLike]
+
+
+@dataclass(eq=False)
+class Integrator:
+    """The implicit integrator of one substep.
+
+    Parameters
+    ----------
+    model : SolverModel
+        All bodies.
+    surfaces : ContactSurfaces or None
+        The surfaces that meet, if there is contact.
+    forces : sequence of callable
+        Functions of the state that return forces on all particles (N, 3) [N], constant through a substep.
+    energies : sequence of Energy
+        Energies of all bodies' points together.
+    gravity : (3,)
+        The acceleration of gravity [m/s^2].
+    method : {"euler", "bdf2"}
+        The integration scheme.
+    tolerance : float
+        The speed below which a full Newton step is converged [m/s].
+    iterations : int
+        The most Newton steps.
+    """
+
+    model: SolverModel
+    surfaces: ContactSurfaces | None
+    forces: Sequence[Force]
+    energies: Sequence[Energy]
+    gravity: Array
+    method: Method
+    tolerance: float
+    iterations: int
+    system: LinearSystem | None = field(default=None, init=False)
+    """The linear system of the last substep, which is kept while its sparsity stays the same."""
+    _system_key: tuple[Any, ...] = field(default=(), init=False)
+
+    def substep(
+        self,
+        state: SolverState,
+        h: float,
+        dt: float,
+        stiffness_factor: float,
+        clock: Clock,
+        watch: Callable[[], object],
+    ) -> SolverState:
+        """Return the state after a substep.
+
+        Parameters
+        ----------
+        state : SolverState
+            The state before.
+        h : float
+            The duration of the substep [s].
+        dt : float
+            The duration of the whole step, for which the next barrier stiffness is chosen [s].
+        stiffness_factor : float
+            The factor of the barrier stiffness [1].
+        clock : Clock
+            The clock that counts the time of each part.
+        watch : callable
+            A function that is called before each Newton step.
+
+        Returns
+        -------
+        SolverState
+
+        Raises
+        ------
+        StalledError
+            If Newton's method does not converge, or keys cannot be followed.
+        """
+        model, end = self.model, state.time + h
+        begin = state.time + TIME_ROUNDING * h
+        released = state.released | (model.release <= begin)
+        released_joints = state.released_joints | (model.joint_release <= begin)
+        state = self._attached(state, released, begin)
+        springs = GlueSprings(model.springs, model.springs.active(begin) & ~state.broken_springs)
+        terms = self.terms(end, springs)
+        with clock("sum"):
+            free = released | state.pending
+            active_joints = ~(released_joints | state.pending_joints)
+            system = self.system_for(free, active_joints, state.targets, terms)
+            system.begin()
+        scheme = self.scheme(state, h)
+        forces = self._external_forces(state)
+        with clock("glue"):
+            before = system.assembly.carry(state.positions.copy(), BodyFrames(state.origins, state.rotations))
+            directions = model.directions(before)
+        active_bonds = [bond.holds(begin, released, released_joints) for bond in model.initial_bonds]
+        contact = self._contact_stage(state, scheme, h, stiffness_factor, clock, active_bonds)
+        objective = Objective(system, scheme, terms, forces, directions, before, clock, contact=contact)
+        guesses = self._initial_guesses(state, h, end)
+        rounding = POSITION_ROUNDING * float(np.abs(state.positions).max()) / h
+        outcome = minimise(
+            objective,
+            guesses,
+            state.multipliers[system.equations],
+            h,
+            tolerance=max(self.tolerance, rounding),
+            violation=JOINT_TOLERANCE * model.size,
+            iterations=self.iterations,
+            watch=watch,
+        )
+        if self.surfaces is not None:
+            self._check_kinematics(objective, outcome)
+        return self._end_state(state, h, dt, objective, outcome, released, released_joints, springs)
+
+    def terms(self, end: float, springs: GlueSprings) -> list[Term]:
+        """Return all energies at the end of a substep, a time [s]."""
+        model = self.model
+        terms = []
+        for body in model.bodies:
+            if isinstance(body, ElasticBody):
+                rows = model.rows[body.name]
+                for k, given in enumerate(body.energies):
+                    energy = energy_at(given, end)
+                    if energy is not given:
+                        check_energy(f"energies[{k}] of {body.name!r}", energy, rows.stop - rows.start)
+                    terms.append(Term(energy, rows))
+        if len(springs.springs):
+            terms.append(Term(springs, slice(0, len(model.rest))))
+        return terms + [Term(energy, slice(0, model.count)) for energy in self.energies]
+
+    def system_for(
+        self,
+        free: NDArray[np.bool_],
+        active_joints: NDArray[np.bool_],
+        targets: Array,
+        terms: list[Term],
+    ) -> LinearSystem:
+        """Return the last linear system, or a new one if bonds, joints or stencils have changed since.
+
+        Parameters
+        ----------
+        free : (N,)
+            Which particles of glue are not bound.
+        active_joints : (J,)
+            Which joints hold.
+        targets : (N, 3)
+            Where bound particles would be at rest [m].
+        terms : list of Term
+            The energies.
+
+        Returns
+        -------
+        LinearSystem
+        """
+        key = (free.tobytes(), active_joints.tobytes(), [term.energy.stencils for term in terms], targets)
+        if self.system is not None:
+            old = self._system_key
+            same = len(old[2]) == len(key[2]) and all(
+                _same(a, b) for a, b in zip(old[2], key[2], strict=True)
+            )
+            if old[:2] == key[:2] and same and _same(old[3], targets):
+                return self.system
+        stencils = [shifted_stencils(term.energy.stencils, term.rows.start) for term in terms]
+        self.system = LinearSystem(self.model, free, active_joints, targets, stencils)
+        self._system_key = key
+        return self.system
+
+    def scheme(self, state: SolverState, h: float) -> Scheme:
+        """Return the integration scheme of a substep of h seconds."""
+        now = (state.positions, state.origins, state.rotations)
+        rates = (state.velocities, state.origin_velocities, state.rotation_rates)
+        fall = (self.gravity, self.gravity, np.zeros(3))
+        past = state.previous
+        tau = h
+        if past is not None:
+            ratio = h / (state.time - past.time)
+            tau = h * (1 + ratio) / (1 + 2 * ratio)
+            b = ratio * ratio / (1 + 2 * ratio)
+            old = (past.positions, past.origins, past.rotations)
+            old_rates = (past.velocities, past.origin_velocities, past.rotation_rates)
+            now = tuple(x + b * (x - y) for x, y in zip(now, old, strict=True))  # type: ignore[assignment]
+            rates = tuple(x + b * (x - y) for x, y in zip(rates, old_rates, strict=True))  # type: ignore[assignment]
+        target = Configuration(
+            *(x + tau * v + tau * tau * g for x, v, g in zip(now, rates, fall, strict=True))
+        )
+        if self.surfaces is not None:
+            self._apply_motion(target, state.time + h)
+            self._check_rotations(target, state)
+        return Scheme(1 / tau**2, 1 / tau, target, Configuration(*now))
+
+    def _external_forces(self, state: SolverState) -> Array:
+        """Return the sum of the forces on all particles (N, 3) [N]."""
+        forces = np.zeros_like(state.positions)
+        for k, force in enumerate(self.forces):
+            given = as_reals(f"forces[{k}]", force(state))
+            if given.shape != forces.shape:
+                raise InputError(f"forces[{k}] must give shape {forces.shape}, got {given.shape}")
+            require_finite(f"forces[{k}]", given)
+            forces += given
+        return forces
+
+    def _check_rotations(self, target: Configuration, state: SolverState) -> None:
+        """Raise if keys turn a body farther than continuous collision detection can follow."""
+        cosines = (np.einsum("bij,bij->b", target.rotations, state.rotations) - 1) / 2
+        fast = np.flatnonzero(self.model.kinematic_bodies & (cosines < np.cos(MAX_KINEMATIC_ROTATION)))
+        if len(fast):
+            turn = np.arccos(np.clip(cosines[fast[0]], -1.0, 1.0))
+            name = self.model.rigid[int(fast[0])].name
+            raise StalledError(
+                f"{name!r} turns by {turn:.3g} rad, more than contact can follow in one go",
+                lambda: Stall.at("motion", (name,), state.origins[fast[0]]),
+            )
+
+    def _check_kinematics(self, objective: Objective, outcome: Outcome) -> None:
+        """Raise unless kinematic particles and bodies have got to where their motion says."""
+        model, target, end = self.model, objective.scheme.target, outcome.end.configuration
+        of_particles = np.linalg.norm(target.x - end.x, axis=1) * model.kinematic
+        of_bodies = np.linalg.norm(target.origins - end.origins, axis=1) * model.kinematic_bodies
+        missing = max(of_particles.max(initial=0.0), of_bodies.max(initial=0.0))
+        if missing > KINEMATIC_TOLERANCE * model.size:
+            if of_particles.max(initial=0.0) > of_bodies.max(initial=0.0):
+                name = model.describe(int(of_particles.argmax()))
+            else:
+                name = repr(model.rigid[int(of_bodies.argmax())].name)
+            raise StalledError(
+                f"contact keeps {name} {missing:.3g} m from where its motion says",
+                lambda: replace(nearest_contact(objective, outcome.end) or Stall("motion"), cause="motion"),
+                len(outcome.speeds),
+            )
+
+    def _attached(self, state: SolverState, released: NDArray[np.bool_], time: float) -> SolverState:
+        """Return the state with all attached, where it is, that is to attach at that time [s]."""
+        model = self.model
+        pending = state.pending & (model.attach > time)
+        pending_joints = state.pending_joints & (model.joint_attach > time)
+        points, joints = state.pending & ~pending & ~released, state.pending_joints & ~pending_joints
+        if not (points.any() or joints.any()):
+            return state
+        frames = BodyFrames(state.origins, state.rotations)
+        free = released | pending
+        targets = model.attached_targets(state.targets, free, points, joints, state.positions, frames)
+        return replace(state, targets=targets, pending=pending, pending_joints=pending_joints)
+
+    def _contact_stage(
+        self,
+        state: SolverState,
+        scheme: Scheme,
+        h: float,
+        stiffness_factor: float,
+        clock: Clock,
+        active_bonds: list[bool],
+    ) -> ContactStage | None:
+        """Return contact during the substep, if there is any."""
+        if self.surfaces is None:
+            return None
+        # Part of a step that had to be halved is a blow, for which the barrier is stiffer.
+        first = self.surfaces.stiffness(self.gravity, h)
+        stiffness = stiffness_factor * max(state.barrier_stiffness, first)
+        with clock("contact"):
+            self.surfaces.filter_bonded(tuple(active_bonds), state.positions)
+            return ContactStage(
+                self.surfaces,
+                state.positions,
+                scheme.reference.x,
+                scheme.slope,
+                stiffness,
+                state.time + h,
+            )
+
+    def _apply_motion(self, configuration: Configuration, time: float) -> None:
+        """Put kinematic particles and bodies to where they are at a time [s]."""
+        model = self.model
+        for body in model.bodies:
+            if isinstance(body, ElasticBody) and body.motion is not None:
+                rows = np.flatnonzero(np.asarray(body.pinned)) + model.rows[body.name].start
+                configuration.x[rows] = _check_motion(body, body.motion(time), (len(rows), 3))
+        for b, body in enumerate(model.rigid):
+            if body.motion is not None:
+                given = body.motion(time)
+                if not isinstance(given, tuple | list) or len(given) != 2:
+                    raise InputError(
+                        f"motion of {body.name!r} must give a position and a rotation, got {given!r}"
+                    )
+                configuration.origins[b] = _check_motion(body, given[0], (3,))
+                turn = check_rotations(f"the rotation that motion of {body.name!r} gives", given[1], (3, 3))
+                configuration.rotations[b] = special_procrustes(turn)
+
+    def _initial_guesses(self, state: SolverState, h: float, end: float) -> list[Configuration]:
+        """Return the configurations to begin from: with the velocities kept, and the current one."""
+        model = self.model
+        here = Configuration(state.positions.copy(), state.origins.copy(), state.rotations.copy())
+        if self.surfaces is None:
+            self._apply_motion(here, end)
+        free, moving = ~model.pinned, ~model.fixed
+        x, origins, rotations = here.x.copy(), here.origins.copy(), here.rotations.copy()
+        x[free] += h * state.velocities[free]
+        origins[moving] += h * state.origin_velocities[moving]
+        rotations[moving] = rotated(here.rotations[moving], h * state.spins[moving])
+        return [Configuration(x, origins, rotations), here]
+
+    def _end_state(
+        self,
+        state: SolverState,
+        h: float,
+        dt: float,
+        objective: Objective,
+        outcome: Outcome,
+        released: NDArray[np.bool_],
+        released_joints: NDArray[np.bool_],
+        springs: GlueSprings,
+    ) -> SolverState:
+        """Return the state at the end of the substep, with bonds and joints released that have broken."""
+        model, scheme, end = self.model, objective.scheme, outcome.end
+        x, here = end.x, end.configuration
+        rotations = special_procrustes(here.rotations) if len(here.rotations) else here.rotations
+        velocities = objective.velocities(x)
+        multipliers = np.zeros(len(model.equations.first))
+        multipliers[objective.system.equations] = outcome.multipliers
+        broken_springs = state.broken_springs | springs.springs.overloaded(x, velocities, springs.active)
+        if np.isfinite(model.break_force).any():
+            objective.differentiate(end)
+            loads = objective.loads(end, outcome.multipliers).on_layers
+            released = released.copy()
+            for (rows, _), load in zip(objective.system.assembly.layers, loads, strict=True):
+                released[rows] |= np.linalg.norm(load, axis=1) > model.break_force[rows]
+        if np.isfinite(model.joint_break_force).any():
+            pulls = np.zeros((model.joint_count, 3))
+            each = multipliers[objective.system.equations, None] * objective.directions
+            np.add.at(pulls, model.equations.joint_of[objective.system.equations], each)
+            released_joints = released_joints | (np.linalg.norm(pulls, axis=1) > model.joint_break_force)
+        reference = scheme.reference
+        return SolverState(
+            time=state.time + h,
+            positions=x.copy(),
+            velocities=velocities,
+            origins=here.origins.copy(),
+            rotations=rotations,
+            origin_velocities=scheme.slope * (here.origins - reference.origins),
+            rotation_rates=scheme.slope * (rotations - reference.rotations),
+            multipliers=multipliers,
+            released=released,
+            broken_springs=broken_springs,
+            released_joints=released_joints,
+            pending=state.pending,
+            pending_joints=state.pending_joints,
+            targets=state.targets,
+            rows=state.rows,
+            barrier_stiffness=self._next_stiffness(objective, x, state.barrier_stiffness, dt),
+            report=StepReport(
+                substeps=1,
+                speeds=tuple(outcome.speeds),
+                projected=outcome.projected,
+                factorisations=outcome.factorisations,
+                violation=float(np.abs(end.violation).max(initial=0.0)),
+                redundant=outcome.redundant,
+                seconds={},  # known when all substeps are through
+                contacts=objective.contact.count(x) if objective.contact else 0,
+                gap=objective.contact.gap(x) if objective.contact else np.inf,
+            ),
+            previous=replace(state, previous=None) if self.method == "bdf2" else None,
+        )
+
+    def _next_stiffness(self, objective: Objective, x: Array, now: float, dt: float) -> float:
+        """Return the barrier stiffness of the next step [Pa], or 0 without contact."""
+        if self.surfaces is None or objective.contact is None:
+            return 0.0
+        return objective.contact.next_stiffness(x, now, self.surfaces.stiffness(self.gravity, dt))
+
+
+def _same(a: Any, b: Any) -> bool:
+    """Return whether these are the same stencils; arrays that are built anew each time are compared."""
+    if a is b:
+        return True
+    if type(a) is not type(b) or not isinstance(a, np.ndarray):
+        return False
+    return np.array_equal(a, b)
+
+
+def _check_motion(body: ElasticBody | RigidBody, value: ArrayLike, shape: tuple[int, ...]) -> Array:
+    """Return positions that a body's motion gives, or raise unless they are finite and of the right shape."""
+    given = as_reals("motion", value)
+    if given.shape != shape:
+        raise InputError(f"motion of {body.name!r} must give shape {shape}, got {given.shape}")
+    require_finite(f"motion of {body.name!r}", given)
+    return given
