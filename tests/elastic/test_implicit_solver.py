@@ -440,7 +440,7 @@ def test_bad_bodies(message):
 
 
 JOINT = pg.bind_joint(GRID, GRID + [0, -0.5, 0], (0.1, -0.1, 0.1))
-BAD_TIES = {
+BAD_BONDS = {
     "a bond of 'soft' needs a body to follow, or a binding": lambda: Bond("soft", [0]),
     "binding must be a Binding, got str": lambda: Bond("soft", [0], "to", "glue"),
     "a spring has its own attach, release and break_force: give them there": lambda: Bond(
@@ -453,10 +453,10 @@ BAD_TIES = {
 }
 
 
-@pytest.mark.parametrize("message", BAD_TIES)
-def test_bad_ties(message):
+@pytest.mark.parametrize("message", BAD_BONDS)
+def test_bad_bonds(message):
     with pytest.raises(InputError, match=re.escape(message)):
-        BAD_TIES[message]()
+        BAD_BONDS[message]()
 
 
 def two():
