@@ -194,14 +194,16 @@ class TestWhoMeetsWhom:
 
 
 class TestBonds:
-    """Bodies that are bonded, and no longer: nothing passes through anything but where bonds were too near."""
+    """Bodies that are bonded, and no longer: nothing passes through but where bonds were too near."""
 
     def boxes(self, gap, joint, gravity, **options):
         first = box("first", extents=(0.1, 0.1, 0.1), fixed=True)
         second = box("second", (0.1 + gap, 0, 0), extents=(0.1, 0.1, 0.1))
         joints = [joined(first, second, [[0.05 + gap / 2, 0.05, 0.0]], joint, **options)]
         contact = Contact(distance=5e-3)
-        return ImplicitSolver([first, second], joints=joints, contact=contact, gravity=gravity, tolerance=1e-3)
+        return ImplicitSolver(
+            [first, second], joints=joints, contact=contact, gravity=gravity, tolerance=1e-3
+        )
 
     def check(self, solver, steps):
         state = solver.start()

@@ -66,7 +66,21 @@ class Stall:
 
     @classmethod
     def at(cls, cause: StallCause, bodies: tuple[str, ...], position: Array) -> Self:
-        """Return a stall at coordinates (3,) [m]."""
+        """Return a stall at some position.
+
+        Parameters
+        ----------
+        cause : {"contact", "joint", "motion", "convergence"}
+            Why the step did not converge.
+        bodies : tuple of str
+            The names of the bodies that it is about.
+        position : (3,)
+            Where that is [m].
+
+        Returns
+        -------
+        Stall
+        """
         x, y, z = position.tolist()
         return cls(cause, bodies, (x, y, z))
 
@@ -151,7 +165,17 @@ class StepReport:
 
     @staticmethod
     def merged(reports: "list[StepReport]") -> "StepReport":
-        """Return one report of several substeps."""
+        """Return one report of several substeps.
+
+        Parameters
+        ----------
+        reports : list of StepReport
+            The reports of the substeps, at least one.
+
+        Returns
+        -------
+        StepReport
+        """
         parts = sorted({part for report in reports for part in report.seconds})
         return StepReport(
             substeps=len(reports),

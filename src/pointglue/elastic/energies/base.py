@@ -207,76 +207,26 @@ class Elements(ABC):
         return len(self._sizes)
 
     def value(self, x: ArrayLike) -> float:
-        """Return the energy.
-
-        Parameters
-        ----------
-        x : (n, d)
-            The points [m].
-
-        Returns
-        -------
-        float
-            The energy [J].
-        """
+        """Return the energy [J] at points x (n, d) [m], see :meth:`Energy.value`."""
         each = np.empty(len(self))
         self._values(self._points("x", x), each)
         return float(each.sum())
 
     def gradient(self, x: ArrayLike) -> Array:
-        """Return the derivative of the energy by the points; the force is its negative.
-
-        Parameters
-        ----------
-        x : (n, d)
-            The points [m].
-
-        Returns
-        -------
-        (n, d)
-            The derivative [N].
-        """
+        """Return the derivative (n, d) [N] at points x (n, d) [m], see :meth:`Energy.gradient`."""
         each = np.empty(self._entry_shape)
         self._gradients(self._points("x", x), each)
         return self._gathered(each)
 
     def elements(self, x: ArrayLike, *, project: bool = False, out: Array | None = None) -> Array:
-        """Return the Hessians of the elements.
-
-        Parameters
-        ----------
-        x : (n, d)
-            The points [m].
-        project : bool
-            Whether each element's Hessian is made positive semidefinite.
-        out : array, optional
-            The array that takes the result.
-
-        Returns
-        -------
-        (E, d k, d k), or flat
-            One Hessian for each element [N/m]; those of groups one after the other, flat.
-        """
+        """Return the element Hessians [N/m] at points x (n, d) [m], see :meth:`Energy.elements`."""
         check_out(out, self._elements_shape, np.dtype(np.float64))
         each = np.empty(self._elements_shape) if out is None else out
         self._hessians(self._points("x", x), project, each)
         return each
 
     def hessian(self, x: ArrayLike, *, project: bool = False) -> csr_array:
-        """Return the second derivative of the energy by the points; its sparsity is the same for every x.
-
-        Parameters
-        ----------
-        x : (n, d)
-            The points [m].
-        project : bool
-            Whether each element's part is made positive semidefinite.
-
-        Returns
-        -------
-        csr_array (d n, d n)
-            The second derivative [N/m].
-        """
+        """Return the second derivative (d n, d n) [N/m] at points x (n, d) [m], see :meth:`Energy.hessian`."""
         return self._matrix(self.elements(x, project=project))
 
     @cached_property

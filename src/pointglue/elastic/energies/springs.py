@@ -90,42 +90,14 @@ class SpringEnergy(Elements):
         run(kernels.hessians, len(self), GRAIN, x, self._springs, project, out)
 
     def rate_gradient(self, x: ArrayLike, v: ArrayLike) -> Array:
-        """Return the derivative of the damping potential by the velocities; the force is its negative.
-
-        Parameters
-        ----------
-        x : (n, d)
-            The points [m].
-        v : (n, d)
-            Their velocities [m/s].
-
-        Returns
-        -------
-        (n, d)
-            The derivative [N].
-        """
+        """Return the derivative of the damping potential (n, d) [N], see :meth:`Damped.rate_gradient`."""
         each = np.empty(self._entry_shape)
         points, rates = self._points("x", x), self._points("v", v)
         run(kernels.rate_gradients, len(self), GRAIN, points, rates, self._springs, each)
         return self._gathered(each)
 
     def rate_elements(self, x: ArrayLike, v: ArrayLike, *, symmetric: bool = False) -> tuple[Array, Array]:
-        """Return the derivatives of :meth:`rate_gradient` by x and by v, element by element.
-
-        Parameters
-        ----------
-        x : (n, d)
-            The points [m].
-        v : (n, d)
-            Their velocities [m/s].
-        symmetric : bool
-            Whether the derivative by x, which is not symmetric, is replaced by its symmetric part.
-
-        Returns
-        -------
-        by_x, by_v
-            Arrays as those of :meth:`elements` [N/m, N s/m]. The one by v is positive semidefinite.
-        """
+        """Return the derivatives of the damping gradient by x and v, see :meth:`Damped.rate_elements`."""
         by_x, by_v = np.empty(self._elements_shape), np.empty(self._elements_shape)
         points, rates = self._points("x", x), self._points("v", v)
         run(kernels.rate_hessians, len(self), GRAIN, points, rates, self._springs, symmetric, by_x, by_v)
@@ -134,22 +106,7 @@ class SpringEnergy(Elements):
     def rate_hessians(
         self, x: ArrayLike, v: ArrayLike, *, symmetric: bool = False
     ) -> tuple[csr_array, csr_array]:
-        """Return the derivatives of :meth:`rate_gradient` by x and by v as matrices.
-
-        Parameters
-        ----------
-        x : (n, d)
-            The points [m].
-        v : (n, d)
-            Their velocities [m/s].
-        symmetric : bool
-            Whether the derivative by x is replaced by its symmetric part.
-
-        Returns
-        -------
-        by_x, by_v : csr_array (d n, d n)
-            The matrices [N/m, N s/m].
-        """
+        """Return the derivatives as matrices by x and v, see :meth:`Damped.rate_hessians`."""
         by_x, by_v = self.rate_elements(x, v, symmetric=symmetric)
         return self._matrix(by_x), self._matrix(by_v)
 

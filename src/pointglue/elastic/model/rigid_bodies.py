@@ -131,9 +131,8 @@ class RigidBody:
         if not is_watertight(triangles):
             raise InputError("faces must close up around a volume, got a mesh with open edges")
         check_real("density", density, above=0)
-        mean = points.mean(
-            0
-        )  # far from the origin, moments about it would drown those about the centre of mass
+        # Far from the origin, moments about it would drown those about the centre of mass.
+        mean = points.mean(0)
         volume, center, moment = solid_moments((points - mean)[triangles])
         if not abs(volume) > 0:
             raise InputError("faces must enclose a volume, got none")

@@ -199,10 +199,8 @@ def sorted_by(key, keys, items) -> tuple[Array, Array]:
 def postorder(parents) -> Array:
     """Return new numbers of the parts, by which all parts below one come right before it."""
     count = len(parents)
-    first, after = (
-        np.full(count + 1, -1),
-        np.full(count, -1),
-    )  # children as linked lists; the last list is of roots
+    # Children as linked lists; the last list is of roots.
+    first, after = np.full(count + 1, -1), np.full(count, -1)
     for s in range(count - 1, -1, -1):
         p = parents[s] if parents[s] >= 0 else count
         after[s] = first[p]
