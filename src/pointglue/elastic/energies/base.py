@@ -226,7 +226,7 @@ class Elements(ABC):
         return each
 
     def hessian(self, x: ArrayLike, *, project: bool = False) -> csr_array:
-        """Return the second derivative (d n, d n) [N/m] at points x (n, d) [m], see :meth:`Energy.hessian`."""
+        """Return the second derivative (d n, d n) [N/m] at points x (n, d), see :meth:`Energy.hessian`."""
         return self._matrix(self.elements(x, project=project))
 
     @cached_property
