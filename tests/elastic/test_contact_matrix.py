@@ -45,8 +45,8 @@ def jacobian(dofs, pose):
 def energies(dofs, pairs, extra=None, size=None):
     """The layout of blocks between pairs of particles, one after the other in the data."""
     number = len(pairs)
-    places = (9 * np.arange(number), np.full(number, 3))
-    return DofMatrix(dofs, pairs[:, 0], pairs[:, 1], *places, extra=extra, size=size)
+    layout = (9 * np.arange(number), np.full(number, 3))
+    return DofMatrix(dofs, pairs[:, 0], pairs[:, 1], *layout, extra=extra, size=size)
 
 
 def dense(layout, data, size):
@@ -84,13 +84,13 @@ def check(dofs, derivatives, J, first, pairs, rng, *, room=None):
 def test_blocks_between_all_kinds_of_particles(rng):
     dofs, derivatives, J = assembled(rng)
     first, pairs = both(rng.integers(0, COUNT, (60, 2))), both(rng.integers(0, COUNT, (80, 2)))
-    kinds = [0, 7, 15, 20, 42, 56]  # on a body, on a fixed one, free, held, glued, glued to both
+    kinds = [0, 7, 15, 20, 42, 56]  # on a body, on a fixed one, free, pinned, glued, glued to both
     pairs = np.concatenate([pairs, np.stack(np.meshgrid(kinds, kinds), -1).reshape(-1, 2)])
     layout, _ = check(dofs, derivatives, J, first, pairs, rng)
     numbers = np.arange(len(layout.indices), dtype=float)
     shown = dense(layout, numbers, 3 * len(dofs))
-    for node, places in enumerate(layout.diagonal):
-        assert_array_equal(places, shown[3 * node : 3 * node + 3, 3 * node : 3 * node + 3])
+    for node, entries in enumerate(layout.diagonal):
+        assert_array_equal(entries, shown[3 * node : 3 * node + 3, 3 * node : 3 * node + 3])
 
 
 def test_less_than_there_is_room_for(rng):
@@ -162,7 +162,7 @@ def test_what_there_is_no_room_for(rng):
     dofs, derivatives, _ = assembled(rng)
     base = energies(dofs, np.array([[12, 13], [13, 12]]))
     layout = ContactMatrix(base, dofs, np.array([14, 15]), np.array([15, 14]))
-    inside, outside = np.array([14, 12, 20]), np.array([15, 13, 14])  # one is held
+    inside, outside = np.array([14, 12, 20]), np.array([15, 13, 14])  # one is pinned
     assert layout.covers(inside, outside)
     assert layout.covers(inside[:0], outside[:0])
     assert not layout.covers(np.array([14, 14]), np.array([15, 13]))
@@ -177,10 +177,10 @@ def test_what_there_is_no_room_for(rng):
 
 
 def test_the_number_of_threads_changes_nothing_and_factors_take_it(rng):
-    """Blocks of many pairs on each other's places, and a solution by factors of the whole."""
+    """Blocks of many pairs on the same entries, and a solution by factors of the whole."""
     count = 9000
-    places = rng.random((count, 3))
-    dofs = DegreesOfFreedom(pg.Assembly(places, []), np.zeros(count, bool), np.zeros(0, bool))
+    positions = rng.random((count, 3))
+    dofs = DegreesOfFreedom(pg.Assembly(positions, []), np.zeros(count, bool), np.zeros(0, bool))
     chain = both(np.stack([np.arange(count - 1), np.arange(1, count)], axis=1))
     base = energies(dofs, chain)
     first = np.arange(count - 60)

@@ -245,7 +245,7 @@ class TestBonds:
         assert solver.surfaces.mesh.can_collide(26, 27 + int(root[0]))
 
     def test_sticking_later_is_not_for_rigid_points(self):
-        with pytest.raises(InputError, match="attach is for points that glue can hold: 0 of 'box'"):
+        with pytest.raises(InputError, match="attach is for points that glue can bind: 0 of 'box'"):
             ImplicitSolver([sheet(), box("box", (0, 1, 0))], glue=[Bond("box", [0, 1], "sheet", attach=0.1)])
 
 
@@ -356,11 +356,11 @@ class TestStart:
     @pytest.mark.parametrize(
         ("options", "message"),
         [
-            ({"distance": 0.0}, "distance must be a positive number, got 0.0"),
-            ({"distance": float("nan")}, "distance must be a positive number"),
-            ({"distance": 1e-3, "friction": -1}, "friction must be a number of at least 0"),
-            ({"distance": 1e-3, "thickness": "1 mm"}, "thickness must be a number"),
-            ({"distance": 1e-3, "stiffness": 0}, "stiffness must be a positive number"),
+            ({"distance": 0.0}, "distance must be a finite number above 0, got 0.0"),
+            ({"distance": float("nan")}, "distance must be a finite number above 0, got nan"),
+            ({"distance": 1e-3, "friction": -1}, "friction must be a finite number of at least 0, got -1"),
+            ({"distance": 1e-3, "thickness": "1 mm"}, "thickness must be a finite number of at least 0"),
+            ({"distance": 1e-3, "stiffness": 0}, "stiffness must be a finite number above 0"),
             ({"distance": 1e-3, "ignore": ["ab"]}, "ignore must hold pairs"),
         ],
     )
@@ -434,11 +434,22 @@ class TestKeys:
         np.testing.assert_allclose(state.rotations[0], turn(1 / 24)[1], atol=1e-6)
 
     @pytest.mark.parametrize(
-        "given", [(0, 1, 0), None, ((0, 1, 0), np.zeros((3, 3))), ((0, 1, 0), -np.eye(3))]
+        ("given", "message"),
+        [
+            ((0, 1, 0), "motion of 'mover' must give a position and a rotation"),
+            (None, "motion of 'mover' must give a position and a rotation, got None"),
+            (((0, 1), np.eye(3)), r"motion of 'mover' must give shape \(3,\), got \(2,\)"),
+            (
+                ((0, 1, 0), np.eye(2)),
+                r"rotations by the motion of 'mover' must have shape \(3, 3\), got \(2, 2\)",
+            ),
+            (((0, 1, 0), np.zeros((3, 3))), "motion of 'mover' must be rotations, but R R.T is off by 1"),
+            (((0, 1, 0), -np.eye(3)), "motion of 'mover' must be rotations, but it reflects"),
+        ],
     )
-    def test_keys_of_another_shape(self, given):
+    def test_keys_of_another_shape(self, given, message):
         mover = box("mover", (0, 1, 0), fixed=True, motion=lambda t: given)
-        with pytest.raises(InputError, match="motion of 'mover' must give"):
+        with pytest.raises(InputError, match=message):
             run(ImplicitSolver([mover, floor()], contact=Contact(distance=1e-3)), 1, 0.01)
 
     def test_keys_that_are_not_numbers(self):

@@ -19,7 +19,7 @@ COUNT = 60
 
 @pytest.fixture
 def chain(rng):
-    """Particles bound to particles bound to particles, the last also to a body; three held, a body fixed."""
+    """Particles bound to bound particles, the last also to a body; three are pinned, a body is fixed."""
     rest = rng.standard_normal((COUNT, 3))
     bodies = np.where(np.arange(COUNT) < 12, np.arange(COUNT) // 6, -1)
     pairs = [
@@ -34,8 +34,8 @@ def chain(rng):
     x = rest + 0.2 * rng.standard_normal(rest.shape)
     turns = np.stack([random_rotation(rng) for _ in range(2)])
     pose = assembly.at(x, pg.BodyFrames(assembly.origins, turns))
-    held = np.isin(np.arange(COUNT), [20, 33, 59])
-    return DegreesOfFreedom(assembly, held, np.array([False, True])), pose
+    pinned = np.isin(np.arange(COUNT), [20, 33, 59])
+    return DegreesOfFreedom(assembly, pinned, np.array([False, True])), pose
 
 
 def columns(dofs):
@@ -77,7 +77,7 @@ def test_projection(chain, rng):
     assert_allclose(result.toarray(), expected, atol=1e-12 * np.abs(expected).max())
 
 
-def scene():
+def solver_of_all():
     """Soft on soft by glue, a box on springs of glue and a joint, another on a hinge, damping throughout."""
     first = soft("first", pinned=TOP, damping=2.0)
     second = soft("second", (0, -0.5, 0), damping=1.0)
@@ -95,9 +95,9 @@ def scene():
     )
 
 
-def moved_problem(rng):
-    """A step of that scene, at a place well away from its start."""
-    solver = scene()
+def moved_objective(rng):
+    """A step of that solver, at a configuration well away from its start."""
+    solver = solver_of_all()
     state = solver.start()
     springs = GlueSprings(solver.model.springs, np.ones(2, bool))
     terms = solver.integrator.terms(0.02, springs)
@@ -109,27 +109,27 @@ def moved_problem(rng):
     forces = rng.standard_normal(state.positions.shape)
     objective = Objective(system, scheme, terms, forces, directions, pose, Clock())
     start = Configuration(state.positions, state.origins, state.rotations)
-    place = objective.moved(start, 0.03 * rng.standard_normal((len(system.dofs), 3)), 1.0)
-    return objective, place
+    configuration = objective.moved(start, 0.03 * rng.standard_normal((len(system.dofs), 3)), 1.0)
+    return objective, configuration
 
 
 def test_a_step_s_gradient_and_hessian(rng):
-    """The gradient of value + multipliers . violation, and how it changes, along curves of places."""
-    objective, place = moved_problem(rng)
+    """The gradient of value + multipliers . violation, and how it changes, along curves of configurations."""
+    objective, configuration = moved_objective(rng)
     multipliers = rng.standard_normal(len(objective.system.equations))
     plain = [term for term in objective.terms if not term.damped]
     assert len(plain) < len(objective.terms)
 
-    def lagrangian(place):
-        now = objective.at(place)
+    def lagrangian(configuration):
+        now = objective.at(configuration)
         return now.value + multipliers @ now.violation
 
-    def gradient(place):
-        now = objective.at(place)
+    def gradient(configuration):
+        now = objective.at(configuration)
         objective.differentiate(now)
         return objective.loads(now, multipliers).on_nodes, now
 
-    slopes, now = gradient(place)
+    slopes, now = gradient(configuration)
     # Damping has no potential: its part is taken off for the first comparison.
     J = dense(objective.system.dofs, now.blocks)
     bare = slopes - (J.T @ now.damping.ravel()).reshape(-1, 3)
@@ -142,18 +142,22 @@ def test_a_step_s_gradient_and_hessian(rng):
     assert (least[count:] < 0).all()
     for _ in range(4):
         d = rng.standard_normal(slopes.shape)
-        along = derivative(lambda s, d=d: lagrangian(objective.moved(place, d, s)), 1e-4)
+        along = derivative(lambda s, d=d: lagrangian(objective.moved(configuration, d, s)), 1e-4)
         assert along == pytest.approx(np.sum(bare * d), rel=1e-8)
-        change = derivative(lambda s, d=d: np.sum(gradient(objective.moved(place, d, s))[0] * d), 1e-4)
+        change = derivative(
+            lambda s, d=d: np.sum(gradient(objective.moved(configuration, d, s))[0] * d), 1e-4
+        )
         flat = d.ravel()
         assert change == pytest.approx(flat @ (K[:count, :count] @ flat), rel=1e-8)
-        opening = derivative(lambda s, d=d: objective.at(objective.moved(place, d, s)).violation, 1e-4)
+        opening = derivative(
+            lambda s, d=d: objective.at(objective.moved(configuration, d, s)).violation, 1e-4
+        )
         assert_allclose(K[count:, :count] @ flat, opening, atol=1e-9 * np.abs(opening).max())
 
 
 def test_a_projected_hessian_is_definite(rng):
-    objective, place = moved_problem(rng)
-    now = objective.at(place)
+    objective, configuration = moved_objective(rng)
+    now = objective.at(configuration)
     objective.differentiate(now)
     loads = objective.loads(now, 50 * rng.standard_normal(len(objective.system.equations)))
     projection, count = objective.system.base, 3 * len(objective.system.dofs)

@@ -37,8 +37,8 @@ def matrix(points, pairs, rng, shift=0.1):
 def factors(A, points, multipliers=(), reuse=None):
     """Factors of A, whose last unknowns are multipliers, a list of how many belong together."""
     node_of = np.repeat(np.arange(len(points) + len(multipliers)), [3] * len(points) + list(multipliers))
-    places = np.concatenate([points, np.zeros((len(multipliers), points.shape[1]))])
-    return SparseLDL(A.indptr, A.indices, node_of, places, multipliers=len(multipliers), reuse=reuse)
+    positions = np.concatenate([points, np.zeros((len(multipliers), points.shape[1]))])
+    return SparseLDL(A.indptr, A.indices, node_of, positions, multipliers=len(multipliers), reuse=reuse)
 
 
 def positive(A):
@@ -60,8 +60,8 @@ def test_bodies_apart_and_points_in_one_place(rng):
     points, pairs = grid(4, 4, 4)
     both, all_pairs = np.concatenate([points, points]), np.concatenate([pairs, pairs + len(points)])
     A = matrix(both, all_pairs, rng)
-    for places in (both, np.zeros_like(both)):
-        ldl = factors(A, places)
+    for positions in (both, np.zeros_like(both)):
+        ldl = factors(A, positions)
         assert not ldl.factor(A.data, least=positive(A)).any()
         b = rng.standard_normal(A.shape[0])
         assert_allclose(A @ ldl.solve(b), b, atol=1e-11)
@@ -232,10 +232,10 @@ def test_what_is_near_now_or_was_at_rest_is_cut_well(rng):
     rolled = np.stack([turn * np.cos(turn), turn * np.sin(turn), 3 * points[:, 1]], axis=1)
     near = np.argwhere(np.triu(np.linalg.norm(rolled[:, None] - rolled, axis=2) < 6.5, 1))
     flat, crossed = matrix(points, pairs, rng), matrix(points, np.concatenate([pairs, near]), rng)
-    places = np.concatenate([points, rolled], axis=1)
-    by_rest, by_now, by_both = (factors(flat, each).work for each in (points, rolled, places))
+    positions = np.concatenate([points, rolled], axis=1)
+    by_rest, by_now, by_both = (factors(flat, each).work for each in (points, rolled, positions))
     assert by_both < 1.1 * by_rest < by_now
-    by_rest, by_now, by_both = (factors(crossed, each).work for each in (points, rolled, places))
+    by_rest, by_now, by_both = (factors(crossed, each).work for each in (points, rolled, positions))
     assert by_both < 1.1 * by_now < by_rest
 
 

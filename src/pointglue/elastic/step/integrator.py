@@ -316,7 +316,7 @@ class Integrator:
                         f"motion of {body.name!r} must give a position and a rotation, got {given!r}"
                     )
                 configuration.origins[b] = _check_motion(body, given[0], (3,))
-                turn = check_rotations(f"the rotation that motion of {body.name!r} gives", given[1], (3, 3))
+                turn = check_rotations(f"rotations by the motion of {body.name!r}", given[1], (3, 3))
                 configuration.rotations[b] = special_procrustes(turn)
 
     def _initial_guesses(self, state: SolverState, h: float, end: float) -> list[Configuration]:
