@@ -10,11 +10,12 @@ from numpy.typing import ArrayLike
 from ..checks import Array, as_reals, check_choice, check_integer, check_real, require_finite
 from ..errors import InputError
 from ..glue import BodyFrames, Spring
+from ..procrustes.space import axial_vectors, cross_matrices
 from .bodies import Bond, ElasticBody, JointBond, check_energy
 from .contact.options import Contact
 from .contact.surfaces import ContactSurfaces
 from .energies.base import Energy
-from .model.rigid_bodies import RigidBody, axial_vectors, cross_matrices
+from .model.rigid_bodies import RigidBody
 from .model.solver_model import SolverModel
 from .state import SolverState, StepError, StepReport
 from .step.events import bond_events

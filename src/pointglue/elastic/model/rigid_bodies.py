@@ -10,14 +10,13 @@ from numpy.typing import ArrayLike
 from ...checks import Array, as_reals, check_real, require_finite
 from ...errors import InputError
 from ...geometry.moments import is_watertight, solid_moments
+from ...procrustes.space import axial_vectors, cross_matrices
 from ..bodies import check_faces, check_name, check_points, store_fields
 
 __all__ = [
     "RigidBody",
     "RigidInertia",
     "angular_velocities",
-    "axial_vectors",
-    "cross_matrices",
     "psd_blocks",
     "rotated",
 ]
@@ -219,21 +218,6 @@ class RigidInertia:
         if project:
             H = psd_blocks(H)
         return np.stack([self.mass[:, None, None] * np.eye(3), H], axis=1)
-
-
-def cross_matrices(vectors: Array) -> Array:
-    """Return [v]x (..., 3, 3) of vectors v (..., 3), such that [v]x w = v x w."""
-    x, y, z = np.moveaxis(vectors, -1, 0)
-    zero = np.zeros_like(x)
-    rows = [[zero, -z, y], [z, zero, -x], [-y, x, zero]]
-    return np.stack([np.stack(row, axis=-1) for row in rows], axis=-2)
-
-
-def axial_vectors(P: Array) -> Array:
-    """Return twice the axial vectors (..., 3) of the skew parts of matrices (..., 3, 3)."""
-    return np.stack(
-        [P[..., 2, 1] - P[..., 1, 2], P[..., 0, 2] - P[..., 2, 0], P[..., 1, 0] - P[..., 0, 1]], axis=-1
-    )
 
 
 def psd_blocks(H: Array) -> Array:

@@ -322,7 +322,7 @@ class SolverModel:
         out = targets.copy()
         # Each round finds the targets of one more layer, given those that its parents are bound by.
         for _ in range(len(self._layers)):
-            pose = self.assembly(free, out).carry(positions.copy(), frames)
+            pose = self.assembly(free, out).evaluate(positions.copy(), frames)
             wanted = np.where(points[:, None], positions, pose.positions)
             wanted[second] = pose.positions[first]
             for (rows, _), bound in zip(pose.assembly.layers, pose.poses, strict=True):

@@ -125,7 +125,9 @@ class Integrator:
         scheme = self.scheme(state, h)
         forces = self._external_forces(state)
         with clock("glue"):
-            before = system.assembly.carry(state.positions.copy(), BodyFrames(state.origins, state.rotations))
+            before = system.assembly.evaluate(
+                state.positions.copy(), BodyFrames(state.origins, state.rotations)
+            )
             directions = model.directions(before)
         active_bonds = [bond.holds(begin, released, released_joints) for bond in model.initial_bonds]
         contact = self._contact_stage(state, scheme, h, stiffness_factor, clock, active_bonds)

@@ -209,7 +209,7 @@ class Objective:
         with self.clock("glue"):
             try:
                 frames = BodyFrames(configuration.origins, configuration.rotations)
-                pose = self.system.assembly.carry(configuration.x.copy(), frames, previous=self.before)
+                pose = self.system.assembly.evaluate(configuration.x.copy(), frames, previous=self.before)
             except DegenerateFitError:
                 return None
         equations, active = self.system.model.equations, self.system.equations
@@ -287,7 +287,7 @@ class Objective:
         np.add.at(rest, equations.first[system.equations], pulls)
         np.subtract.at(rest, equations.second[system.equations], pulls)
         with self.clock("glue"):
-            on_layers = now.pose.hand_down(rest)
+            on_layers = now.pose.pull_back(rest)
         dofs, assembly = system.dofs, system.assembly
         on_nodes = np.zeros((len(dofs), 3))
         on_nodes[: len(dofs.particles)] = rest[dofs.particles]
