@@ -10,6 +10,8 @@ VENV := .venv$(if $(PYTHON),-$(notdir $(PYTHON)))
 BIN := $(VENV)/bin
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # Tests that are long are not left to one of the workers at the end.
+NPM := $(BIN)/python studio-client/npm.py
+MODULES := studio-client/node_modules/.package-lock.json
 PYTEST := $(BIN)/python -m pytest -n auto --maxprocesses 4 --dist worksteal
 
 .PHONY: demo test test-quick test-second test-steady blender chromium check docs moving-picture timings bench clean
@@ -17,7 +19,8 @@ PYTEST := $(BIN)/python -m pytest -n auto --maxprocesses 4 --dist worksteal
 demo: $(VENV)/demo
 	$(BIN)/pointglue demo tree --set frames.count=20
 
-test: $(VENV)/test chromium
+test: $(VENV)/test $(MODULES) chromium
+	$(NPM) test
 	$(PYTEST)
 
 # What needs neither a browser nor a large peer: for a second Python.
@@ -42,12 +45,13 @@ chromium:
 	@command -v chromium >/dev/null || { [ "$$(id -u)" = 0 ] && apt-get update -qq && apt-get install -y -qq chromium; } \
 		|| echo "No Chromium: the tests of the studio's page are skipped. As root: apt-get install chromium"
 
-check: $(VENV)/test
+check: $(VENV)/test $(MODULES)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy --strict src/pointglue
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/python tools/check_docstrings.py
+	$(NPM) run check
 
 docs: $(VENV)/test
 	$(BIN)/sphinx-build -W --keep-going -q docs docs/_build
@@ -75,6 +79,11 @@ $(VENV)/demo: pyproject.toml
 $(VENV)/test: pyproject.toml
 	$(INTERPRETER) -m venv $(VENV)
 	$(PIP_INSTALL) --editable '.[test]'
+	touch $@
+
+# What checks and builds the page, with a stamp that npm writes.
+$(MODULES): studio-client/package-lock.json | $(VENV)/test
+	$(NPM) ci --no-audit --no-fund
 	touch $@
 
 $(VENV)/quick: pyproject.toml

@@ -1,16 +1,37 @@
 /** What the page itself knows: the mode, the tool, its settings. Everything else is the server's. */
 
-import type { Command, Export, ObjectState, Save } from "./messages";
+import { GROUND, type Command, type Export, type ObjectState, type Save } from "./messages";
 import { Store } from "./store";
+import { tableAt, textAt } from "./tables";
 import { View } from "./view";
-import type { ColourBy, Look } from "./visual";
+import type { ColorBy, Look } from "./visual";
 
 export type Mode = "View" | "Author" | "Pose" | "Glue" | "Play";
 export type Tool =
-  | "Orbit" | "Spray" | "Place" | "Erase" | "Connect" | "Cut" | "Edge" | "Paint" | "Pin"
-  | "Rectangle" | "Lasso" | "Add handle" | "Drag handle" | "Grab";
+  | "Orbit"
+  | "Spray"
+  | "Place"
+  | "Erase"
+  | "Connect"
+  | "Cut"
+  | "Edge"
+  | "Paint"
+  | "Pin"
+  | "Rectangle"
+  | "Lasso"
+  | "Add handle"
+  | "Drag handle"
+  | "Grab";
 
 export const BRUSHES: Tool[] = ["Spray", "Erase", "Connect", "Cut", "Paint", "Pin"];
+/** The tool that a mode begins with. */
+const FIRST_TOOLS: Record<Mode, Tool> = {
+  View: "Orbit",
+  Author: "Spray",
+  Pose: "Add handle",
+  Glue: "Rectangle",
+  Play: "Grab",
+};
 export const SELECTORS: Tool[] = ["Rectangle", "Lasso"];
 
 export class App {
@@ -24,10 +45,26 @@ export class App {
   /** The first particle of an edge that is being made. */
   first: number | null = null;
   settings = {
-    brush: 0.08, spacing: 0.06, longest: 0.15, pin: true, see: false, field: "stiffness" as "stiffness" | "torsion", value: 0.3, strength: 1,
-    middle: true, select: "particles" as "particles" | "vertices", mirror: "" as "" | "x" | "y" | "z",
-    to: "", tie: "glue" as "glue" | "spring" | "ball" | "hinge" | "weld", colour: "plain" as ColourBy, clear: true,
-    mesh: true, wire: false, particles: true, ellipsoids: false, edges: true,
+    brush: 0.08,
+    spacing: 0.06,
+    longest: 0.15,
+    pin: true,
+    see: false,
+    field: "stiffness" as "stiffness" | "torsion",
+    value: 0.3,
+    strength: 1,
+    middle: true,
+    select: "particles" as "particles" | "vertices",
+    mirror: "" as "" | "x" | "y" | "z",
+    to: "",
+    binding: "glue" as "glue" | "spring" | "ball" | "hinge" | "weld",
+    color: "plain" as ColorBy,
+    clear: true,
+    mesh: true,
+    wire: false,
+    particles: true,
+    ellipsoids: false,
+    edges: true,
   };
   private stroke = 0;
   private status = "still";
@@ -77,8 +114,8 @@ export class App {
 
   /** Objects that are not the ground. */
   get objects(): ObjectState[] {
-    const plane = (object: ObjectState) => (object.table.mesh as { shape?: string } | undefined)?.shape === "plane";
-    return (this.store.state?.objects ?? []).filter((object) => object.name !== "ground" || !plane(object));
+    const plane = (object: ObjectState) => textAt(tableAt(object.table, "mesh"), "shape") === "plane";
+    return (this.store.state?.objects ?? []).filter((object) => object.name !== GROUND || !plane(object));
   }
 
   /** Objects that the simulation moves, and a hand can pull. */
@@ -103,7 +140,7 @@ export class App {
 
   setMode(mode: Mode): void {
     this.mode = mode;
-    this.tool = { View: "Orbit", Author: "Spray", Pose: "Add handle", Glue: "Rectangle", Play: "Grab" }[mode] as Tool;
+    this.tool = FIRST_TOOLS[mode];
     if (mode === "Pose" && this.object?.handles.length) this.tool = "Drag handle";
     this.refresh();
   }
@@ -111,7 +148,7 @@ export class App {
   setTool(tool: Tool): void {
     this.tool = tool;
     this.first = null;
-    if (tool === "Paint") this.settings.colour = this.settings.field;
+    if (tool === "Paint") this.settings.color = this.settings.field;
     this.refresh();
   }
 
@@ -129,7 +166,8 @@ export class App {
 
   /** Remove the chosen handles, as one edit. */
   removeHandles(): void {
-    const object = this.active, stroke = this.newStroke();
+    const object = this.active,
+      stroke = this.newStroke();
     const names = this.handles.map((handle) => this.object!.handles[handle].name);
     for (const handle of names) this.send({ type: "remove_handle", object, handle, stroke });
   }
@@ -153,7 +191,8 @@ export class App {
 
   /** What is chosen may be gone; what is new is chosen. */
   private adjust(): void {
-    const names = this.objects.map((object) => object.name), fresh = names.filter((name) => !this.known.has(name));
+    const names = this.objects.map((object) => object.name),
+      fresh = names.filter((name) => !this.known.has(name));
     this.known = new Set(names);
     if (fresh.length || !names.includes(this.active)) this.active = fresh.at(-1) ?? names.at(-1) ?? "";
     const count = this.object?.handles.length ?? 0;
@@ -162,18 +201,21 @@ export class App {
   }
 
   private look(): Look {
-    const { mesh, wire, particles, ellipsoids, edges, colour, clear, see } = this.settings;
+    const { mesh, wire, particles, ellipsoids, edges, color, clear, see } = this.settings;
     // A finished run is looked at, whatever the mode.
     const mode = this.store.state?.run ? "Play" : this.mode;
     // Bodies are edited at rest, but what plays is seen to play.
     const rest = (mode === "Author" || mode === "Glue") && this.store.clock.status !== "playing";
     return {
-      mesh, wire, ellipsoids, colour,
+      mesh,
+      wire,
+      ellipsoids,
+      color,
       particles: particles && mode !== "Pose",
       edges: edges && mode !== "Pose",
       handles: mode === "Pose",
       points: mode === "Glue" && rest,
-      ties: mode === "Glue" || mode === "Play",
+      bindings: mode === "Glue" || mode === "Play",
       clear: mode === "Play" ? see : clear && mode !== "Pose",
       rest,
       selected: rest,

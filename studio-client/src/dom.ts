@@ -1,9 +1,13 @@
 /** Small helpers to make elements of the page. */
 
+import type { Vector } from "./tables";
+
 type Child = Node | string | null | undefined | false;
 
 export function h<K extends keyof HTMLElementTagNameMap>(
-  tag: K, attributes: Record<string, string | boolean | EventListener> = {}, ...children: Child[]
+  tag: K,
+  attributes: Record<string, string | boolean | EventListener> = {},
+  ...children: Child[]
 ): HTMLElementTagNameMap[K] {
   const element = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
@@ -16,7 +20,9 @@ export function h<K extends keyof HTMLElementTagNameMap>(
 }
 
 export function button(
-  label: string, onClick: () => void, options: { id?: string; title?: string; primary?: boolean; active?: boolean; disabled?: boolean } = {},
+  label: string,
+  onClick: () => void,
+  options: { id?: string; title?: string; primary?: boolean; active?: boolean; disabled?: boolean } = {},
 ): HTMLButtonElement {
   return h(
     "button",
@@ -43,11 +49,20 @@ export function section(title: string, ...children: Child[]): HTMLElement {
 
 /** A number by a slider, with its value next to it; `done` is told once it is let go of. */
 export function slider(
-  label: string, value: number, range: [number, number, number],
-  change: (value: number, done: boolean) => void, shown: (value: number) => string = (v) => String(+v.toPrecision(3)),
+  label: string,
+  value: number,
+  range: [number, number, number],
+  change: (value: number, done: boolean) => void,
+  shown: (value: number) => string = (v) => String(+v.toPrecision(3)),
 ): HTMLLabelElement {
   const number = h("output", {}, shown(value));
-  const input = h("input", { type: "range", min: String(range[0]), max: String(range[1]), step: String(range[2]), "data-id": label });
+  const input = h("input", {
+    type: "range",
+    min: String(range[0]),
+    max: String(range[1]),
+    step: String(range[2]),
+    "data-id": label,
+  });
   input.value = String(value);
   const tell = (done: boolean) => {
     number.textContent = shown(+input.value);
@@ -63,7 +78,11 @@ const digits = (value: number) => String(+Number(value).toPrecision(6));
 
 /** A number to type. `relative`: it says by how much, and is done with once it is said. */
 export function numberField(
-  label: string, value: number, change: (value: number) => void, unit = "", relative = false,
+  label: string,
+  value: number,
+  change: (value: number) => void,
+  unit = "",
+  relative = false,
 ): HTMLLabelElement {
   const input = h("input", { type: "number", step: "any", "data-id": label });
   const before = (input.value = digits(value));
@@ -76,16 +95,24 @@ export function numberField(
 
 /** Three numbers in a row; `relative` as above. */
 export function vectorField(
-  label: string, value: number[], change: (value: [number, number, number]) => void, relative = false,
+  label: string,
+  value: Vector,
+  change: (value: Vector) => void,
+  relative = false,
 ): HTMLElement {
-  const exact = [...value]; // what is not typed stays as it is, with all its digits
+  const exact: Vector = [...value]; // what is not typed stays as it is, with all its digits
   const inputs = value.map((part, k) => {
-    const input = h("input", { type: "number", step: "any", "data-id": `${label} ${"xyz"[k]}`, title: "xyz"[k] });
+    const input = h("input", {
+      type: "number",
+      step: "any",
+      "data-id": `${label} ${"xyz"[k]}`,
+      title: "xyz"[k],
+    });
     const before = (input.value = digits(part));
     input.addEventListener("change", () => {
       if (input.value === "") return void (input.value = before);
       exact[k] = +input.value;
-      change([...exact] as [number, number, number]);
+      change([...exact]);
       if (relative) [exact[k], input.value] = [value[k], before];
     });
     return input;
@@ -93,12 +120,23 @@ export function vectorField(
   return h("div", { class: "vector" }, h("span", {}, label), ...inputs);
 }
 
-export function choice(
-  label: string, value: string, options: [string, string][], change: (value: string) => void,
+/** One of several options, each a key and the text that is shown; a value that is none of them shows none. */
+export function choice<Key extends string>(
+  label: string,
+  value: string,
+  options: readonly (readonly [Key, string])[],
+  change: (value: Key) => void,
 ): HTMLLabelElement {
-  const input = h("select", { "data-id": label }, ...options.map(([key, text]) => h("option", { value: key }, text)));
+  const input = h(
+    "select",
+    { "data-id": label },
+    ...options.map(([key, text]) => h("option", { value: key }, text)),
+  );
   input.value = value;
-  input.addEventListener("change", () => change(input.value));
+  input.addEventListener("change", () => {
+    const chosen = options.find(([key]) => key === input.value);
+    if (chosen) change(chosen[0]);
+  });
   return h("label", { class: "field" }, h("span", {}, label), input);
 }
 

@@ -1,6 +1,25 @@
 // Made by `python -m pointglue.studio.protocol.typescript`; do not edit.
 
-/** What the page wants: positions as 32-bit numbers, or quantised to 16 bits. */
+export const GROUND = "ground" as const;
+export const BINDABLE = ["flesh", "cloth", "jelly", "rigid", "animated"] as const;
+export const FAIR_GAP = 0.2 as const;
+export const POOR_GAP = 0.02 as const;
+export const SHAPES = ["box", "sphere", "sheet", "octopus"] as const;
+export const DEFAULTS = {
+  "falloff": 1.0,
+  "stretch": 0.0,
+  "distance": "inside",
+  "parents": 8,
+  "clothStretch": 500.0,
+  "density": {
+    "flesh": 1000.0,
+    "cloth": 0.2,
+    "jelly": 1000.0,
+    "rigid": 1000.0
+  }
+} as const;
+
+/** Ask for updates, with positions as 32-bit numbers or quantised to 16 bits. */
 export interface Hello {
   type: "hello";
   quantise?: boolean;
@@ -18,7 +37,7 @@ export interface ListFiles {
   folder?: string;
 }
 
-/** A mesh is added to the scene; a scene takes its place; a folder with frames is played. */
+/** Open a file: a mesh is added to the scene, a scene replaces it, and a folder with frames is played. */
 export interface Open {
   type: "open";
   path: string;
@@ -37,7 +56,7 @@ export interface New {
   type: "new";
 }
 
-/** Take or throw away what a session that did not end well has left. */
+/** Open or remove the scene of a session that did not end well. */
 export interface Restore {
   type: "restore";
   keep: boolean;
@@ -53,7 +72,7 @@ export interface Redo {
   type: "redo";
 }
 
-/** Another value for a key of the scene file, as ["objects", "horse", "falloff"]; null removes it. */
+/** Change a key of the scene file, such as ["objects", "horse", "falloff"]; null removes it. */
 export interface Set {
   stroke?: number;
   type: "set";
@@ -68,7 +87,7 @@ export interface AddShape {
   shape: "box" | "sphere" | "sheet" | "octopus";
 }
 
-/** What an object is: a mesh with handles, soft flesh, cloth... */
+/** Change the kind of an object: a mesh with handles, soft flesh, cloth... */
 export interface SetKind {
   stroke?: number;
   type: "set_kind";
@@ -84,9 +103,9 @@ export interface Rename {
   name: string;
 }
 
-/** Scale and turn an object about its middle (degrees about x, then y, then z), then shift it (m).
+/** Scale and turn an object about its centre (degrees about x, then y, then z), then shift it [m].
 
-    Its handles and their keys, or its particles, go with it. */
+    Its handles and their keys, or its particles, move with it. */
 export interface Move {
   stroke?: number;
   type: "move";
@@ -96,7 +115,7 @@ export interface Move {
   scale?: number;
 }
 
-/** Remove an object and all that is attached to it. */
+/** Remove an object and all its bindings. */
 export interface Remove {
   stroke?: number;
   type: "remove";
@@ -129,7 +148,7 @@ export interface Make {
   placement?: "surface" | "volume" | "skeleton" | null;
 }
 
-/** Particles on the surface under the brush. */
+/** Add particles on the surface under the brush. */
 export interface Spray {
   stroke?: number;
   object: string;
@@ -139,7 +158,7 @@ export interface Spray {
   spacing: number;
 }
 
-/** One particle. */
+/** Add one particle. */
 export interface Place {
   stroke?: number;
   type: "place";
@@ -157,7 +176,7 @@ export interface Erase {
   type: "erase";
 }
 
-/** Edges between particles under the brush closer than `longest`, or between all that are selected. */
+/** Connect particles under the brush closer than `longest`, or all that are selected. */
 export interface Connect {
   stroke?: number;
   object: string;
@@ -167,7 +186,7 @@ export interface Connect {
   longest?: number | null;
 }
 
-/** A single edge, or without it. */
+/** Add or remove a single edge. */
 export interface ConnectPair {
   stroke?: number;
   type: "connect_pair";
@@ -185,7 +204,7 @@ export interface Cut {
   type: "cut";
 }
 
-/** Move a property towards a value. */
+/** Move a property towards a value; `whole`: of the whole body, whatever the brush and the selection. */
 export interface Paint {
   stroke?: number;
   object: string;
@@ -195,9 +214,10 @@ export interface Paint {
   field: "stiffness" | "torsion" | "stretch";
   value: number;
   strength?: number;
+  whole?: boolean;
 }
 
-/** Hold particles where they are, or let go of them. */
+/** Pin particles or points, or free them. */
 export interface Pin {
   stroke?: number;
   object: string;
@@ -207,7 +227,7 @@ export interface Pin {
   pinned?: boolean;
 }
 
-/** Make the selected particles one rigid piece, or loosen the groups that they are in. */
+/** Make the selected particles one rigid group, or dissolve the groups that they are in. */
 export interface Group {
   stroke?: number;
   type: "group";
@@ -223,7 +243,7 @@ export interface Fit {
   aspect?: number;
 }
 
-/** Let the mesh follow the particles; `selected`: the chosen vertices the chosen particles only. */
+/** Let the mesh follow the particles; `selected`: selected vertices, selected particles only. */
 export interface Skin {
   stroke?: number;
   type: "skin";
@@ -231,7 +251,7 @@ export interface Skin {
   selected?: boolean;
 }
 
-/** A handle at a place of the mesh as it is shown. */
+/** Add a handle at a position on the mesh as it is shown. */
 export interface AddHandle {
   stroke?: number;
   type: "add_handle";
@@ -240,7 +260,7 @@ export interface AddHandle {
   mirror?: "x" | "y" | "z" | null;
 }
 
-/** Without a handle. */
+/** Remove a handle. */
 export interface RemoveHandle {
   stroke?: number;
   type: "remove_handle";
@@ -248,7 +268,7 @@ export interface RemoveHandle {
   handle: string;
 }
 
-/** Move a handle; when it is let go of, its place is a key of the frame that is shown. */
+/** Move a handle; once it is released, its position is a key of the frame that is shown. */
 export interface DragHandle {
   type: "drag_handle";
   object: string;
@@ -258,7 +278,7 @@ export interface DragHandle {
   done?: boolean;
 }
 
-/** Let handles hold together: as one rigid piece, or as a chain of bones; or not any more. */
+/** Link handles to one rigid group or to a chain of bones, or unlink them. */
 export interface Link {
   stroke?: number;
   type: "link";
@@ -267,7 +287,7 @@ export interface Link {
   how: "group" | "chain" | "none";
 }
 
-/** A key of all handles of an object at the frame that is shown, or without it. */
+/** Set or remove a key of all handles of an object at the frame that is shown. */
 export interface Key {
   stroke?: number;
   type: "key";
@@ -281,7 +301,7 @@ export interface Scrub {
   frame: number;
 }
 
-/** Write an object as it is shown, or in all frames. */
+/** Write the mesh of an object as it is shown, or in all frames. */
 export interface Export {
   type: "export";
   object: string;
@@ -290,7 +310,7 @@ export interface Export {
   replace?: boolean;
 }
 
-/** Tie the selected points of an object to another one; a joint is where they are on average. */
+/** Bind the selected points of an object to another one; a joint is at their mean. */
 export interface Attach {
   stroke?: number;
   type: "attach";
@@ -299,14 +319,14 @@ export interface Attach {
   kind: "glue" | "spring" | "ball" | "hinge" | "weld";
 }
 
-/** Without an attachment. */
+/** Remove a binding. */
 export interface Detach {
   stroke?: number;
   type: "detach";
   number: number;
 }
 
-/** Let an attachment begin or end at the frame that is shown, or hold from the start and for ever. */
+/** Let a binding begin or end at the frame that is shown, or no longer begin or end. */
 export interface AttachKey {
   stroke?: number;
   type: "attach_key";
@@ -320,40 +340,40 @@ export interface Play {
   type: "play";
 }
 
-/** Stop where it is. */
+/** Stop at the current frame. */
 export interface Pause {
   type: "pause";
 }
 
-/** One frame on. */
+/** Go to the next frame. */
 export interface Step {
   type: "step";
 }
 
-/** Back to the first frame. */
+/** Return to the first frame. */
 export interface Reset {
   type: "reset";
 }
 
-/** Take hold of a place of an object in the simulation. */
+/** Grab an object of the simulation at a position. */
 export interface Grab {
   type: "grab";
   object: string;
   position: [number, number, number];
 }
 
-/** Draw what was taken hold of. */
+/** Pull what was grabbed to a position. */
 export interface Pull {
   type: "pull";
   position: [number, number, number];
 }
 
-/** Let go of it. */
+/** Release what was grabbed. */
 export interface LetGo {
   type: "let_go";
 }
 
-/** Back from the frames of a finished run to the scene. */
+/** Return from the frames of a run to the scene. */
 export interface CloseRun {
   type: "close_run";
 }
@@ -407,10 +427,7 @@ export type Command =
   | LetGo
   | CloseRun;
 
-/** What can be added. */
-export const SHAPES = ["box", "sphere", "sheet", "octopus"] as const;
-
-/** A handle; `keys` are frames, `link` names what it holds together with. */
+/** A handle; `keys` are frames, and `link` names the chain or group that it belongs to. */
 export interface HandleState {
   name: string;
   keys: number[];
@@ -434,7 +451,7 @@ export interface ObjectState {
   edited: boolean;
 }
 
-/** An attachment; `gap` tells how well the least determined frame is: 2 at best, 0 for a line. */
+/** A binding; `gap` says how well its least determined fit is: 2 at best, 0 for a line. */
 export interface AttachState {
   table: Record<string, unknown>;
   points: number;
@@ -443,7 +460,7 @@ export interface AttachState {
   problem: string;
 }
 
-/** What is selected; the numbers are an array. */
+/** What is selected; an array has the numbers. */
 export interface SelectionState {
   object: string;
   what: "particles" | "vertices" | "points" | "handles";
@@ -459,7 +476,7 @@ export interface RunState {
   growing: boolean;
 }
 
-/** All that the page shows, but for arrays and the clock. */
+/** All that the page shows besides arrays and the clock. */
 export interface State {
   title: string;
   path: string;
@@ -487,7 +504,7 @@ export interface Clock {
   problem: string;
 }
 
-/** An array of an update; quantised ones are low + step * number. Without a shape it is gone. */
+/** An array of an update; quantised ones are low + step * number. One without a shape is gone. */
 export interface ArrayPart {
   object: string;
   channel: string;
@@ -507,19 +524,19 @@ export interface Update {
   arrays: ArrayPart[];
 }
 
-/** Something to tell: a problem, or that something is done. */
+/** A text for people: a problem, or that something was done. */
 export interface Note {
   type: "note";
   level: "error" | "info";
   text: string;
 }
 
-/** A command has been dealt with, whatever came of it. */
+/** A command has been carried out or refused. */
 export interface Done {
   type: "done";
 }
 
-/** A file that was to be written is there already: the page asks, and says it again with `replace`. */
+/** A file to be written exists already: the page asks, and sends the command again with `replace`. */
 export interface Exists {
   type: "exists";
   path: string;

@@ -1,8 +1,14 @@
-/** What the server has told: arrays, the state and the clock. Listeners are called when any of it changes. */
+/** What the server has sent: arrays, the state and the clock. Listeners are called when any of it changes. */
 
-import type { Clock, Command, Done, Exists, Files, Note, State, Update } from "./messages";
+import type { Clock, Command, Exists, Files, Note, State } from "./messages";
+import { decodeUpdate, parseReply, type Numbers, type Reply } from "./wire";
 
-export type Numbers = Float32Array | Uint32Array | Int32Array;
+export type { Numbers } from "./wire";
+
+/** How long the server works on a command before the page says so [ms]. */
+const PATIENCE = 400;
+/** How long the page waits before it tries to connect again [ms]. */
+const RECONNECT_INTERVAL = 1000;
 
 export interface Block {
   data: Numbers;
@@ -34,7 +40,10 @@ export class Store {
   onDone: () => void = () => {};
   onConnection: (connected: boolean) => void = () => {};
 
-  constructor(private url: string, private quantise: boolean) {
+  constructor(
+    private url: string,
+    private quantise: boolean,
+  ) {
     this.connect();
   }
 
@@ -67,7 +76,7 @@ export class Store {
 
   /** Whether it has been for a while. */
   get working(): boolean {
-    return this.busy && performance.now() - this.since > 400;
+    return this.busy && performance.now() - this.since > PATIENCE;
   }
 
   private connect(): void {
@@ -81,18 +90,18 @@ export class Store {
       this.onConnection(true);
       this.send({ type: "hello", quantise: this.quantise });
     };
-    socket.onmessage = (event) => {
-      if (typeof event.data === "string") this.hear(JSON.parse(event.data) as Note | Files | Exists | Done);
-      else this.apply(event.data as ArrayBuffer);
+    socket.onmessage = (event: MessageEvent<unknown>) => {
+      if (typeof event.data === "string") this.hear(parseReply(event.data));
+      else if (event.data instanceof ArrayBuffer) this.apply(event.data);
     };
     socket.onclose = () => {
       if (this.connected) this.onConnection(false);
       this.connected = false;
-      setTimeout(() => this.connect(), 1000);
+      setTimeout(() => this.connect(), RECONNECT_INTERVAL);
     };
   }
 
-  private hear(message: Note | Files | Exists | Done): void {
+  private hear(message: Reply): void {
     if (message.type === "note") this.onNote(message);
     else if (message.type === "files") this.onFiles(message);
     else if (message.type === "exists") this.onExists(message);
@@ -104,31 +113,14 @@ export class Store {
   }
 
   private apply(buffer: ArrayBuffer): void {
-    const length = new DataView(buffer).getUint32(0, true);
-    const header = JSON.parse(new TextDecoder().decode(new Uint8Array(buffer, 4, length))) as Update;
-    const changed: [string, string][] = [];
-    for (const part of header.arrays) {
-      changed.push([part.object, part.channel]);
-      const channels = this.arrays.get(part.object) ?? new Map<string, Block>();
-      this.arrays.set(part.object, channels);
-      if (part.shape === null) {
-        channels.delete(part.channel);
-        continue;
-      }
-      const size = part.shape.reduce((a, b) => a * b, 1);
-      const at = 4 + length + part.offset;
-      let data: Numbers;
-      if (part.dtype === "u2") {
-        const raw = new Uint16Array(buffer, at, size);
-        const low = part.low!, step = part.step!;
-        data = new Float32Array(size);
-        for (let k = 0; k < size; k++) data[k] = low[k % 3] + step[k % 3] * raw[k];
-      } else {
-        const kind = { f4: Float32Array, u4: Uint32Array, i4: Int32Array }[part.dtype];
-        data = new kind(buffer, at, size);
-      }
-      channels.set(part.channel, { data, shape: part.shape, version: ++this.count });
+    const { header, arrays } = decodeUpdate(buffer);
+    for (const { object, channel, data, shape } of arrays) {
+      const channels = this.arrays.get(object) ?? new Map<string, Block>();
+      this.arrays.set(object, channels);
+      if (data === null) channels.delete(channel);
+      else channels.set(channel, { data, shape, version: ++this.count });
     }
+    const changed = arrays.map(({ object, channel }): [string, string] => [object, channel]);
     this.clock = header.clock;
     if (header.state) this.state = header.state;
     this.updates++;
@@ -139,7 +131,9 @@ export class Store {
         listener({ state: header.state !== null, arrays: changed });
       } catch (error) {
         // What one part of the page cannot show must not keep the others from showing what they can.
-        setTimeout(() => { throw error; }, 0);
+        setTimeout(() => {
+          throw error;
+        }, 0);
       }
     }
     // The next may come once this one is on the screen, or at once if nobody looks.

@@ -1,7 +1,17 @@
 /** The bar at the bottom: play and step, the frames, and keys on them. */
 
-import type { App } from "./app";
 import { button, h } from "./dom";
+import type { Command, ObjectState } from "./messages";
+import type { Store } from "./store";
+import { textAt } from "./tables";
+
+/** What the bar needs of the page. */
+export interface TimelineSource {
+  readonly store: Pick<Store, "state" | "clock" | "listen">;
+  readonly object: ObjectState | undefined;
+  send(command: Command): void;
+  onChange(listener: () => void): void;
+}
 
 export class Timeline {
   readonly element: HTMLElement;
@@ -12,7 +22,7 @@ export class Timeline {
   private play: HTMLButtonElement;
   private dragging = false;
 
-  constructor(private app: App) {
+  constructor(private app: TimelineSource) {
     this.play = button("Play", () => this.toggle(), { id: "Play", title: "Space" });
     const step = button("Step", () => app.send({ type: "step" }), { id: "Step" });
     const reset = button("Reset", () => app.send({ type: "reset" }), { id: "Reset" });
@@ -40,33 +50,43 @@ export class Timeline {
   }
 
   private scrub(event: PointerEvent): void {
-    const box = this.track.getBoundingClientRect(), [first, last] = this.range();
+    const box = this.track.getBoundingClientRect(),
+      [first, last] = this.range();
     const share = Math.min(Math.max((event.clientX - box.left) / box.width, 0), 1);
     this.app.send({ type: "scrub", frame: Math.round(first + share * (last - first)) });
   }
 
   private sync(): void {
-    const { clock, state } = this.app.store, [first, last] = this.range();
-    const place = (frame: number) => `${(100 * Math.min(Math.max(frame - first, 0), last - first)) / Math.max(last - first, 1)}%`;
+    const { clock, state } = this.app.store,
+      [first, last] = this.range();
+    const place = (frame: number) =>
+      `${(100 * Math.min(Math.max(frame - first, 0), last - first)) / Math.max(last - first, 1)}%`;
     this.thumb.style.left = place(clock.frame);
-    this.label.textContent = clock.status === "building" ? "building…" : clock.frame > last ? `frame ${clock.frame}, after ${last}` : `frame ${clock.frame} of ${last}`;
+    this.label.textContent =
+      clock.status === "building"
+        ? "building…"
+        : clock.frame > last
+          ? `frame ${clock.frame}, after ${last}`
+          : `frame ${clock.frame} of ${last}`;
     this.play.textContent = clock.status === "playing" ? "Pause" : "Play";
     const keys = new Map<string, [number, string]>();
     const add = (frame: number, what: string) => {
-      // What is not in these frames has no place among them.
+      // Keys outside of these frames cannot be shown among them.
       if (frame >= first && frame <= last) keys.set(`${what} ${frame}`, [frame, what]);
     };
     this.app.object?.handles.forEach((handle) => handle.keys.forEach((frame) => add(frame, "key")));
-    for (const tie of state?.attach ?? []) {
+    for (const binding of state?.attach ?? []) {
       for (const what of ["attach", "release"]) {
-        const moment = String(tie.table[what] ?? "").match(/^frame (\d+)$/);
+        const moment = textAt(binding.table, what).match(/^frame (\d+)$/);
         if (moment) add(+moment[1], what);
       }
     }
-    this.marks.replaceChildren(...[...keys.values()].map(([frame, what]) => {
-      const mark = h("i", { class: what, title: `${what} in frame ${frame}`, "data-key": String(frame) });
-      mark.style.left = place(frame);
-      return mark;
-    }));
+    this.marks.replaceChildren(
+      ...[...keys.values()].map(([frame, what]) => {
+        const mark = h("i", { class: what, title: `${what} in frame ${frame}`, "data-key": String(frame) });
+        mark.style.left = place(frame);
+        return mark;
+      }),
+    );
   }
 }

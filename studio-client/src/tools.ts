@@ -1,11 +1,11 @@
-/** What the mouse does in the picture, by tool. The left button uses the tool, the right one turns the view. */
+/** What the mouse does in the picture: the left button uses the tool, the right one turns the view. */
 
 import * as THREE from "three";
 import { App, BRUSHES, SELECTORS } from "./app";
-import type { Command } from "./messages";
+import { GROUND, type Command } from "./messages";
+import type { Vector } from "./tables";
 import type { Hit } from "./view";
 
-type Vector = [number, number, number];
 const vector = (v: THREE.Vector3): Vector => [v.x, v.y, v.z];
 
 /** A drag that is under way. */
@@ -26,7 +26,10 @@ export class Tools {
   /** A move that waits until the server has dealt with the one before. */
   private later: (() => void) | null = null;
 
-  constructor(private app: App, private overlay: SVGSVGElement) {
+  constructor(
+    private app: App,
+    private overlay: SVGSVGElement,
+  ) {
     this.canvas = app.view.renderer.domElement;
     this.canvas.addEventListener("pointerdown", (event) => this.down(event), { capture: true });
     this.canvas.addEventListener("pointermove", (event) => this.move(event));
@@ -34,7 +37,11 @@ export class Tools {
     this.canvas.addEventListener("pointercancel", (event) => this.up(event));
     this.canvas.addEventListener("pointerleave", () => app.view.moveCursor(null, 1));
     this.canvas.addEventListener("contextmenu", (event) => event.preventDefault());
-    app.view.controls.mouseButtons = { LEFT: THREE.MOUSE.ROTATE, MIDDLE: THREE.MOUSE.PAN, RIGHT: THREE.MOUSE.ROTATE };
+    app.view.controls.mouseButtons = {
+      LEFT: THREE.MOUSE.ROTATE,
+      MIDDLE: THREE.MOUSE.PAN,
+      RIGHT: THREE.MOUSE.ROTATE,
+    };
     this.canvas.addEventListener("click", (event) => this.choose(event));
     app.store.onDone = () => this.free();
   }
@@ -72,7 +79,7 @@ export class Tools {
     const { app } = this;
     if (app.mode !== "View" || app.store.state?.run || !this.still(event)) return;
     const hit = app.view.pick(event.clientX, event.clientY);
-    if (hit && hit.object !== app.active && hit.object !== "ground") app.choose(hit.object);
+    if (hit && hit.object !== app.active && hit.object !== GROUND) app.choose(hit.object);
   }
 
   private down(event: PointerEvent): void {
@@ -99,14 +106,23 @@ export class Tools {
   }
 
   private hover(event: PointerEvent): void {
-    const { app } = this, { tool } = app;
+    const { app } = this,
+      { tool } = app;
     const brush = BRUSHES.includes(tool) || tool === "Place" || tool === "Add handle";
     if (brush && app.active) {
       const small = tool === "Place" || tool === "Add handle";
-      app.view.moveCursor(app.view.pick(event.clientX, event.clientY, app.active), small ? 0.02 * app.size : app.radius);
+      app.view.moveCursor(
+        app.view.pick(event.clientX, event.clientY, app.active),
+        small ? 0.02 * app.size : app.radius,
+      );
     } else app.view.moveCursor(null, 1);
     const over = tool === "Drag handle" && this.handleAt(event) !== null;
-    this.canvas.style.cursor = over || (tool === "Grab" && app.simulated.length) ? "grab" : brush || SELECTORS.includes(tool) ? "crosshair" : "default";
+    this.canvas.style.cursor =
+      over || (tool === "Grab" && app.simulated.length)
+        ? "grab"
+        : brush || SELECTORS.includes(tool)
+          ? "crosshair"
+          : "default";
   }
 
   private handleAt(event: PointerEvent): number | null {
@@ -114,7 +130,8 @@ export class Tools {
   }
 
   private begin(event: PointerEvent): Drag | null {
-    const { app } = this, { tool } = app;
+    const { app } = this,
+      { tool } = app;
     if (app.mode === "Author" || app.mode === "Glue") {
       if (app.store.clock.status === "playing") {
         app.send({ type: "pause" });
@@ -140,13 +157,21 @@ export class Tools {
   private place(hit: Hit): void {
     const { app } = this;
     const at = app.settings.middle ? hit.point.clone().add(hit.exit).multiplyScalar(0.5) : hit.point;
-    app.send({ type: "place", object: app.active, position: vector(at), radius: 0.5 * app.settings.spacing * app.size });
+    app.send({
+      type: "place",
+      object: app.active,
+      position: vector(at),
+      radius: 0.5 * app.settings.spacing * app.size,
+    });
   }
 
   /** A stroke: places along it are sent as fast as the server takes them. */
   private brush(event: PointerEvent, first: Hit): Drag {
-    const { app } = this, stroke = app.newStroke();
-    let waiting: Vector[] = [], last: THREE.Vector3 | null = null, from = [event.clientX, event.clientY];
+    const { app } = this,
+      stroke = app.newStroke();
+    let waiting: Vector[] = [],
+      last: THREE.Vector3 | null = null,
+      from = [event.clientX, event.clientY];
     const flush = () => {
       const centres = waiting;
       waiting = [];
@@ -161,10 +186,20 @@ export class Tools {
     };
     /** All along the way of the mouse, which may jump. */
     const along = (moved: PointerEvent) => {
-      const [x, y] = from, way = Math.hypot(moved.clientX - x, moved.clientY - y);
-      const steps = Math.min(Math.max(Math.ceil(way / (0.4 * app.radius * app.view.pixels(last ?? first.point))), 1), 64);
+      const [x, y] = from,
+        way = Math.hypot(moved.clientX - x, moved.clientY - y);
+      const steps = Math.min(
+        Math.max(Math.ceil(way / (0.4 * app.radius * app.view.pixels(last ?? first.point))), 1),
+        64,
+      );
       for (let k = 1; k <= steps; k++) {
-        add(app.view.pick(x + ((moved.clientX - x) * k) / steps, y + ((moved.clientY - y) * k) / steps, app.active));
+        add(
+          app.view.pick(
+            x + ((moved.clientX - x) * k) / steps,
+            y + ((moved.clientY - y) * k) / steps,
+            app.active,
+          ),
+        );
       }
       from = [moved.clientX, moved.clientY];
     };
@@ -179,7 +214,8 @@ export class Tools {
   }
 
   private brushed(centres: Vector[], stroke: number): Command {
-    const { app } = this, { settings, size } = app;
+    const { app } = this,
+      { settings, size } = app;
     const shared = { object: app.active, centres, radius: app.radius, stroke };
     switch (app.tool) {
       case "Spray":
@@ -193,7 +229,13 @@ export class Tools {
       case "Pin":
         return { type: "pin", ...shared, pinned: settings.pin };
       default:
-        return { type: "paint", ...shared, field: settings.field, value: settings.value, strength: settings.strength };
+        return {
+          type: "paint",
+          ...shared,
+          field: settings.field,
+          value: settings.value,
+          strength: settings.strength,
+        };
     }
   }
 
@@ -208,7 +250,8 @@ export class Tools {
         app.send({ type: "select", object: app.active, what: "particles", indices: [found] });
         return;
       }
-      const edges = app.store.get(app.active, "edges")?.data ?? [], [a, b] = [app.first, found];
+      const edges = app.store.get(app.active, "edges")?.data ?? [],
+        [a, b] = [app.first, found];
       let there = false;
       for (let k = 0; k < edges.length; k += 2) {
         there ||= (edges[k] === a && edges[k + 1] === b) || (edges[k] === b && edges[k + 1] === a);
@@ -241,7 +284,8 @@ export class Tools {
         const block = app.store.get(app.active, channel);
         if (!block) return;
         const how = moved.shiftKey ? "add" : moved.ctrlKey ? "remove" : "replace";
-        const screen = app.view.project(block.data as Float32Array), indices: number[] = [];
+        const screen = app.view.project(block.data),
+          indices: number[] = [];
         if (outline.length < 3) {
           const found = app.view.pickPoint(moved.clientX, moved.clientY, app.active, channel);
           if (found !== null) indices.push(found);
@@ -256,18 +300,26 @@ export class Tools {
   }
 
   private pose(event: PointerEvent): Drag | null {
-    const { app } = this, found = this.handleAt(event);
+    const { app } = this,
+      found = this.handleAt(event);
     if (found !== null) return this.dragHandle(event, found);
     if (app.tool !== "Add handle") return null;
     const hit = app.view.pick(event.clientX, event.clientY, app.active);
     if (!hit) return null;
     return this.click(() =>
-      app.send({ type: "add_handle", object: app.active, position: vector(hit.point), mirror: app.settings.mirror || null }),
+      app.send({
+        type: "add_handle",
+        object: app.active,
+        position: vector(hit.point),
+        mirror: app.settings.mirror || null,
+      }),
     );
   }
 
   private dragHandle(event: PointerEvent, number: number): Drag {
-    const { app } = this, object = app.active, name = app.object!.handles[number].name;
+    const { app } = this,
+      object = app.active,
+      name = app.object!.handles[number].name;
     if (event.shiftKey) {
       const rest = app.handles.filter((handle) => handle !== number);
       return this.click(() => app.chooseHandles(rest.length < app.handles.length ? rest : [...rest, number]));
@@ -279,9 +331,11 @@ export class Tools {
     /** Where it is dragged to; null as long as it is only chosen. */
     let position: Vector | null = null;
     const follow = (at: PointerEvent) => {
-      if (position || !this.still(at)) position = vector(app.view.onPlane(at.clientX, at.clientY, place).sub(grip));
+      if (position || !this.still(at))
+        position = vector(app.view.onPlane(at.clientX, at.clientY, place).sub(grip));
     };
-    const send = (done: boolean) => position && app.send({ type: "drag_handle", object, handle: name, position, mirror, done });
+    const send = (done: boolean) =>
+      position && app.send({ type: "drag_handle", object, handle: name, position, mirror, done });
     return {
       move: (at) => {
         follow(at);
@@ -301,7 +355,8 @@ export class Tools {
   }
 
   private grab(event: PointerEvent): Drag | null {
-    const { app } = this, hit = app.view.pick(event.clientX, event.clientY);
+    const { app } = this,
+      hit = app.view.pick(event.clientX, event.clientY);
     if (!hit || !app.simulated.length || app.store.clock.status === "still") return null;
     app.send({ type: "grab", object: hit.object, position: vector(hit.point) });
     return {
@@ -318,7 +373,8 @@ export class Tools {
 function within(x: number, y: number, outline: [number, number][]): boolean {
   let inside = false;
   for (let i = 0, j = outline.length - 1; i < outline.length; j = i++) {
-    const [a, b] = outline[i], [c, d] = outline[j];
+    const [a, b] = outline[i],
+      [c, d] = outline[j];
     if (b > y !== d > y && x < ((c - a) * (y - b)) / (d - b) + a) inside = !inside;
   }
   return inside;

@@ -38,7 +38,7 @@ export class View {
   readonly scene = new THREE.Scene();
   look: Look;
   frames = 0;
-  private ties = new THREE.Group();
+  private bindings = new THREE.Group();
   private hand: THREE.Line;
   private mirror: THREE.Mesh;
   private grid: THREE.GridHelper;
@@ -52,7 +52,11 @@ export class View {
   size = 1;
   centre = new THREE.Vector3();
 
-  constructor(private store: Store, private parent: HTMLElement, look: Look) {
+  constructor(
+    private store: Store,
+    private parent: HTMLElement,
+    look: Look,
+  ) {
     this.look = look;
     this.renderer = new THREE.WebGLRenderer({ antialias: !inSoftware() });
     this.renderer.setPixelRatio(Math.min(window.devicePixelRatio, 2));
@@ -69,16 +73,36 @@ export class View {
     sun.position.set(2, 4, 3);
     this.camera.add(new THREE.DirectionalLight(0xffffff, 0.5));
     this.grid = new THREE.GridHelper(2, 20, 0x9aa7b5, 0xccd4dd);
-    const plane = new THREE.MeshLambertMaterial({ color: 0xd8d2c6, transparent: true, opacity: 0.6, side: THREE.DoubleSide });
+    const plane = new THREE.MeshLambertMaterial({
+      color: 0xd8d2c6,
+      transparent: true,
+      opacity: 0.6,
+      side: THREE.DoubleSide,
+    });
     this.ground = new THREE.Mesh(new THREE.PlaneGeometry(1, 1).rotateX(-Math.PI / 2), plane);
-    const glass = new THREE.MeshBasicMaterial({ color: 0x1f6f8b, transparent: true, opacity: 0.12, side: THREE.DoubleSide, depthWrite: false });
+    const glass = new THREE.MeshBasicMaterial({
+      color: 0x1f6f8b,
+      transparent: true,
+      opacity: 0.12,
+      side: THREE.DoubleSide,
+      depthWrite: false,
+    });
     this.mirror = new THREE.Mesh(new THREE.PlaneGeometry(1, 1), glass);
     this.mirror.visible = false;
     this.cursor = this.makeCursor();
     const thread = new THREE.LineBasicMaterial({ color: 0xe4572e, depthTest: false, transparent: true });
     this.hand = new THREE.Line(new THREE.BufferGeometry(), thread);
     this.hand.frustumCulled = false;
-    this.scene.add(sun, this.camera, this.grid, this.ground, this.mirror, this.cursor, this.ties, this.hand);
+    this.scene.add(
+      sun,
+      this.camera,
+      this.grid,
+      this.ground,
+      this.mirror,
+      this.cursor,
+      this.bindings,
+      this.hand,
+    );
     new ResizeObserver(() => this.resize()).observe(parent);
     this.resize();
     const loop = () => {
@@ -99,7 +123,12 @@ export class View {
     const group = new THREE.Group();
     const ring = new THREE.Mesh(
       new THREE.RingGeometry(0.96, 1, 64),
-      new THREE.MeshBasicMaterial({ color: 0xe4572e, side: THREE.DoubleSide, depthTest: false, transparent: true }),
+      new THREE.MeshBasicMaterial({
+        color: 0xe4572e,
+        side: THREE.DoubleSide,
+        depthTest: false,
+        transparent: true,
+      }),
     );
     const shell = new THREE.Mesh(
       new THREE.SphereGeometry(1, 24, 16),
@@ -148,19 +177,21 @@ export class View {
     if (fresh || laid) this.frame();
     const hand = this.store.get("", "hand");
     this.hand.visible = hand !== undefined;
-    if (hand) this.hand.geometry.setAttribute("position", new THREE.BufferAttribute(hand.data as Float32Array, 3));
-    this.syncTies(state.attach.map((tie) => tie.health));
+    if (hand) this.hand.geometry.setAttribute("position", new THREE.BufferAttribute(hand.data, 3));
+    this.syncBindings(state.attach.map((binding) => binding.health));
     this.draw();
   }
 
   /** Boxes around everything at rest; whether there is something new to be looked at. */
   private measure(names: string[]): boolean {
-    const before = this.boxes, all = new THREE.Box3();
+    const before = this.boxes,
+      all = new THREE.Box3();
     this.boxes = new Map();
     for (const name of names) {
-      const rest = this.store.get(name, "rest") ?? this.store.get(name, "particles"), old = before.get(name);
+      const rest = this.store.get(name, "rest") ?? this.store.get(name, "particles"),
+        old = before.get(name);
       if (!rest?.data.length) continue;
-      const box = old?.version === rest.version ? old.box : new THREE.Box3().setFromArray(rest.data as Float32Array);
+      const box = old?.version === rest.version ? old.box : new THREE.Box3().setFromArray(rest.data);
       this.boxes.set(name, { box, version: rest.version });
       all.union(box);
     }
@@ -174,7 +205,8 @@ export class View {
     return [...this.boxes].some(([name, { box }]) => {
       const old = before.get(name)?.box;
       if (!old) return !gone.some((other) => other.equals(box)); // else it has another name only
-      const was = extent(old), is = extent(box);
+      const was = extent(old),
+        is = extent(box);
       return was > 0 && (is > 10 * was || is < 0.1 * was); // in other units, and out of sight
     });
   }
@@ -195,26 +227,30 @@ export class View {
     const rest = axis ? this.store.get(object, "rest") : undefined;
     this.mirror.visible = rest !== undefined;
     if (!rest) return;
-    const box = new THREE.Box3().setFromArray(rest.data as Float32Array);
+    const box = new THREE.Box3().setFromArray(rest.data);
     const size = box.getSize(new THREE.Vector3());
     box.getCenter(this.mirror.position);
     this.mirror.rotation.set(axis === "y" ? Math.PI / 2 : 0, axis === "x" ? Math.PI / 2 : 0, 0);
     this.mirror.scale.setScalar(1.2 * Math.max(size.x, size.y, size.z));
   }
 
-  /** Bring an object, or everything and the ground, into view, where it is now, as seen from the same side. */
+  /** Bring an object, or everything and the ground, into view, as seen from the same side. */
   frame(only?: string): void {
     const box = new THREE.Box3();
     for (const [name, visual] of this.visuals) {
       const now = visual.places(this.look) ?? visual.centres(this.look);
       if (!now?.data.length || !visual.group.visible || (only && name !== only)) continue;
-      box.union(new THREE.Box3().setFromArray(now.data as Float32Array));
+      box.union(new THREE.Box3().setFromArray(now.data));
     }
     if (box.isEmpty()) box.setFromCenterAndSize(this.centre, new THREE.Vector3().setScalar(this.size));
-    if (!only && this.ground.visible) box.expandByPoint(box.getCenter(new THREE.Vector3()).setY(this.ground.position.y));
-    const ball = box.getBoundingSphere(new THREE.Sphere()), radius = ball.radius || 0.5 * this.size;
+    if (!only && this.ground.visible)
+      box.expandByPoint(box.getCenter(new THREE.Vector3()).setY(this.ground.position.y));
+    const ball = box.getBoundingSphere(new THREE.Sphere()),
+      radius = ball.radius || 0.5 * this.size;
     const half = Math.min(1, this.camera.aspect) * Math.tan(THREE.MathUtils.degToRad(this.camera.fov / 2));
-    const from = this.framed ? this.camera.position.clone().sub(this.controls.target) : new THREE.Vector3(0.55, 0.35, 1);
+    const from = this.framed
+      ? this.camera.position.clone().sub(this.controls.target)
+      : new THREE.Vector3(0.55, 0.35, 1);
     this.framed = true;
     this.controls.target.copy(ball.center);
     this.camera.position.copy(ball.center).add(from.setLength((1.02 * radius) / Math.sin(Math.atan(half))));
@@ -231,30 +267,38 @@ export class View {
     this.camera.updateProjectionMatrix();
   }
 
-  private syncTies(health: string[]): void {
-    this.ties.visible = this.look.ties;
-    if (!this.look.ties) return;
-    this.ties.clear();
-    const colours: Record<string, string> = { good: "#2a9d4a", fair: "#e0a100", poor: "#d1495b", broken: "#888888" };
+  private syncBindings(health: string[]): void {
+    this.bindings.visible = this.look.bindings;
+    if (!this.look.bindings) return;
+    this.bindings.clear();
+    const colors: Record<string, string> = {
+      good: "#2a9d4a",
+      fair: "#e0a100",
+      poor: "#d1495b",
+      broken: "#888888",
+    };
     health.forEach((word, k) => {
-      const ends = this.store.get("", `tie ${k}`), shares = this.store.get("", `share ${k}`);
+      const ends = this.store.get("", `tie ${k}`),
+        shares = this.store.get("", `share ${k}`);
       if (!ends || !shares) return;
       const geometry = new THREE.BufferGeometry();
-      geometry.setAttribute("position", new THREE.BufferAttribute(ends.data as Float32Array, 3));
-      const colour = new THREE.Color(colours[word]), pale = new THREE.Color("#e9edf2");
+      geometry.setAttribute("position", new THREE.BufferAttribute(ends.data, 3));
+      const color = new THREE.Color(colors[word]),
+        pale = new THREE.Color("#e9edf2");
       const paint = new Float32Array(ends.data.length);
       shares.data.forEach((share, j) => {
-        const mixed = pale.clone().lerp(colour, 0.3 + 0.7 * share);
+        const mixed = pale.clone().lerp(color, 0.3 + 0.7 * share);
         mixed.toArray(paint, 6 * j);
         mixed.toArray(paint, 6 * j + 3);
       });
       geometry.setAttribute("color", new THREE.BufferAttribute(paint, 3));
       const lines = new THREE.LineSegments(
-        geometry, new THREE.LineBasicMaterial({ vertexColors: true, depthTest: false, transparent: true }),
+        geometry,
+        new THREE.LineBasicMaterial({ vertexColors: true, depthTest: false, transparent: true }),
       );
       lines.renderOrder = 3;
       lines.frustumCulled = false;
-      this.ties.add(lines);
+      this.bindings.add(lines);
     });
   }
 
@@ -268,19 +312,28 @@ export class View {
   /** How many pixels a metre is at a place. */
   pixels(place: THREE.Vector3): number {
     const away = Math.max(this.camera.position.distanceTo(place), this.camera.near);
-    return this.renderer.domElement.clientHeight / (2 * Math.tan(THREE.MathUtils.degToRad(this.camera.fov / 2)) * away);
+    return (
+      this.renderer.domElement.clientHeight /
+      (2 * Math.tan(THREE.MathUtils.degToRad(this.camera.fov / 2)) * away)
+    );
   }
 
   /** The nearest mesh under a place of the screen. */
   pick(x: number, y: number, only?: string): Hit | null {
     const ray = this.ray(x, y);
-    let best: Hit | null = null, nearest = Infinity;
+    let best: Hit | null = null,
+      nearest = Infinity;
     for (const [name, visual] of this.visuals) {
       if (only !== undefined && name !== only) continue;
       const hits = visual.hits(ray);
       if (hits.length && hits[0].distance < nearest) {
         nearest = hits[0].distance;
-        best = { object: name, point: hits[0].point, normal: hits[0].normal, exit: (hits[1] ?? hits[0]).point };
+        best = {
+          object: name,
+          point: hits[0].point,
+          normal: hits[0].normal,
+          exit: (hits[1] ?? hits[0]).point,
+        };
       }
     }
     return best;
@@ -290,8 +343,9 @@ export class View {
   pickPoint(x: number, y: number, object: string, channel: string, reach = 14): number | null {
     const block = this.store.get(object, channel);
     if (!block) return null;
-    const screen = this.project(block.data as Float32Array);
-    let best: number | null = null, nearest = Infinity;
+    const screen = this.project(block.data);
+    let best: number | null = null,
+      nearest = Infinity;
     for (let k = 0; k < block.shape[0]; k++) {
       const away = Math.hypot(screen[3 * k] - x, screen[3 * k + 1] - y);
       const depth = screen[3 * k + 2];
@@ -306,9 +360,10 @@ export class View {
   /** Where points are on the screen: x, y and depth of each. */
   project(points: ArrayLike<number>): Float32Array {
     const box = this.renderer.domElement.getBoundingClientRect();
-    const at = new THREE.Vector3(), result = new Float32Array(points.length);
+    const at = new THREE.Vector3(),
+      result = new Float32Array(points.length);
     for (let k = 0; k < points.length; k += 3) {
-      at.fromArray(points as number[], k).project(this.camera);
+      at.fromArray(points, k).project(this.camera);
       result[k] = box.left + ((at.x + 1) / 2) * box.width;
       result[k + 1] = box.top + ((1 - at.y) / 2) * box.height;
       result[k + 2] = at.z;

@@ -2,11 +2,11 @@
 
 import * as THREE from "three";
 import { MeshBVH } from "three-mesh-bvh";
-import { GREY, ofGroup, parse, ramp } from "./colors";
+import { GREY, mixed, ofGroup, parse, ramp, type Rgb } from "./colors";
 import type { ObjectState } from "./messages";
 import type { Block, Store } from "./store";
 
-export type ColourBy = "plain" | "stiffness" | "torsion" | "group" | "gap" | "weight";
+export type ColorBy = "plain" | "stiffness" | "torsion" | "group" | "gap" | "weight";
 
 /** What is to be seen of all objects. */
 export interface Look {
@@ -17,26 +17,27 @@ export interface Look {
   edges: boolean;
   handles: boolean;
   points: boolean;
-  ties: boolean;
+  bindings: boolean;
   clear: boolean;
   rest: boolean;
   selected: boolean;
-  colour: ColourBy;
+  color: ColorBy;
 }
 
 const ball = new THREE.SphereGeometry(1, 14, 10);
 const SELECTED = parse("#ffb000");
+const WHITE: Rgb = [1, 1, 1];
 const PINNED = parse("#d1495b");
 
 export class Visual {
   readonly group = new THREE.Group();
   readonly geometry = new THREE.BufferGeometry();
-  readonly mesh: THREE.Mesh;
+  readonly mesh: THREE.Mesh<THREE.BufferGeometry, THREE.MeshLambertMaterial>;
   /** Bodies have the numbers of particles as instances. */
   particles: THREE.InstancedMesh | null = null;
   handles: THREE.InstancedMesh | null = null;
   private wire: THREE.Mesh;
-  private edges: THREE.LineSegments;
+  private edges: THREE.LineSegments<THREE.BufferGeometry, THREE.LineBasicMaterial>;
   private links: THREE.LineSegments;
   private points: THREE.Points;
   private chosen: THREE.Points;
@@ -46,10 +47,16 @@ export class Visual {
   private size = 1;
   highlighted = new Set<number>();
 
-  constructor(readonly name: string, private store: Store) {
+  constructor(
+    readonly name: string,
+    private store: Store,
+  ) {
     const material = new THREE.MeshLambertMaterial({
-      flatShading: true, side: THREE.DoubleSide,
-      polygonOffset: true, polygonOffsetFactor: 1, polygonOffsetUnits: 1,
+      flatShading: true,
+      side: THREE.DoubleSide,
+      polygonOffset: true,
+      polygonOffsetFactor: 1,
+      polygonOffsetUnits: 1,
     });
     this.mesh = new THREE.Mesh(this.geometry, material);
     this.wire = new THREE.Mesh(
@@ -57,16 +64,24 @@ export class Visual {
       new THREE.MeshBasicMaterial({ wireframe: true, color: 0x1d2733, transparent: true, opacity: 0.35 }),
     );
     this.edges = new THREE.LineSegments(
-      new THREE.BufferGeometry(), new THREE.LineBasicMaterial({ vertexColors: true, transparent: true }),
+      new THREE.BufferGeometry(),
+      new THREE.LineBasicMaterial({ vertexColors: true, transparent: true }),
     );
     this.links = new THREE.LineSegments(
-      new THREE.BufferGeometry(), new THREE.LineBasicMaterial({ color: 0x22303f, depthTest: false, transparent: true }),
+      new THREE.BufferGeometry(),
+      new THREE.LineBasicMaterial({ color: 0x22303f, depthTest: false, transparent: true }),
     );
     this.links.renderOrder = 5;
     const dots = (color: number, size: number) =>
       new THREE.Points(
         new THREE.BufferGeometry(),
-        new THREE.PointsMaterial({ color, size, sizeAttenuation: false, depthTest: false, transparent: true }),
+        new THREE.PointsMaterial({
+          color,
+          size,
+          sizeAttenuation: false,
+          depthTest: false,
+          transparent: true,
+        }),
       );
     this.points = dots(0x33658a, 3.5);
     this.chosen = dots(0xff9500, 6);
@@ -81,11 +96,16 @@ export class Visual {
 
   /** Where vertices are: as they move, or at rest. */
   places(look: Look): Block | undefined {
-    return (look.rest ? undefined : this.store.get(this.name, "vertices")) ?? this.store.get(this.name, "rest");
+    return (
+      (look.rest ? undefined : this.store.get(this.name, "vertices")) ?? this.store.get(this.name, "rest")
+    );
   }
 
   centres(look: Look): Block | undefined {
-    return (look.rest ? undefined : this.store.get(this.name, "particles_now")) ?? this.store.get(this.name, "particles");
+    return (
+      (look.rest ? undefined : this.store.get(this.name, "particles_now")) ??
+      this.store.get(this.name, "particles")
+    );
   }
 
   /** Show what the store has. */
@@ -108,18 +128,19 @@ export class Visual {
   }
 
   private syncMesh(object: ObjectState, look: Look): void {
-    const places = this.places(look), faces = this.store.get(this.name, "faces");
+    const places = this.places(look),
+      faces = this.store.get(this.name, "faces");
     const there = places !== undefined && faces !== undefined && faces.data.length > 0;
     this.mesh.visible = there && look.mesh;
     this.wire.visible = there && look.wire;
     if (!there) return;
     if (this.changed("faces", faces.version)) {
-      this.geometry.setIndex(new THREE.BufferAttribute(faces.data as Uint32Array, 1));
+      this.geometry.setIndex(new THREE.BufferAttribute(faces.data, 1));
       this.bvh = null;
     }
     if (this.changed("places", places.version)) {
-      const old = this.geometry.getAttribute("position") as THREE.BufferAttribute | undefined;
-      if (old && old.array.length === places.data.length) {
+      const old = this.geometry.attributes.position;
+      if (old instanceof THREE.BufferAttribute && old.array.length === places.data.length) {
         old.array.set(places.data);
         old.needsUpdate = true;
       } else {
@@ -130,7 +151,7 @@ export class Visual {
       }
       this.stale = true;
     }
-    const material = this.mesh.material as THREE.MeshLambertMaterial;
+    const { material } = this.mesh;
     const painted = this.paint(look);
     if (material.vertexColors !== painted) {
       material.vertexColors = painted;
@@ -148,54 +169,60 @@ export class Visual {
 
   /** Colour vertices by the particles that carry them; false if there is nothing to colour by. */
   private paint(look: Look): boolean {
-    const links = this.store.get(this.name, "links"), weights = this.store.get(this.name, "weights");
-    if (look.colour === "plain" || !links || !weights) return false;
+    const links = this.store.get(this.name, "links"),
+      weights = this.store.get(this.name, "weights");
+    if (look.color === "plain" || !links || !weights) return false;
     const chosen = this.store.get(this.name, "selected_particles");
-    const values = this.values(look.colour);
-    const key = [look.colour, links.version, weights.version, chosen?.version, values?.version];
+    const values = this.values(look.color);
+    const key = [look.color, links.version, weights.version, chosen?.version, values?.version];
     if (!this.changed("paint", ...key)) return true;
-    const count = links.shape[0], colours = new Float32Array(3 * count);
-    const of = this.particleColours(look);
+    const count = links.shape[0],
+      colors = new Float32Array(3 * count);
+    const of = this.particleColors(look);
     const picked = new Set(chosen?.data ?? []);
     for (let v = 0; v < count; v++) {
       let share = 0;
       for (let j = 0; j < 4; j++) {
-        const particle = links.data[4 * v + j], weight = weights.data[4 * v + j];
-        if (look.colour === "weight" && picked.size) {
+        const particle = links.data[4 * v + j],
+          weight = weights.data[4 * v + j];
+        if (look.color === "weight" && picked.size) {
           if (picked.has(particle)) share += weight;
           continue;
         }
-        const colour = look.colour === "weight" ? ofGroup(particle) : of(particle);
-        for (let i = 0; i < 3; i++) colours[3 * v + i] += weight * colour[i];
+        const color = look.color === "weight" ? ofGroup(particle) : of(particle);
+        for (let i = 0; i < 3; i++) colors[3 * v + i] += weight * color[i];
       }
-      if (look.colour === "weight" && picked.size) colours.set(ramp(share), 3 * v);
+      if (look.color === "weight" && picked.size) colors.set(ramp(share), 3 * v);
     }
-    this.geometry.setAttribute("color", new THREE.BufferAttribute(colours, 3));
+    this.geometry.setAttribute("color", new THREE.BufferAttribute(colors, 3));
     return true;
   }
 
-  private values(colour: ColourBy): Block | undefined {
-    return colour === "plain" || colour === "weight" ? undefined : this.store.get(this.name, colour);
+  private values(color: ColorBy): Block | undefined {
+    return color === "plain" || color === "weight" ? undefined : this.store.get(this.name, color);
   }
 
-  private particleColours(look: Look): (particle: number) => [number, number, number] {
-    const values = this.values(look.colour);
-    if (look.colour === "weight") return ofGroup;
-    if (!values || look.colour === "torsion") return () => GREY;
-    if (look.colour === "group") return (particle) => ofGroup(values.data[particle]);
-    const scale = look.colour === "gap" ? 0.5 : 1;
+  private particleColors(look: Look): (particle: number) => Rgb {
+    const values = this.values(look.color);
+    if (look.color === "weight") return ofGroup;
+    if (!values || look.color === "torsion") return () => GREY;
+    if (look.color === "group") return (particle) => ofGroup(values.data[particle]);
+    const scale = look.color === "gap" ? 0.5 : 1;
     return (particle) => ramp(scale * values.data[particle]);
   }
 
   private syncParticles(object: ObjectState, look: Look): void {
-    const centres = this.centres(look), radii = this.store.get(this.name, "radii");
+    const centres = this.centres(look),
+      radii = this.store.get(this.name, "radii");
     const shown = (look.particles || look.ellipsoids) && centres !== undefined && radii !== undefined;
     if (!shown) {
       if (this.particles) this.particles.visible = false;
       return;
     }
-    const turns = (look.rest ? undefined : this.store.get(this.name, "turns_now")) ?? this.store.get(this.name, "turns");
-    const chosen = this.store.get(this.name, "selected_particles"), pinned = this.store.get(this.name, "pinned");
+    const turns =
+      (look.rest ? undefined : this.store.get(this.name, "turns_now")) ?? this.store.get(this.name, "turns");
+    const chosen = this.store.get(this.name, "selected_particles"),
+      pinned = this.store.get(this.name, "pinned");
     const count = centres.shape[0];
     if (!this.particles || this.particles.count !== count) {
       if (this.particles) {
@@ -207,15 +234,19 @@ export class Visual {
       this.particles.frustumCulled = false;
       this.group.add(this.particles);
       this.seen.delete("particles");
-      this.seen.delete("particle colours");
+      this.seen.delete("particle colors");
     }
     this.particles.visible = true;
     if (this.changed("particles", centres.version, radii.version, turns?.version, look.ellipsoids)) {
-      const matrix = new THREE.Matrix4(), place = new THREE.Vector3(), turn = new THREE.Quaternion(), scale = new THREE.Vector3();
+      const matrix = new THREE.Matrix4(),
+        place = new THREE.Vector3(),
+        turn = new THREE.Quaternion(),
+        scale = new THREE.Vector3();
       for (let k = 0; k < count; k++) {
         place.fromArray(centres.data, 3 * k);
         if (look.ellipsoids) {
-          if (turns) turn.set(turns.data[4 * k + 1], turns.data[4 * k + 2], turns.data[4 * k + 3], turns.data[4 * k]);
+          if (turns)
+            turn.set(turns.data[4 * k + 1], turns.data[4 * k + 2], turns.data[4 * k + 3], turns.data[4 * k]);
           scale.fromArray(radii.data, 3 * k);
         } else {
           turn.identity();
@@ -226,37 +257,50 @@ export class Visual {
       this.particles.instanceMatrix.needsUpdate = true;
       this.particles.boundingSphere = null;
     }
-    const values = this.values(look.colour);
-    if (this.changed("particle colours", look.colour, values?.version, chosen?.version, pinned?.version, object.color)) {
-      const own = parse(object.color).map((c) => 0.5 + 0.5 * c) as [number, number, number];
-      const of = look.colour === "plain" ? () => own : this.particleColours(look);
-      const picked = new Set(chosen?.data ?? []), colour = new THREE.Color();
+    const values = this.values(look.color);
+    if (
+      this.changed(
+        "particle colors",
+        look.color,
+        values?.version,
+        chosen?.version,
+        pinned?.version,
+        object.color,
+      )
+    ) {
+      const own = mixed(WHITE, parse(object.color), 0.5);
+      const of = look.color === "plain" ? () => own : this.particleColors(look);
+      const picked = new Set(chosen?.data ?? []),
+        color = new THREE.Color();
       for (let k = 0; k < count; k++) {
-        const held = pinned?.data[k] && look.colour === "plain";
-        const [r, g, b] = picked.has(k) ? SELECTED : held ? PINNED : of(k);
-        this.particles.setColorAt(k, colour.setRGB(r, g, b));
+        const isPinned = pinned?.data[k] && look.color === "plain";
+        const [r, g, b] = picked.has(k) ? SELECTED : isPinned ? PINNED : of(k);
+        this.particles.setColorAt(k, color.setRGB(r, g, b));
       }
       if (this.particles.instanceColor) this.particles.instanceColor.needsUpdate = true;
     }
   }
 
   private syncEdges(look: Look): void {
-    const centres = this.centres(look), edges = this.store.get(this.name, "edges");
+    const centres = this.centres(look),
+      edges = this.store.get(this.name, "edges");
     this.edges.visible = look.edges && centres !== undefined && edges !== undefined;
-    (this.edges.material as THREE.LineBasicMaterial).depthTest = !look.clear; // else seen through the mesh
+    this.edges.material.depthTest = !look.clear; // else seen through the mesh
     if (!this.edges.visible || !centres || !edges) return;
-    const torsion = look.colour === "torsion" ? this.store.get(this.name, "torsion") : undefined;
-    if (!this.changed("edges", centres.version, edges.version, torsion?.version, look.colour)) return;
-    const ends = edges.data.length, places = new Float32Array(3 * ends), colours = new Float32Array(3 * ends);
+    const torsion = look.color === "torsion" ? this.store.get(this.name, "torsion") : undefined;
+    if (!this.changed("edges", centres.version, edges.version, torsion?.version, look.color)) return;
+    const ends = edges.data.length,
+      places = new Float32Array(3 * ends),
+      colors = new Float32Array(3 * ends);
     const plain = parse("#22303f");
     for (let k = 0; k < ends; k++) {
       for (let i = 0; i < 3; i++) places[3 * k + i] = centres.data[3 * edges.data[k] + i];
-      colours.set(torsion ? ramp(torsion.data[k >> 1]) : plain, 3 * k);
+      colors.set(torsion ? ramp(torsion.data[k >> 1]) : plain, 3 * k);
     }
     this.edges.geometry.dispose();
     this.edges.geometry = new THREE.BufferGeometry();
     this.edges.geometry.setAttribute("position", new THREE.BufferAttribute(places, 3));
-    this.edges.geometry.setAttribute("color", new THREE.BufferAttribute(colours, 3));
+    this.edges.geometry.setAttribute("color", new THREE.BufferAttribute(colors, 3));
   }
 
   private syncHandles(object: ObjectState, look: Look): void {
@@ -264,7 +308,9 @@ export class Visual {
     this.links.visible = look.handles && places !== undefined && object.links.length > 0;
     if (places && this.links.visible && this.changed("links", places.version, object.links)) {
       const ends = object.links.flatMap((link) => link.slice(1).flatMap((handle, k) => [link[k], handle]));
-      const lines = new Float32Array(ends.flatMap((handle) => Array.from(places.data.subarray(3 * handle, 3 * handle + 3))));
+      const lines = new Float32Array(
+        ends.flatMap((handle) => Array.from(places.data.subarray(3 * handle, 3 * handle + 3))),
+      );
       this.links.geometry.dispose();
       this.links.geometry = new THREE.BufferGeometry();
       this.links.geometry.setAttribute("position", new THREE.BufferAttribute(lines, 3));
@@ -288,12 +334,15 @@ export class Visual {
     }
     this.handles.visible = true;
     if (!this.changed("handles", places.version, [...this.highlighted], this.size)) return;
-    const matrix = new THREE.Matrix4(), colour = new THREE.Color();
+    const matrix = new THREE.Matrix4(),
+      color = new THREE.Color();
     for (let k = 0; k < count; k++) {
       const radius = (this.highlighted.has(k) ? 0.02 : 0.015) * this.size;
-      matrix.makeScale(radius, radius, radius).setPosition(places.data[3 * k], places.data[3 * k + 1], places.data[3 * k + 2]);
+      matrix
+        .makeScale(radius, radius, radius)
+        .setPosition(places.data[3 * k], places.data[3 * k + 1], places.data[3 * k + 2]);
       this.handles.setMatrixAt(k, matrix);
-      this.handles.setColorAt(k, colour.set(this.highlighted.has(k) ? "#ffb000" : "#1d2b3a"));
+      this.handles.setColorAt(k, color.set(this.highlighted.has(k) ? "#ffb000" : "#1d2b3a"));
     }
     this.handles.instanceMatrix.needsUpdate = true;
     this.handles.boundingSphere = null;
@@ -301,13 +350,15 @@ export class Visual {
   }
 
   private syncPoints(look: Look): void {
-    const points = this.store.get(this.name, "points"), vertices = this.places(look);
+    const points = this.store.get(this.name, "points"),
+      vertices = this.places(look);
     this.points.visible = look.points && points !== undefined;
     if (points && this.changed("points", points.version)) {
-      this.points.geometry.setAttribute("position", new THREE.BufferAttribute(points.data as Float32Array, 3));
+      this.points.geometry.setAttribute("position", new THREE.BufferAttribute(points.data, 3));
     }
     const what = look.points ? "points" : "vertices";
-    const chosen = this.store.get(this.name, `selected_${what}`), source = look.points ? points : vertices;
+    const chosen = this.store.get(this.name, `selected_${what}`),
+      source = look.points ? points : vertices;
     this.chosen.visible = look.selected && chosen !== undefined && source !== undefined;
     if (!chosen || !source || !this.changed("chosen", what, chosen.version, source.version)) return;
     const places = new Float32Array(3 * chosen.data.length);
@@ -332,11 +383,15 @@ export class Visual {
   /** The same for a body without a mesh: where a ray meets its particles, as balls. */
   private particleHits(ray: THREE.Ray): { point: THREE.Vector3; distance: number; normal: THREE.Vector3 }[] {
     const centres = this.store.get(this.name, "particles_now") ?? this.store.get(this.name, "particles");
-    const radii = this.store.get(this.name, "radii"), found = [];
-    const ball = new THREE.Sphere(), point = new THREE.Vector3();
+    const radii = this.store.get(this.name, "radii"),
+      found = [];
+    const ball = new THREE.Sphere(),
+      point = new THREE.Vector3();
     for (let k = 0; centres && k < centres.shape[0]; k++) {
       ball.center.fromArray(centres.data, 3 * k);
-      ball.radius = radii ? Math.max(radii.data[3 * k], radii.data[3 * k + 1], radii.data[3 * k + 2]) : 0.01 * this.size;
+      ball.radius = radii
+        ? Math.max(radii.data[3 * k], radii.data[3 * k + 1], radii.data[3 * k + 2])
+        : 0.01 * this.size;
       if (!ray.intersectSphere(ball, point)) continue;
       const normal = point.clone().sub(ball.center).normalize();
       found.push({ point: point.clone(), distance: point.distanceTo(ray.origin), normal });

@@ -17,6 +17,7 @@ from pointglue.deform import HandleDeformer, streaming
 from pointglue.deform.streaming import deform_cloud
 from pointglue.errors import InputError
 
+existing = streaming._existing  # opens a file to write into, which tests watch
 CHUNKS = [1, 63, 64, 65, 100, 1000]
 LAS = np.dtype(
     [("X", "<i4"), ("Y", "<i4"), ("Z", "<i4"), ("intensity", "<u2"), ("gps_time", "<f8"), ("flags", "u1")]
@@ -194,7 +195,7 @@ class TestPly:
 
     def test_it_has_its_size_from_the_beginning(self, scene, rows, tmp_path, monkeypatch):
         """Workers on other machines must not take bytes between their own for the end of the file."""
-        sizes, existing = [], streaming._existing
+        sizes = []
 
         def write(path, flags):
             sizes.append(Path(path).stat().st_size)
@@ -381,7 +382,6 @@ class TestWholeOrNotAtAll:
                 raise error
             return existing(path, flags)
 
-        existing = streaming._existing
         monkeypatch.setattr(streaming, "_existing", write)
         with pytest.raises(type(error)) as raised:
             deform_cloud(*files, scene.handles, scene.now, chunk=100)

@@ -335,6 +335,11 @@ class Wandering(SpringEnergy):
         super().__init__(np.zeros((64, 3)), [[k, k + 1]], 0.0)
 
 
+def system_of(solver):
+    """The linear system that the solver keeps between steps."""
+    return solver._system[1]
+
+
 def test_stencils_may_change_between_steps():
     spring = Wandering(np.zeros((64, 3)), [[0, 1]], 0.0)
     solver = ImplicitSolver([soft()], energies=[spring])

@@ -13,6 +13,8 @@ from pointglue.errors import DegenerateFitError, InputError
 from pointglue.procrustes import torch as front
 from pointglue.procrustes.torch import fit_rigid, special_procrustes
 
+# The derivative of the rotation in torch alone, and by the kernels.
+pure_turn, kernel_turn = front._turn, front._Turn.apply
 CASES = {
     "random": np.random.default_rng(1).standard_normal((4, 3, 3)),
     "reflected": np.diag([1.0, 0.8, -0.5])[None] @ random_rotation(np.random.default_rng(2)),
@@ -77,11 +79,11 @@ def test_pure_torch_path_equals_the_kernels(rng):
     """What runs on other devices, run here: the same numbers, first and second derivative."""
     M, D = tensor(rng.standard_normal((20, 3, 3)), False), tensor(rng.standard_normal((20, 3, 3)), False)
     R = special_procrustes(M)
-    np.testing.assert_allclose(front._turn(M, R, D, 1e-8), front._Turn.apply(M, R, D, 1e-8), atol=1e-10)
+    np.testing.assert_allclose(pure_turn(M, R, D, 1e-8), kernel_turn(M, R, D, 1e-8), atol=1e-10)
     degenerate = torch.diag(torch.tensor([1.0, 0, 0], dtype=torch.float64))[None]
     Q, rate = special_procrustes(degenerate), D[:1]
     np.testing.assert_allclose(
-        front._turn(degenerate, Q, rate, 1e-8), front._Turn.apply(degenerate, Q, rate, 1e-8), atol=1e-9
+        pure_turn(degenerate, Q, rate, 1e-8), kernel_turn(degenerate, Q, rate, 1e-8), atol=1e-9
     )
 
 
@@ -99,7 +101,7 @@ def test_func_transforms(rng):
         vmap(vmap(special_procrustes), in_dims=1)(M[None]), special_procrustes(M[:, None]), rtol=0, atol=0
     )
     _, rate = jvp(special_procrustes, (M,), (D,))
-    torch.testing.assert_close(rate, front._turn(M, special_procrustes(M), D, 1e-8))
+    torch.testing.assert_close(rate, pure_turn(M, special_procrustes(M), D, 1e-8))
     f = lambda m: (special_procrustes(m) * C).sum()  # noqa: E731
     for one in M:
         second = jacfwd(jacrev(f))(one)

@@ -25,7 +25,7 @@ FLAGS = [
 def session(tmp_path):
     """A session without a server, with a bar that has just been opened."""
     studio_server.write_box(tmp_path)
-    built = Session(tmp_path)
+    built = Session(tmp_path, clock=studio_server.ManualClock())
     built.apply(messages.Open(path="bar.ply"))
     yield built
     built.close()

@@ -89,13 +89,13 @@ BEGINNINGS = {
     "box": [m.Open(path="box.toml")],
     "ground": [m.Open(path="ground.toml")],
     "handles": [m.Open(path="handles.toml")],
-    "tied": [m.Open(path="tied.toml"), m.Select(object="box", what="points", indices=[0, 1, 2, 3])],
+    "bound": [m.Open(path="bound.toml"), m.Select(object="box", what="points", indices=[0, 1, 2, 3])],
     "made": [m.Open(path="made.toml"), m.Select(object="box", what="particles", indices=[0, 1, 2])],
     "octopus": [m.Open(path="octopus.toml"), m.Select(object="octopus", what="particles", indices=[0, 1])],
     "kinds": [m.Open(path="kinds.toml"), m.Select(object="flesh", what="points", indices=[0, 1, 2, 4])],
-    "playing": [m.Open(path="tied.toml"), m.Play()],
-    "held": [m.Open(path="made.toml"), m.Grab(object="box", position=(0.0, 0.0, 0.0))],
-    "run": [m.Open(path="tied.toml"), m.Open(path="run")],
+    "playing": [m.Open(path="bound.toml"), m.Play()],
+    "grabbed": [m.Open(path="made.toml"), m.Grab(object="box", position=(0.0, 0.0, 0.0))],
+    "run": [m.Open(path="bound.toml"), m.Open(path="run")],
 }
 """What sequences begin with, in a folder with what `write_seeds` writes."""
 
@@ -120,7 +120,7 @@ def write_seeds(folder):
             m.Link(object="bar", handles=["handle 1", "handle 2"], how="chain"),
             m.DragHandle(object="bar", handle="handle 3", position=(1.0, 0.5, 0.0), done=True),
         ],
-        "tied": [*box, *flesh, *sheet, *cloth, *chosen, m.Attach(object="sheet", to="box", kind="spring")],
+        "bound": [*box, *flesh, *sheet, *cloth, *chosen, m.Attach(object="sheet", to="box", kind="spring")],
         "made": [*box, m.Make(object="box", spacing=0.5), m.Ground(on=True), m.AddShape(shape="sphere")],
         "octopus": [m.AddShape(shape="octopus"), m.Make(object="octopus", spacing=0.25)],
     }
@@ -158,7 +158,7 @@ def play_sequence(seeds, folder, number, longest=8):
 
 def _do(session, text, rng):
     """One command; it is done, or refused with a message, and then all is as it was."""
-    before, count, refused = _all_of(session), len(session._past), None
+    before, count, refused = _all_of(session), len(session.state.past), None
     try:
         command = m.parse_command(text)
     except ValidationError:
@@ -178,7 +178,7 @@ def _do(session, text, rng):
         session.tick()
         session.release()
     document = session.document
-    if len(session._past) > count and rng.random() < 0.3:
+    if len(session.state.past) > count and rng.random() < 0.3:
         session.apply(m.Undo())
         assert session.document is before["document"]
         session.apply(m.Redo())
@@ -187,15 +187,15 @@ def _do(session, text, rng):
 
 def _all_of(session):
     """Everything that a command may change."""
-    run, preview = session._run, session._preview
+    run, preview = session.state.run, session.state.preview
     return {
         "document": session.document,
-        "past": list(session._past),
-        "future": list(session._future),
+        "past": list(session.state.past),
+        "future": list(session.state.future),
         "frame": session.frame,
         "path": session.path,
-        "live": dict(session._poses.live),
-        "playing": session._playing,
+        "live": dict(session.poses.live),
+        "playing": session.state.playing,
         "run": run,
         "frame of run": None if run is None else (run.frame, run.numbers),
         "preview": preview,
@@ -236,7 +236,7 @@ def _save_and_compare(session, folder):
 
 def _seen(session):
     """What is shown of the scene, but for what is selected, and what only memory has."""
-    state = session._state()
+    state = session.page_state()
     arrays = session.replica.since(0)[3]
     seen = {key: array for key, array in arrays.items() if not key[1].startswith("selected_")}
     for one in state.objects:

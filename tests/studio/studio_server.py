@@ -15,9 +15,27 @@ from pointglue.geometry import shapes
 from pointglue.studio.runtime.session import Session
 from pointglue.studio.server import STATIC, configuration, create_app
 
-__all__ = ["STATIC", "TOKEN", "Server", "parse_update", "running", "write_box", "write_octopus"]
+__all__ = [
+    "STATIC", "TOKEN", "ManualClock", "Server", "parse_update", "running", "write_box", "write_octopus",
+]  # fmt: skip
 
 TOKEN = "a-token-for-tests"
+
+
+class ManualClock:
+    """The clock of a session whose time tests decide."""
+
+    def __init__(self):
+        self.now = 0.0
+
+    def __call__(self):
+        return self.now
+
+    def advance(self, seconds):
+        self.now += seconds
+
+    def wait_until(self, time):
+        self.now = max(self.now, time)
 
 
 class Server:
@@ -41,7 +59,7 @@ class Server:
     def shown(self):
         """Whether every page shows all that there is; what runs may change it again at once."""
         pages = list(self.hub.pages)
-        return bool(pages) and all(page.shown == self.session.replica.count for page in pages)
+        return bool(pages) and all(page.acknowledged == self.session.replica.count for page in pages)
 
     @property
     def url(self):

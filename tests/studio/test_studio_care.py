@@ -1,12 +1,11 @@
 """What people trip over: grounds for everything, files of others, bodies of scenes, two crashes in a row."""
 
-import math
 import tomllib
 
 import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
-from studio_server import write_box
+from studio_server import ManualClock, write_box
 
 from pointglue.errors import InputError
 from pointglue.io import save_body
@@ -17,14 +16,14 @@ from pointglue.studio.document.document import load_document
 from pointglue.studio.document.recovery import FOLDER
 from pointglue.studio.document.toml import toml_text
 from pointglue.studio.protocol import commands as m
-from pointglue.studio.runtime.session import Session
+from pointglue.studio.runtime.session import AUTOSAVE_INTERVAL, Session
 
 
 @pytest.mark.parametrize("kind", ["flesh", "jelly", "cloth", "rigid"])
 def test_all_kinds_stay_above_the_ground(session, tmp_path, kind):
     session.apply(m.SetKind(object="bar", kind=kind))
     session.apply(m.Ground(on=True))
-    height = session._state().ground
+    height = session.page_state().ground
     for _ in range(14):
         session.apply(m.Step())
     lowest = session.replica.get("bar", "vertices")[:, 1].min()
@@ -109,34 +108,34 @@ def test_no_file_is_overwritten_unasked(session, tmp_path):
     session.apply(m.Save(path="mine.toml"))
     session.apply(m.Save(path="mine.toml"))  # its own
     session.apply(m.Save(path="other.toml", replace=True))
-    assert session._state().path == "other.toml"
+    assert session.page_state().path == "other.toml"
 
 
 def test_undo_and_new_know_which_scene_it_is(session):
     session.apply(m.Save(path="one.toml"))
     session.apply(m.New())
-    assert (session._state().path, session._state().saved) == ("", False)
+    assert (session.page_state().path, session.page_state().saved) == ("", False)
     session.apply(m.AddShape(shape="box"))
     with pytest.raises(InputError, match="is there already"):
         session.apply(m.Save(path="one.toml"))
     session.apply(m.Save(path="two.toml"))
     for _ in range(2):
         session.apply(m.Undo())
-    assert (session._state().path, session._state().saved) == ("one.toml", True)
+    assert (session.page_state().path, session.page_state().saved) == ("one.toml", True)
     session.apply(m.Redo())
     session.apply(m.Redo())
-    assert (session._state().path, session._state().saved) == ("two.toml", True)
+    assert (session.page_state().path, session.page_state().saved) == ("two.toml", True)
 
 
 def test_selecting_is_nothing_to_save(session):
     session.apply(m.Save(path="one.toml"))
     session.apply(m.Select(object="bar", what="vertices", indices=[0, 1]))
-    assert session._state().saved
+    assert session.page_state().saved
 
 
 def test_bodies_of_scenes_are_there_and_keep_what_they_are_made_of(tmp_path):
     session = Session(tmp_path, demo_path("octopus"))
-    state = next(each for each in session._state().objects if each.kind == "particles")
+    state = next(each for each in session.page_state().objects if each.kind == "particles")
     name = state.name
     assert state.particles > 100
     assert not state.edited
@@ -160,7 +159,7 @@ def test_bodies_of_scenes_are_there_and_keep_what_they_are_made_of(tmp_path):
 
 def test_what_is_said_to_be_particles_has_some(session):
     session.apply(m.SetKind(object="bar", kind="particles"))
-    assert session._state().objects[0].particles > 100
+    assert session.page_state().objects[0].particles > 100
 
 
 def test_a_body_elsewhere_is_not_read(session, tmp_path):
@@ -178,18 +177,18 @@ def test_a_body_elsewhere_is_not_read(session, tmp_path):
 def test_two_crashes_lose_neither(tmp_path):
     write_box(tmp_path)
     for shape in ("box", "sphere"):
-        session = Session(tmp_path)
+        session = Session(tmp_path, clock=ManualClock())
         session.apply(m.AddShape(shape=shape))
-        session._kept_at = -math.inf
+        session.clock.advance(2 * AUTOSAVE_INTERVAL)
         session.tick()
         session.recovery.close()  # as when it is killed
     last = Session(tmp_path)
     last.apply(m.Restore(keep=True))
     assert list(last.document.objects) == ["sphere"]
-    assert last._state().found
+    assert last.page_state().found
     last.apply(m.Restore(keep=True))
     assert list(last.document.objects) == ["box"]
-    assert not last._state().found
+    assert not last.page_state().found
     last.close()
 
 
@@ -302,11 +301,11 @@ def numbers(value):
 @pytest.mark.parametrize("name", ["donkey_on_stairs", "cloth_with_buttons", "jelly", "pile", "napkin"])
 def test_pages_get_numbers_where_files_have_units(tmp_path, name):
     session = Session(tmp_path, demo_path(name))
-    for item in session._state().objects:
+    for item in session.page_state().objects:
         for part in ("material", "transform"):
             found = list(numbers(item.table.get(part, {})))
             assert all(isinstance(number, int | float) for number in found), (item.name, found)
-    for tie in session._state().attach:
+    for tie in session.page_state().attach:
         assert isinstance(tie.table.get("stiffness", 0.0), float)
     session.close()
 
@@ -317,10 +316,10 @@ def test_what_is_made_of_something_else_loses_its_ties_and_says_so(session):
     session.apply(m.SetKind(object="box", kind="flesh"))
     session.apply(m.Select(object="box", what="points", indices=[0, 5, 9]))
     session.apply(m.Attach(object="box", to="bar", kind="glue"))
-    session.notes.clear()
+    session.take_notes()
     session.apply(m.SetKind(object="box", kind="handles"))
     assert session.document.attach == []
-    assert "what tied 'box' to others is gone" in session.notes[-1].text
+    assert "what bound 'box' to others is gone" in session.notes[-1].text
     session.apply(m.AddHandle(object="box", position=session.document.surface("box").vertices[0]))
     session.apply(m.SetKind(object="box", kind="rigid"))
     assert "its handles and their keys are gone" in session.notes[-1].text
@@ -333,7 +332,7 @@ def test_ground_is_the_name_of_the_ground(session, tmp_path):
     with pytest.raises(InputError, match="choose another"):
         session.apply(m.Rename(object="bar", name="ground"))
     session.apply(m.Ground(on=True))
-    assert session._state().ground is not None
+    assert session.page_state().ground is not None
 
 
 def test_reset_returns_to_the_first_frame_and_frames_stay_in_range(session):
@@ -348,7 +347,7 @@ def test_reset_returns_to_the_first_frame_and_frames_stay_in_range(session):
         session.apply(m.Step())
     session.apply(m.Select(object="bar", what="particles", indices=[0]))
     session.apply(m.Erase(object="bar"))
-    assert session.replica.clock.frame == session._preview.frame == 1
+    assert session.replica.clock.frame == session.state.preview.frame == 1
     assert "begins anew" in session.notes[-1].text
 
 
@@ -390,6 +389,6 @@ def test_meshes_move_with_their_handles_and_keys(session):
 
 def test_turns_by_quaternions_are_shown_in_degrees(session):
     session.apply(m.Set(path=["objects", "bar", "transform"], value={"rotate": [0.5, 0.5, 0.5, 0.5]}))
-    shown = session._state().objects[0].table["transform"]["rotate"]
+    shown = session.page_state().objects[0].table["transform"]["rotate"]
     turned = Rotation.from_euler("xyz", shown, degrees=True).apply(np.eye(3))
     np.testing.assert_allclose(turned, np.roll(np.eye(3), 1, axis=1), atol=1e-9)

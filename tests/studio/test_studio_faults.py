@@ -20,7 +20,7 @@ from pointglue.studio.document.document import load_document
 from pointglue.studio.document.recovery import FOLDER
 from pointglue.studio.document.toml import toml_text
 from pointglue.studio.protocol import commands as m
-from pointglue.studio.runtime.hub import Hub, Page, _thinned
+from pointglue.studio.runtime.hub import Hub, Page, without_overtaken
 from pointglue.studio.runtime.session import Session
 
 POISONED = """
@@ -105,9 +105,9 @@ def test_a_damaged_path_does_not_keep_from_restoring(tmp_path, told):
 def test_links_go_with_the_handles(session, command):
     with_handles(session)
     session.apply(command)
-    assert session._state().objects[0].links == []
+    assert session.page_state().objects[0].links == []
     session.apply(m.Undo())
-    assert session._state().objects[0].links == [[0, 1]]
+    assert session.page_state().objects[0].links == [[0, 1]]
 
 
 def test_links_are_set_by_linking_alone(session):
@@ -127,7 +127,7 @@ def test_links_of_a_handle_that_is_none_are_left_out(tmp_path):
         'handles = { rest = { at = [0, 0, 0] } }\nchains = [["rest"]]\n'
     )
     with closing(Session(tmp_path, tmp_path / "scene.toml")) as session:
-        assert session._state().objects[0].links == []
+        assert session.page_state().objects[0].links == []
 
 
 def test_a_body_goes_when_its_object_is_made_of_something_else(session, tmp_path):
@@ -223,11 +223,11 @@ def test_objects_keep_their_order_in_files(session, tmp_path):
     session.apply(m.Set(path=["objects", "bar", "transform"], value={"rotate": [10.5, 20.25, 30.125]}))
     session.apply(m.AddShape(shape="box"))
     session.apply(m.Place(object="box", position=(0, 0, 0), radius=0.1))
-    colors = [one.color for one in session._state().objects]
+    colors = [one.color for one in session.page_state().objects]
     session.apply(m.Save(path="scene.toml"))
     assert list(tomllib.loads((tmp_path / "scene.toml").read_text())["objects"]) == ["bar", "box"]
     session.apply(m.Open(path="scene.toml"))
-    assert [one.color for one in session._state().objects] == colors
+    assert [one.color for one in session.page_state().objects] == colors
     tables = {"a": {"b": {"c": 1}}, "d": {"e": 2}, "f": 3}
     assert list(tomllib.loads(toml_text(tables))) == ["f", "a", "d"]
 
@@ -245,23 +245,23 @@ def test_a_handle_called_rest_that_moves_is_kept(session, tmp_path):
 class TestTransactions:
     """A command that fails leaves everything as it was."""
 
-    def held(self, session):
+    def grabbed(self, session):
         session.apply(m.SetKind(object="bar", kind="flesh"))
         session.apply(m.Grab(object="bar", position=(0, 0, 0)))
-        return session._preview, session._preview.hand
+        return session.state.preview, session.state.preview.hand
 
-    def test_what_is_held_stays_held(self, session):
+    def test_what_is_grabbed_stays_grabbed(self, session):
         session.apply(m.AddShape(shape="box"))
         session.apply(m.Place(object="box", position=(0, 0, 0), radius=0.1))
-        preview, hand = self.held(session)
+        preview, hand = self.grabbed(session)
         with pytest.raises(InputError, match="too few points"):
             session.apply(m.Grab(object="box", position=(0, 0, 0)))
-        assert session._preview is preview
+        assert session.state.preview is preview
         assert preview.hand is hand
         assert sum(force is hand for force in hand.engine.solver.forces) == 1
 
     def test_a_simulation_goes_on(self, session, tmp_path):
-        preview, hand = self.held(session)
+        preview, hand = self.grabbed(session)
         session.apply(m.Play())
         for command in (
             m.DragHandle(object="bar", handle="handle 1", position=(0, 0, 0)),
@@ -271,9 +271,9 @@ class TestTransactions:
         ):
             with pytest.raises(PointglueError):
                 session.apply(command)
-            assert session._preview is preview
+            assert session.state.preview is preview
             assert preview.hand is hand
-            assert session._playing
+            assert session.state.playing
 
     def test_a_simulation_that_cannot_be_built_is_none(self, session):
         session.apply(m.SetKind(object="bar", kind="cloth"))
@@ -282,13 +282,13 @@ class TestTransactions:
         for command in (m.Play(), m.Step(), m.Grab(object="bar", position=(0, 0, 0))):
             with pytest.raises(PointglueError):
                 session.apply(command)
-            assert (session._preview, session._playing, session.frame) == (None, False, 7)
+            assert (session.state.preview, session.state.playing, session.frame) == (None, False, 7)
 
     def test_a_run_stays_at_its_frame(self, session, tmp_path):
         store = write_run(tmp_path / "run", numbers=range(1, 6))
         session.apply(m.Open(path="run"))
         session.apply(m.Scrub(frame=2))
-        run, shown = session._run, session.replica.get("run: cloth", "vertices")
+        run, shown = session.state.run, session.replica.get("run: cloth", "vertices")
         store.path(4).write_bytes(b"damaged")
         with pytest.raises(PointglueError):
             session.apply(m.Scrub(frame=4))
@@ -298,7 +298,7 @@ class TestTransactions:
         store.path(2).write_bytes(b"damaged")
         with pytest.raises(PointglueError):
             session.apply(m.Reset())
-        assert session._run is run
+        assert session.state.run is run
         assert (run.frame, run.numbers) == (2, [2, 3, 4, 5])
         np.testing.assert_array_equal(session.replica.get("run: cloth", "vertices"), shown)
 
@@ -306,18 +306,18 @@ class TestTransactions:
         """Also where the fault is ours."""
         with_handles(session)
         session.apply(m.Undo())
-        before = session.document, session._past, session._future, session.replica.since(0)[3]
+        before = session.document, session.state.past, session.state.future, session.replica.since(0)[3]
 
         def fail(self, document, name, frame):
             if name == "box":
                 raise KeyError(name)
             return places(self, document, name, frame)
 
-        places = type(session._poses).vertices
-        monkeypatch.setattr(type(session._poses), "vertices", fail)
+        places = type(session.poses).vertices
+        monkeypatch.setattr(type(session.poses), "vertices", fail)
         with pytest.raises(KeyError):
             session.apply(m.AddShape(shape="box"))
-        assert (session.document, session._past, session._future) == before[:3]
+        assert (session.document, session.state.past, session.state.future) == before[:3]
         after = session.replica.since(0)[3]
         assert after.keys() == before[3].keys()
 
@@ -345,12 +345,12 @@ def page():
 
 def told(page, count):
     """What a page has been told, when so many commands have been answered."""
-    wait_until(lambda: sum('"done"' in text for text in [*page.told]) >= count, lambda: [*page.told])
-    return [json.loads(text) for text in page.told]
+    wait_until(lambda: sum('"done"' in text for text in [*page.outbox]) >= count, lambda: [*page.outbox])
+    return [json.loads(text) for text in page.outbox]
 
 
 def unforeseen(page):
-    return sum("unforeseen" in text for text in [*page.told])
+    return sum("unforeseen" in text for text in [*page.outbox])
 
 
 def test_a_fault_of_ours_is_told_and_the_next_command_is_done(tmp_path, page, monkeypatch, capsys):
@@ -379,8 +379,10 @@ def test_a_fault_of_ours_is_told_and_the_next_command_is_done(tmp_path, page, mo
             hub.receive(page, '{"type": "play"}')
             # It is told once, and not again and again.
             wait_until(
-                lambda: not session._playing and sum("unforeseen" in text for text in [*page.told]) == 2,
-                lambda: (session._playing, [*page.told]),
+                lambda: (
+                    not session.state.playing and sum("unforeseen" in text for text in [*page.outbox]) == 2
+                ),
+                lambda: (session.state.playing, [*page.outbox]),
             )
         hub.receive(page, '{"type": "step"}')
         told(page, 4)
@@ -394,7 +396,7 @@ def test_only_moves_that_are_followed_by_another_of_the_same_thing_are_left_out(
         return page, m.DragHandle(object="bar", handle=handle, position=(0, 0, 0), **options)
 
     batch = [drag("one"), drag("one"), drag("two"), drag("two", done=True), drag("two"), (page, m.Play())]
-    assert [kept for _, _, kept in _thinned(batch)] == [False, True, False, True, True, True]
+    assert [kept for _, _, kept in without_overtaken(batch)] == [False, True, False, True, True, True]
 
 
 def test_who_cannot_take_hold_does_not_let_go_for_others(tmp_path, page):
@@ -410,13 +412,13 @@ def test_who_cannot_take_hold_does_not_let_go_for_others(tmp_path, page):
             hub.receive(page, text)
         hub.receive(page, '{"type": "grab", "object": "bar", "position": [0, 0, 0]}')
         told(page, 3)
-        hand = hub.session._preview.hand
+        hand = hub.session.state.preview.hand
         hub.receive(other, '{"type": "grab", "object": "nobody", "position": [0, 0, 0]}')
         told(other, 1)
         hub.left(other)
         hub.receive(page, '{"type": "list_files"}')
         told(page, 4)
-        assert hub.session._preview.hand is hand
+        assert hub.session.state.preview.hand is hand
     finally:
         hub.close()
         loop.close()

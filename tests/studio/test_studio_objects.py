@@ -7,7 +7,7 @@ from studio_server import write_box
 
 from pointglue.errors import InputError
 from pointglue.scene.tracks import box_center
-from pointglue.studio.edits import bindings as gluing
+from pointglue.studio.edits.bindings import bindable_points
 from pointglue.studio.protocol import commands as m
 from pointglue.studio.runtime.session import Session
 
@@ -26,19 +26,19 @@ def test_things_of_any_size_carry_their_own_weight(session, kind, scale):
     for _ in range(30):
         session.apply(m.Step())
     now = session.replica.get("bar", "vertices")
-    assert now[:, 1].min() > session._state().ground
+    assert now[:, 1].min() > session.page_state().ground
     assert np.ptp(now, axis=0) == pytest.approx(extent(session), rel=0.15)
 
 
 def select(session, name, chosen):
-    rows = np.flatnonzero(chosen(gluing.points(session.document, name)))
+    rows = np.flatnonzero(chosen(bindable_points(session.document, name)))
     session.apply(m.Select(object=name, what="points", indices=rows.tolist()))
     return len(rows)
 
 
 @pytest.fixture
-def tied(session):
-    """The left end of the bar is held, its right end tied to a box, by points and at a joint."""
+def bound(session):
+    """The left end of the bar is pinned, its right end bound to a box, by points and at a joint."""
     session.apply(m.AddShape(shape="box"))
     for name, kind in (("bar", "flesh"), ("box", "rigid")):
         session.apply(m.SetKind(object=name, kind=kind))
@@ -52,11 +52,11 @@ def tied(session):
 
 
 def ends(session):
-    """Along the bar, in its lengths: what is held, what is tied, and where the joint is."""
+    """Along the bar, in its lengths: what is pinned, what is bound, and where the joint is."""
     document = session.document
     turn = document.objects["bar"].get("transform", {}).get("rotate", [0, 0, 0])[1]
     along = np.array([np.cos(np.radians(turn)), 0, -np.sin(np.radians(turn))])
-    x = (gluing.points(document, "bar") - box_center(document.surface("bar").vertices)) @ along
+    x = (bindable_points(document, "bar") - box_center(document.surface("bar").vertices)) @ along
     length = np.ptp(document.surface("bar").vertices @ along)
     rows = [document.objects["bar"]["pin"]["indices"], document.attach[0]["points"]["indices"]]
     joint = (np.array(document.attach[1]["at"]) - box_center(document.surface("bar").vertices)) @ along
@@ -73,51 +73,51 @@ def ends(session):
     ],
     ids=["turned", "other cells", "jelly", "cloth"],
 )
-def test_what_is_tied_and_held_stays_where_it_is_on_the_object(tied, edit):
-    before = ends(tied)
-    tied.apply(edit)
-    assert ends(tied) == pytest.approx(before, abs=0.1)  # a cell
-    assert all(tie.problem == "" for tie in tied._state().attach)
-    tied.apply(m.Undo())
-    assert ends(tied) == before
+def test_what_is_bound_and_pinned_stays_where_it_is_on_the_object(bound, edit):
+    before = ends(bound)
+    bound.apply(edit)
+    assert ends(bound) == pytest.approx(before, abs=0.1)  # a cell
+    assert all(tie.problem == "" for tie in bound.page_state().attach)
+    bound.apply(m.Undo())
+    assert ends(bound) == before
 
 
-def test_it_is_not_let_go_of_before_it_is_attached(tied):
-    tied.apply(m.Scrub(frame=20))
-    tied.apply(m.AttachKey(number=1, what="release"))
+def test_it_is_not_let_go_of_before_it_is_attached(bound):
+    bound.apply(m.Scrub(frame=20))
+    bound.apply(m.AttachKey(number=1, what="release"))
     for frame in (20, 60):
-        tied.apply(m.Scrub(frame=frame))
+        bound.apply(m.Scrub(frame=frame))
         with pytest.raises(InputError, match=f"before it releases, got frame {frame} and frame 20"):
-            tied.apply(m.AttachKey(number=1, what="attach"))
-    tied.apply(m.Scrub(frame=10))
-    tied.apply(m.AttachKey(number=1, what="attach"))
-    assert tied.document.attach[1]["attach"] == "frame 10"
+            bound.apply(m.AttachKey(number=1, what="attach"))
+    bound.apply(m.Scrub(frame=10))
+    bound.apply(m.AttachKey(number=1, what="attach"))
+    assert bound.document.attach[1]["attach"] == "frame 10"
 
 
-def test_lines_of_what_has_been_let_go_of_are_gone(tied):
-    tied.apply(m.Scrub(frame=3))
-    tied.apply(m.AttachKey(number=0, what="release"))
-    tied.apply(m.Reset())
+def test_lines_of_what_has_been_let_go_of_are_gone(bound):
+    bound.apply(m.Scrub(frame=3))
+    bound.apply(m.AttachKey(number=0, what="release"))
+    bound.apply(m.Reset())
     seen = []
     for _ in range(4):
-        tied.apply(m.Step())
-        seen.append(tied.replica.get("", "tie 0") is not None)
+        bound.apply(m.Step())
+        seen.append(bound.replica.get("", "tie 0") is not None)
     assert seen == [True, False, False, False]  # frames 2 to 5
-    tied.apply(m.Reset())
-    assert tied.replica.get("", "tie 0") is not None
+    bound.apply(m.Reset())
+    assert bound.replica.get("", "tie 0") is not None
 
 
-def test_other_scenes_keep_their_numbers(tied):
-    tied.apply(m.Save(path="one.toml"))
-    tied.apply(m.Set(path=["objects", "bar", "transform"], value={"rotate": [0, 40, 0]}))
-    turned = tied.document.attach[0]["points"]["indices"]
-    tied.apply(m.Open(path="one.toml"))
-    assert tied.document.attach[0]["points"]["indices"] != turned
+def test_other_scenes_keep_their_numbers(bound):
+    bound.apply(m.Save(path="one.toml"))
+    bound.apply(m.Set(path=["objects", "bar", "transform"], value={"rotate": [0, 40, 0]}))
+    turned = bound.document.attach[0]["points"]["indices"]
+    bound.apply(m.Open(path="one.toml"))
+    assert bound.document.attach[0]["points"]["indices"] != turned
 
 
 @pytest.mark.parametrize(("one", "other"), [("rigid", "rigid"), ("rigid", "flesh"), ("flesh", "jelly")])
 def test_springs_hold_as_they_are_made(session, one, other):
-    """A box hangs from the middle of a bar of which the ends are held, or which is fixed."""
+    """A box hangs from the middle of a bar of which the ends are pinned, or which is fixed."""
     session.apply(m.AddShape(shape="box"))
     session.apply(m.SetKind(object="bar", kind=other))
     session.apply(m.SetKind(object="box", kind=one))
@@ -196,9 +196,9 @@ def test_meshes_without_shared_vertices_are_whole(tmp_path):
     trimesh.creation.box((1, 2, 3)).export(tmp_path / "box.stl")
     session = Session(tmp_path)
     session.apply(m.Open(path="box.stl"))
-    assert session._state().objects[0].vertices == 36
+    assert session.page_state().objects[0].vertices == 36
     session.apply(m.SetKind(object="box", kind="rigid"))
-    assert session._state().objects[0].vertices == 8
+    assert session.page_state().objects[0].vertices == 8
     session.apply(m.Step())
     assert session.replica.get("box", "vertices").shape == (8, 3)
     session.apply(m.Export(object="box", path="now.ply"))

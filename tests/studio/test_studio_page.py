@@ -47,7 +47,7 @@ def test_pose_an_octopus(person, studio):
     moved = person.array("octopus", "vertices")
     assert np.linalg.norm(moved - rest, axis=1).max() > 0.2
     # What the page shows is what the deformation is.
-    expected = studio.session._poses.vertices(studio.document, "octopus", 1)
+    expected = studio.session.poses.vertices(studio.document, "octopus", 1)
     np.testing.assert_allclose(moved, expected, atol=1e-5)  # 32-bit numbers on the wire
     track = person.page.locator('[data-id="timeline"]').bounding_box()
     person.click_at((track["x"] + 0.4 * track["width"], track["y"] + 0.5 * track["height"]))

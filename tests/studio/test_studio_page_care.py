@@ -29,7 +29,7 @@ def test_keys_and_clicks_change_only_what_they_say(person, studio):
         table = studio.document.objects["bar"]["handles"]
         assert len(table) == 3
         assert not any(handle.get("keys") for handle in table.values())
-        assert len(studio.session._past) == steps
+        assert len(studio.session.state.past) == steps
 
     # A click chooses, also by a hand that trembles.
     person.drag([at, at + [1, 1], at + [-1, 2]], steps=1)
@@ -116,7 +116,7 @@ def test_what_stops_by_itself_says_why(person, studio, monkeypatch):
 
     person.click("Step")
     person.until("studio.app.store.clock.frame === 2")
-    monkeypatch.setattr(type(studio.session._preview.simulation), "advance", fail)
+    monkeypatch.setattr(type(studio.session.state.preview.simulation), "advance", fail)
     person.click("Play")
     person.page.wait_for_selector('.status.problem:has-text("the bar has flown apart")')
     person.mode("View")

@@ -1,6 +1,5 @@
 """What runs, stops and comes back: frames of runs on disk, simulations that fail, work that was not saved."""
 
-import math
 import shlex
 import shutil
 from pathlib import Path
@@ -8,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from small_runs import frame, stored_objects, write_run
-from studio_server import write_box
+from studio_server import ManualClock, write_box
 
 from pointglue.elastic import ImplicitSolver, StepError
 from pointglue.errors import InputError, PointglueError
@@ -17,7 +16,7 @@ from pointglue.studio.document import recovery
 from pointglue.studio.document.recovery import FOLDER
 from pointglue.studio.protocol import commands as m
 from pointglue.studio.runtime import playback
-from pointglue.studio.runtime.session import Session
+from pointglue.studio.runtime.session import AUTOSAVE_INTERVAL, Session
 
 
 def damage(folder, number):
@@ -27,11 +26,11 @@ def damage(folder, number):
 
 def played(session):
     """Until it stops by itself; the notes of it."""
-    session.notes.clear()
+    session.take_notes()
     for _ in range(1000):
-        session._due = 0.0
+        session.clock.wait_until(session.state.due)
         session.tick()
-        if not session._playing:
+        if not session.state.playing:
             break
     for _ in range(3):
         session.tick()
@@ -41,7 +40,7 @@ def played(session):
 def still_works(session):
     session.apply(m.Save(path="after.toml", replace=True))
     session.apply(m.CloseRun())
-    assert session._state().run is None
+    assert session.page_state().run is None
     session.apply(m.Open(path="bar.ply"))
 
 
@@ -50,7 +49,7 @@ def test_a_run_that_begins_with_damage_is_not_opened(session, tmp_path):
     damage(tmp_path / "run", 1)
     with pytest.raises(InputError, match="frame_0001"):
         session.apply(m.Open(path="run"))
-    assert session._state().run is None
+    assert session.page_state().run is None
     still_works(session)
 
 
@@ -58,23 +57,23 @@ def test_the_next_frame_of_a_run_under_way_is_waited_for(session, tmp_path, monk
     write_run(tmp_path / "run")
     with FrameStore.open(tmp_path / "run", write=True) as store:
         session.apply(m.Open(path="run"))
-        assert session._state().run.growing
+        assert session.page_state().run.growing
         session.apply(m.Play())
         for _ in range(5):
-            session._due = 0.0
+            session.clock.wait_until(session.state.due)
             session.tick()
         assert (session.replica.clock.frame, session.replica.clock.status) == (3, "playing")
         store.add(frame(4))
-        session._due = 0.0
+        session.clock.wait_until(session.state.due)
         session.tick()
         assert session.replica.clock.frame == 4
     assert played(session) == []  # it has ended
     assert session.replica.clock.status == "still"
-    assert not session._state().run.growing
+    assert not session.page_state().run.growing
     (tmp_path / "run" / ".lock").unlink()  # a file system that does not tell whether it has
-    assert session._state().run.growing
+    assert session.page_state().run.growing
     monkeypatch.setattr(playback, "PATIENCE", -1.0)  # no new frame for long: it was stopped
-    assert not session._state().run.growing
+    assert not session.page_state().run.growing
 
 
 def vanish(folder):
@@ -125,7 +124,7 @@ def test_playback_follows_a_run_that_is_still_computed(session, tmp_path):
         session.apply(m.Play())
         store.add(frame(3))
         assert played(session) == []
-        assert session.replica.clock.frame == session._state().run.last == 3
+        assert session.replica.clock.frame == session.page_state().run.last == 3
         store.add(frame(4))
         session.apply(m.Play())
         assert session.replica.clock.frame == 3  # from where it was, not from the start
@@ -133,7 +132,7 @@ def test_playback_follows_a_run_that_is_still_computed(session, tmp_path):
         assert session.replica.clock.frame == 4
         store.add(frame(5))
         session.apply(m.Scrub(frame=9))
-        assert session.replica.clock.frame == session._state().run.last == 5
+        assert session.replica.clock.frame == session.page_state().run.last == 5
         session.apply(m.Play())
         assert session.replica.clock.frame == 1  # there is nothing more
 
@@ -158,7 +157,7 @@ def test_a_run_stays_open_if_something_else_cannot_be_opened(session, tmp_path):
     for name in ("bad.toml", "bad.ply"):
         with pytest.raises(PointglueError):
             session.apply(m.Open(path=name))
-        assert session._state().run is not None
+        assert session.page_state().run is not None
 
 
 def test_only_what_is_simulated_can_be_taken_hold_of(session, tmp_path):
@@ -185,27 +184,27 @@ def killed(session):
 
 
 def kept(session):
-    session._kept_at = -math.inf
+    session.clock.advance(2 * AUTOSAVE_INTERVAL)
     session.tick()
 
 
 def test_what_is_restored_is_kept_at_once_and_knows_its_file(tmp_path):
     write_box(tmp_path)
-    session = Session(tmp_path)
+    session = Session(tmp_path, clock=ManualClock())
     session.apply(m.Open(path="bar.ply"))
     session.apply(m.Save(path="deep/scene.toml"))
     session.apply(m.AddShape(shape="box"))
     kept(session)
     killed(session)
     for _ in range(3):
-        session = Session(tmp_path)
-        assert session._state().found
+        session = Session(tmp_path, clock=ManualClock())
+        assert session.page_state().found
         session.apply(m.Restore(keep=True))
         assert list(session.document.objects) == ["bar", "box"]
-        assert (session._state().path, session._state().saved) == ("deep/scene.toml", False)
-        assert session._state().found == ""
+        assert (session.page_state().path, session.page_state().saved) == ("deep/scene.toml", False)
+        assert session.page_state().found == ""
         killed(session)  # at once
-    session = Session(tmp_path)
+    session = Session(tmp_path, clock=ManualClock())
     session.apply(m.Restore(keep=True))
     session.apply(m.Save(path="deep/scene.toml"))  # its own: nothing is asked
     session.close()
@@ -213,15 +212,15 @@ def test_what_is_restored_is_kept_at_once_and_knows_its_file(tmp_path):
 
 
 def test_what_cannot_be_kept_is_not_forgotten(tmp_path, monkeypatch):
-    session = Session(tmp_path)
+    session = Session(tmp_path, clock=ManualClock())
     session.apply(m.AddShape(shape="box"))
     kept(session)
     killed(session)
-    session = Session(tmp_path)
+    session = Session(tmp_path, clock=ManualClock())
     monkeypatch.setattr(recovery, "save_document", full_disk)
     with pytest.raises(PointglueError, match="No space left"):
         session.apply(m.Restore(keep=True))
-    assert session._state().found
+    assert session.page_state().found
     killed(session)
 
 
@@ -229,43 +228,43 @@ def test_a_scene_elsewhere_is_known_again_if_it_is_named_again(tmp_path):
     here, elsewhere = tmp_path / "here", tmp_path / "elsewhere"
     for folder in (here, elsewhere):
         folder.mkdir()
-    session = Session(elsewhere)
+    session = Session(elsewhere, clock=ManualClock())
     session.apply(m.AddShape(shape="box"))
     session.apply(m.Save(path="scene.toml"))
     session.close()
     for start, path in ((None, ""), (elsewhere / "scene.toml", str(elsewhere / "scene.toml"))):
-        session = Session(here, elsewhere / "scene.toml")
+        session = Session(here, elsewhere / "scene.toml", clock=ManualClock())
         session.apply(m.AddShape(shape="sphere"))
         kept(session)
         killed(session)
-        session = Session(here, start)
+        session = Session(here, start, clock=ManualClock())
         session.apply(m.Restore(keep=True))
         assert list(session.document.objects) == ["box", "sphere"]
-        assert session._state().path == path
+        assert session.page_state().path == path
         session.recovery.clear()
         killed(session)
 
 
 def test_a_scene_that_is_named_from_another_folder_is_the_same(tmp_path, monkeypatch):
-    session = Session(tmp_path)
+    session = Session(tmp_path, clock=ManualClock())
     session.apply(m.AddShape(shape="box"))
     session.apply(m.Save(path="deep/scene.toml"))
     session.close()
     monkeypatch.chdir(tmp_path / "deep")
-    session = Session(tmp_path, Path("scene.toml"))
+    session = Session(tmp_path, Path("scene.toml"), clock=ManualClock())
     session.apply(m.AddShape(shape="sphere"))
     kept(session)
     killed(session)
-    session = Session(tmp_path)
+    session = Session(tmp_path, clock=ManualClock())
     session.apply(m.Restore(keep=True))
-    assert session._state().path == "deep/scene.toml"
+    assert session.page_state().path == "deep/scene.toml"
     session.apply(m.Save(path="deep/scene.toml"))
     session.close()
 
 
 def test_only_what_is_not_saved_is_found(tmp_path):
     write_box(tmp_path)
-    session = Session(tmp_path)
+    session = Session(tmp_path, clock=ManualClock())
     session.apply(m.Open(path="bar.ply"))
     session.apply(m.Make(object="bar", spacing=0.25))
     session.apply(m.Save(path="scene.toml"))
@@ -276,16 +275,16 @@ def test_only_what_is_not_saved_is_found(tmp_path):
     assert {file: file.stat().st_mtime_ns for file in files} == files  # the same body, not written again
     session.apply(m.Undo())
     killed(session)
-    session = Session(tmp_path)
-    assert session._state().found == ""
+    session = Session(tmp_path, clock=ManualClock())
+    assert session.page_state().found == ""
     session.apply(m.Open(path="scene.toml"))
     session.apply(m.AddShape(shape="box"))
     kept(session)
     session.apply(m.Undo())
     kept(session)
     killed(session)
-    session = Session(tmp_path)
-    assert session._state().found == ""
+    session = Session(tmp_path, clock=ManualClock())
+    assert session.page_state().found == ""
     session.close()
 
 
@@ -296,7 +295,7 @@ def test_a_simulation_of_nothing_ends_silently(session, command):
     session.apply(m.SetKind(object="bar", kind="rigid"))
     session.apply(m.Ground(on=True))
     session.apply(m.Step())
-    session.notes.clear()
+    session.take_notes()
     session.apply(command)
     assert (session.replica.clock.frame, session.replica.clock.status) == (1, "still")
     assert not [note for note in session.notes if "simulation" in note.text]
@@ -310,7 +309,7 @@ def test_a_full_disk_is_told_once(session, monkeypatch):
     whole = recovery.save_document
     told = []
     for works in (False, False, True, False, False):
-        session.notes.clear()
+        session.take_notes()
         session.apply(m.AddShape(shape="box"))
         with monkeypatch.context() as patched:
             patched.setattr(recovery, "save_document", whole if works else full_disk)
@@ -372,15 +371,15 @@ def test_what_goes_on_has_no_problem(session, monkeypatch, command):
 def test_a_mesh_that_stays_behind_is_told_of_once(session):
     for x in (-0.5, 0.5):
         session.apply(m.Spray(object="bar", centres=[(x, 0.2, 0)], radius=0.3, spacing=0.15))
-    session.notes.clear()
+    session.take_notes()
     for _ in range(2):
         session.apply(m.Play())
         session.apply(m.Reset())
     told = "The mesh of 'bar' does not follow its particles yet: Author, Skin."
     assert [note.text for note in session.notes].count(told) == 1
     session.apply(m.Skin(object="bar"))
-    session._told_unskinned = frozenset()
-    session.notes.clear()
+    session.state.warned_unskinned = frozenset()
+    session.take_notes()
     session.apply(m.Play())
     assert told not in [note.text for note in session.notes]
 
@@ -452,7 +451,7 @@ def test_nothing_is_left_of_what_is_set_to_nothing(session, tmp_path):
         session.apply(m.AddHandle(object="bar", position=(x, 0.2, 0.0)))
     session.apply(m.Link(object="bar", handles=["handle 1", "handle 2"], how="chain"))
     session.apply(m.Set(path=["objects", "bar", "handles", "handle 2"], value=None))
-    assert session._state().objects[0].links == []
+    assert session.page_state().objects[0].links == []
     session.apply(m.Undo())
     session.apply(m.AddShape(shape="box"))
     session.apply(m.Set(path=["objects", "bar"], value=None))

@@ -215,7 +215,7 @@ def test_one_update_at_a_time(tab, studio):
 
 
 def depth(studio):
-    return len(studio.session._past), len(studio.session._future)
+    return len(studio.session.state.past), len(studio.session.state.future)
 
 
 def test_two_tabs_see_the_same(tab, studio):
@@ -249,7 +249,7 @@ def test_leaving_while_it_runs(tab, studio):
     tab.send("grab", object="bar", position=[0, 0, 0])
     tab.socket.socket.close()  # as when the power goes
     wait_until(lambda: not studio.hub.pages, lambda: studio.hub.pages)
-    preview = studio.session._preview
+    preview = studio.session.state.preview
     wait_until(lambda: preview.hand is None, lambda: preview.hand)  # nobody holds it any more
     again = Tab(studio)
     frame = again.clock["frame"]

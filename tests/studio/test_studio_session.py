@@ -1,6 +1,5 @@
 """The session without a browser: edits, undo, files, simulation, recovery."""
 
-import math
 import tomllib
 
 import numpy as np
@@ -8,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_runs import stored_objects
-from studio_server import write_box, write_octopus
+from studio_server import ManualClock, write_box, write_octopus
 
 from pointglue import HandleDeformer, OrientedBody, bind_glue
 from pointglue.errors import InputError, PointglueError, SceneError
@@ -16,19 +15,20 @@ from pointglue.io import FrameStore, read_mesh, save_body
 from pointglue.particles import block
 from pointglue.scene import build_scene, load_scene
 from pointglue.studio.document.document import Document, load_document, save_document
+from pointglue.studio.document.recent import RecentValues
 from pointglue.studio.document.recovery import FOLDER
 from pointglue.studio.document.toml import toml_text
-from pointglue.studio.edits import bindings as gluing
+from pointglue.studio.edits.bindings import bindable_points
 from pointglue.studio.protocol import commands as m
 from pointglue.studio.protocol.replies import Exists
 from pointglue.studio.runtime import playback
-from pointglue.studio.runtime.session import Session
+from pointglue.studio.runtime.session import AUTOSAVE_INTERVAL, Session
 
 
 @pytest.fixture
 def session(tmp_path):
     write_box(tmp_path)
-    built = Session(tmp_path)
+    built = Session(tmp_path, clock=ManualClock())
     yield built
     built.close()
 
@@ -56,7 +56,7 @@ def test_a_mesh_is_opened_as_it_is(session, tmp_path):
     np.testing.assert_array_equal(
         session.replica.get("bar", "rest"), np.float32(read_mesh(tmp_path / "bar.ply").vertices)
     )
-    assert not session._state().saved
+    assert not session.page_state().saved
     session.apply(m.Open(path="bar.ply"))
     assert list(session.document.objects) == ["bar", "bar 2"]
 
@@ -188,7 +188,7 @@ def test_what_was_undone_cannot_be_redone_after_another_edit(session):
     session.apply(m.AddShape(shape="box"))
     session.apply(m.Undo())
     session.apply(m.AddShape(shape="sphere"))
-    assert session._state().redo == 0
+    assert session.page_state().redo == 0
     with pytest.raises(InputError, match="nothing to redo"):
         session.apply(m.Redo())
     assert "box" not in session.document.objects
@@ -235,8 +235,8 @@ def test_scenes_come_back_as_they_were(session, tmp_path):
             getattr(again.bodies["bar"], name), getattr(document.bodies["bar"], name)
         )
     session.apply(m.Open(path="deep/down/scene.toml"))
-    assert session._state().saved
-    assert session._state().path == "deep/down/scene.toml"
+    assert session.page_state().saved
+    assert session.page_state().path == "deep/down/scene.toml"
 
 
 def test_links_of_handles_are_to_be_saved_too(session):
@@ -244,11 +244,11 @@ def test_links_of_handles_are_to_be_saved_too(session):
     for x in (-0.9, 0.9):
         session.apply(m.AddHandle(object="bar", position=(x, 0.2, 0.0)))
     session.apply(m.Save(path="scene.toml"))
-    assert session._state().saved
+    assert session.page_state().saved
     session.apply(m.Link(object="bar", handles=["handle 1", "handle 2"], how="chain"))
-    assert not session._state().saved
+    assert not session.page_state().saved
     session.apply(m.Undo())
-    assert session._state().saved
+    assert session.page_state().saved
 
 
 def test_bodies_of_other_files_are_put_in_their_place(tmp_path):
@@ -292,7 +292,7 @@ def test_edits_go_on_with_the_simulation(session):
     assert session.replica.get("bar", "particles_now")[:, 1].mean() == height
     session.apply(m.Spray(object="bar", centres=[(0, 0.2, 0)], radius=0.3, spacing=0.1))
     assert session.replica.clock.status == "paused"
-    assert session._preview.frame == 1  # other particles: from the start
+    assert session.state.preview.frame == 1  # other particles: from the start
 
 
 @pytest.mark.parametrize("kind", ["particles", "flesh", "rigid"])
@@ -328,9 +328,9 @@ def test_glue_is_that_of_the_scene(session):
     session.apply(m.Select(object="box", what="points", indices=[0, 5, 9]))
     session.apply(m.Attach(object="box", to="bar", kind="glue"))
     session.apply(m.Attach(object="box", to="bar", kind="hinge"))
-    glue, hinge = session._state().attach
+    glue, hinge = session.page_state().attach
     assert (glue.points, hinge.points) == (3, 2)
-    bar, box = (gluing.points(session.document, name) for name in ("bar", "box"))
+    bar, box = (bindable_points(session.document, name) for name in ("bar", "box"))
     expected = bind_glue(bar, box[[0, 5, 9]])
     assert glue.gap == expected.gap(bar).min()
     ends = session.replica.get("", "tie 0").reshape(-1, 2, 3)
@@ -352,18 +352,19 @@ def test_a_finished_run_is_played(session, tmp_path, monkeypatch):
         for number in (1, 2, 3):
             store.add(frame(number))
     session.apply(m.Open(path="run"))
-    state = session._state()
+    state = session.page_state()
     assert (state.run.first, state.run.last) == (1, 3)
     session.apply(m.Scrub(frame=3))
     expected = store.positions(store.read(3))
     np.testing.assert_allclose(session.replica.get("run: cloth", "vertices"), expected["cloth"], atol=1e-6)
     np.testing.assert_allclose(session.replica.get("run: dust", "particles_now"), expected["dust"], atol=1e-6)
     session.apply(m.Play())
-    while session._playing:
+    while session.state.playing:
+        session.clock.wait_until(session.state.due)
         session.tick()
     assert session.replica.clock.frame == 3
     session.apply(m.CloseRun())
-    assert session._state().run is None
+    assert session.page_state().run is None
     assert session.replica.get("run: cloth", "rest") is None
 
 
@@ -420,22 +421,22 @@ def test_the_view_and_exports_are_what_a_run_computes(session, tmp_path, handles
 
 def test_killing_it_loses_nothing_that_was_kept(tmp_path):
     write_box(tmp_path)
-    session = Session(tmp_path)
+    session = Session(tmp_path, clock=ManualClock())
     with_body(session)
-    session._kept_at = -math.inf
+    session.clock.advance(2 * AUTOSAVE_INTERVAL)
     session.tick()  # which keeps it
     session.recovery.close()  # as the end of the process does; nothing else is done
     after = Session(tmp_path)
-    assert after._state().found.startswith(FOLDER)
+    assert after.page_state().found.startswith(FOLDER)
     after.apply(m.Restore(keep=True))
     np.testing.assert_array_equal(
         after.document.bodies["bar"].positions, session.document.bodies["bar"].positions
     )
-    assert after._state().found == ""
+    assert after.page_state().found == ""
     after.apply(m.Save(path="saved.toml"))
     after.close()
     last = Session(tmp_path)
-    assert last._state().found == ""
+    assert last.page_state().found == ""
     with pytest.raises(InputError, match="another studio"):
         Session(tmp_path)
     last.close()
@@ -508,3 +509,34 @@ def test_documents_are_checked_by_the_rules_of_scenes():
         )
     with pytest.raises(PointglueError, match="is not known here"):
         Document({"objects": {}, "world": {"gravitty": 1}})
+
+
+def test_the_whole_body_is_painted_whatever_the_brush(session):
+    with_body(session)
+    session.apply(m.Select(object="bar", what="particles", indices=[0]))
+    session.apply(m.Paint(object="bar", field="stiffness", value=0.3, whole=True))
+    assert (session.document.bodies["bar"].stiffness == 0.3).all()
+    session.apply(m.Paint(object="bar", field="torsion", value=0.2, whole=True))
+    assert (session.document.bodies["bar"].torsion == 0.2).all()
+
+
+def test_frames_follow_the_clock(session):
+    """One frame at a time: those that were missed while the session was busy are not made up for."""
+    with_handles(session)
+    session.apply(m.DragHandle(object="bar", handle="handle 3", position=(0.7, 0.6, 0.0), done=True))
+    step = 1 / session.document.scene.frames.rate
+    session.apply(m.Play())
+    frames = []
+    for seconds in (0.0, 0.5 * step, 0.6 * step, 5 * step, 0.5 * step, 0.6 * step):
+        session.clock.advance(seconds)
+        session.tick()
+        frames.append(session.frame)
+    assert frames == [2, 2, 3, 4, 5, 6]
+    assert session.tick() == pytest.approx(session.state.due - session.clock())
+
+
+def test_recent_values_are_built_once_and_the_oldest_is_forgotten():
+    recent, built = RecentValues(2), []
+    for key in "abacba":
+        recent.get(key, lambda key=key: built.append(key))
+    assert built == ["a", "b", "c", "b", "a"]

@@ -139,9 +139,9 @@ def test_random_commands_are_answered(seeds, tmp_path, number):
 def answered(hub, page, text):
     """Wait until a command is done."""
     if json.loads(text)["type"] not in ("hello", "ack"):
-        page.told.clear()
+        page.outbox.clear()
         hub.receive(page, text)
         wait_until(
-            lambda: any('"type":"done"' in told for told in [*page.told]), lambda: (text, [*page.told])
+            lambda: any('"type":"done"' in told for told in [*page.outbox]), lambda: (text, [*page.outbox])
         )
-    assert not any("unforeseen" in told for told in [*page.told]), (text, page.told)
+    assert not any("unforeseen" in told for told in [*page.outbox]), (text, page.outbox)

@@ -38,6 +38,11 @@ def flight(directory, *, floor=0.0, frames=5):
     return store
 
 
+def camera_of_run(store):
+    """The camera that sees all frames, and the height of the lowest point."""
+    return runs._held(store, store.numbers(), view.Camera(), SIZE)
+
+
 def test_pictures_movie_and_contact_sheet(tmp_path):
     write_run(tmp_path, range(1, 4))
     calls = []

@@ -1,4 +1,4 @@
-"""The web server: the page, its files, and the socket; only for whoever has the token, on this machine."""
+"""The web server: the page, its files and the socket, for those on this machine who have the token."""
 
 import asyncio
 import secrets
@@ -27,7 +27,7 @@ __all__ = ["configuration", "create_app", "serve"]
 
 STATIC = Path(__file__).parent / "static"
 LOCAL = ("127.0.0.1", "localhost", "[::1]")
-MOST_BYTES = 32 * 1024 * 1024  # of a message of a page
+MOST_BYTES = 32 * 1024 * 1024  # bytes of a message of a page: a selection of all vertices fits
 _SAFE = {
     "Content-Security-Policy": "default-src 'self'; style-src 'self' 'unsafe-inline'; "
     "img-src 'self' data: blob:; connect-src 'self' ws:; worker-src 'self' blob:; frame-ancestors 'none'",
@@ -38,7 +38,22 @@ _SAFE = {
 
 
 def create_app(session: Session, *, token: str, hosts: Sequence[str] = LOCAL) -> Starlette:
-    """The application, which closes the session; `hosts` are the names that pages may use, without ports."""
+    """Return the web application of a session.
+
+    Parameters
+    ----------
+    session : Session
+        The session, which the application closes when it ends.
+    token : str
+        The secret without which nothing is served.
+    hosts : sequence of str
+        The names under which pages may reach the server, without ports.
+
+    Returns
+    -------
+    Starlette
+        The application; its `state.hub` is the `Hub` while it runs.
+    """
     hub: list[Hub] = []
 
     @asynccontextmanager
@@ -74,17 +89,17 @@ def create_app(session: Session, *, token: str, hosts: Sequence[str] = LOCAL) ->
 
 
 class _Assets(StaticFiles):
-    """What the page is made of."""
+    """The scripts and styles of the page."""
 
     def file_response(self, *arguments: Any, **options: Any) -> Response:
-        """A file, with the headers of all answers."""
+        """Return a file with the headers of all answers."""
         response = super().file_response(*arguments, **options)
         response.headers.update(_SAFE)
         return response
 
 
 class _OnlyKnownHosts:
-    """Refuses requests by other names, as a page elsewhere could make whose name leads here."""
+    """Refuses requests under other names, as of a foreign page whose name leads to this machine."""
 
     def __init__(self, app: Any, hosts: Sequence[str]) -> None:
         self.app, self.hosts = app, hosts
@@ -101,7 +116,7 @@ class _OnlyKnownHosts:
 async def _talk(websocket: WebSocket, hub: Hub) -> None:
     """Serve one page until it leaves."""
     page = Page(asyncio.get_running_loop())
-    page.seen = page.shown = hub.session.replica.count  # until it has said hello
+    page.sent = page.acknowledged = hub.session.replica.count  # until it has said hello
     hub.pages.add(page)
     sender = asyncio.create_task(_send(websocket, hub, page))
     try:
@@ -119,21 +134,24 @@ async def _talk(websocket: WebSocket, hub: Hub) -> None:
 
 
 async def _send(websocket: WebSocket, hub: Hub, page: Page) -> None:
+    """Send replies and updates to a page as they come."""
     while True:
         await page.wake.wait()
         page.wake.clear()
-        while page.told:
-            await websocket.send_text(page.told.popleft())
+        while page.outbox:
+            await websocket.send_text(page.outbox.popleft())
         update = hub.update(page)
         if update is not None:
             await websocket.send_bytes(update)
 
 
 def _same(given: str, token: str) -> bool:
+    """Return whether a token is right, in a time that says nothing about it."""
     return secrets.compare_digest(given.encode(), token.encode())
 
 
 def _allowed(host: str, hosts: Sequence[str]) -> bool:
+    """Return whether a host, with or without a port, is one of the known ones."""
     name = host.rsplit(":", 1)[0] if host.rpartition(":")[2].isdecimal() else host
     return name.lower() in hosts
 
@@ -146,9 +164,27 @@ def serve(
     browser: bool = True,
     token: str = "",
 ) -> None:
-    """Serve the studio until Ctrl-C. It prints the address; `port` 0 takes a free one.
+    """Serve the studio until Ctrl-C, and print its address.
 
     The working directory is the current one, or that of `start` if it is elsewhere.
+
+    Parameters
+    ----------
+    start : Path, optional
+        A mesh, a scene file or the folder of a run to open.
+    host : str, default "127.0.0.1"
+        The address to listen to.
+    port : int, default 0
+        The port to listen to, 0 for any that is free.
+    browser : bool, default True
+        Whether the page is opened in a browser.
+    token : str, default ""
+        The secret of the address, drawn at random if it is empty.
+
+    Raises
+    ------
+    InputError
+        If the page has not been built, `start` does not exist, or `host` is no address of a machine.
     """
     if not (STATIC / "index.html").is_file():
         raise InputError(
@@ -172,7 +208,22 @@ def serve(
 
 
 def configuration(app: Starlette, host: str, port: int) -> uvicorn.Config:
-    """How it is served: without compression, which takes longer than all else on the way to the page."""
+    """Return the settings of the server: no compression, which would take longer than all else.
+
+    Parameters
+    ----------
+    app : Starlette
+        The application.
+    host : str
+        The address to listen to.
+    port : int
+        The port to listen to, 0 for any that is free.
+
+    Returns
+    -------
+    uvicorn.Config
+        The settings.
+    """
     return uvicorn.Config(
         app,
         host=host,
@@ -185,7 +236,7 @@ def configuration(app: Starlette, host: str, port: int) -> uvicorn.Config:
 
 
 class _Server(uvicorn.Server):
-    """Says where it is once it listens."""
+    """A server that prints its address once it listens."""
 
     def __init__(self, config: uvicorn.Config, address: str, token: str, browser: bool) -> None:
         super().__init__(config)

@@ -1,4 +1,4 @@
-"""What is edited: a scene, as in its file, with the bodies of particles in memory. Documents never change."""
+"""The document that is edited: a scene as in its file, with bodies of particles in memory; immutable."""
 
 import json
 import os
@@ -7,7 +7,7 @@ import unicodedata
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, lru_cache
+from functools import cached_property
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -27,36 +27,40 @@ from ...scene.build.surfaces import USUAL_CELLS, Surface, surface_of
 from ...scene.schema.fields import Transform
 from ...scene.tracks import box_center, rotation
 from ..protocol.commands import What
+from ..protocol.constants import BINDABLE, GROUND
+from .recent import RecentValues
 from .toml import toml_text
 
 __all__ = [
-    "TIED", "Document", "Rig", "Selection", "body_file", "empty_document", "load_document", "save_document",
+    "BINDABLE", "GROUND", "Document", "Rig", "Selection", "body_file", "empty_document", "file_time",
+    "load_document", "save_document", "table_key",
 ]  # fmt: skip
 
-GROUND = "ground"
-# A mesh without handles is a mesh with one that does nothing; in files it has this name.
+# Scene files have no mesh without handles: such a mesh has one handle of this name, without keys.
 REST = "rest"
-# What can be tied together, and meets others only where the scene has contact.
-TIED = ("flesh", "cloth", "jelly", "rigid", "animated")
-# Contact that a scene needs and does not have: from where on things push each other away, in sizes of the
-# smallest of them and in lengths of its edges.
-NEAR, NEAR_EDGE = 0.01, 0.3
-# What a body of particles has been made by, and no longer is once it has been edited.
-_RECIPE = ("material", "spacing", "placement", "reach", "aspect", "thickness")
-# What a body in memory has in itself: tables keep it for the day on which the mesh is no body any more.
-_WITHIN = ("mesh", "transform")
-_STAND_IN = {"shape": "sphere", "radius": 1.0}
+# Ratios: the contact distance of scenes that do not give one, by the extent of the smallest object, and by
+# the median length of its edges; the smaller of both.
+CONTACT_BY_SIZE, CONTACT_BY_EDGE = 0.01, 0.3
+# Keys that say how a body of particles is made, which an edited body no longer is.
+_RECIPE_KEYS = ("material", "spacing", "placement", "reach", "aspect", "thickness")
+# Keys that a body in memory replaces; tables keep them in case the object becomes a mesh again.
+_REPLACED_KEYS = ("mesh", "transform")
+_PLACEHOLDER = {"shape": "sphere", "radius": 1.0}
+_SURFACES: RecentValues[Surface] = RecentValues(64)
+_BODIES: RecentValues[OrientedBody] = RecentValues(32)
 
 
 @dataclass(frozen=True)
 class Rig:
-    """Which handles of an object hold together, by name."""
+    """The links between handles of an object, by name."""
 
     chains: tuple[tuple[str, ...], ...] = ()
+    """Handles that are the joints of bones, from the root on."""
     groups: tuple[tuple[str, ...], ...] = ()
+    """Handles that move as one rigid piece."""
 
     def without(self, handles: Sequence[str]) -> "Rig":
-        """With no link of any of these handles."""
+        """Return the rig without the links of any of these handles."""
         gone = set(handles)
         return Rig(
             tuple(chain for chain in self.chains if not gone & set(chain)),
@@ -66,28 +70,40 @@ class Rig:
 
 @dataclass(frozen=True, eq=False)
 class Selection:
-    """Numbers of particles, vertices or points of an object; both particles and vertices may be chosen."""
+    """The selected particles, vertices and points of an object."""
 
     object: str
+    """The name of the object."""
     what: What
+    """What was selected last."""
     chosen: Mapping[str, NDArray[np.int64]]
-    """Ascending, by what they are."""
+    """Ascending numbers, by what they are numbers of."""
 
     def of(self, name: str, what: What) -> NDArray[np.int64]:
-        """The numbers of what is chosen of an object."""
+        """Return the ascending numbers that are selected of an object."""
         return self.chosen.get(what, np.empty(0, np.int64)) if name == self.object else np.empty(0, np.int64)
 
 
 @dataclass(frozen=True, eq=False)
 class Document:
-    """A scene. Files in `tables` are absolute paths; particles whose body is in memory have none."""
+    """A scene. It never changes: edits make another document.
+
+    Raises
+    ------
+    SceneError
+        For anything that a scene file may not say.
+    """
 
     tables: dict[str, Any]
+    """The tables of the scene file; its files are absolute paths, and a body in memory has none."""
     bodies: Mapping[str, OrientedBody] = field(default_factory=dict)
+    """Edited bodies of particles, by the names of objects."""
     rigs: Mapping[str, Rig] = field(default_factory=dict)
+    """Links between handles, by the names of objects."""
     selection: Selection | None = None
+    """What is selected."""
     origin: int = 0
-    """Which scene it is a state of: edits keep it, opening another scene or a new one does not."""
+    """The number of the scene: edits keep it, a scene that is opened or new has another one."""
 
     def __post_init__(self) -> None:
         """Raise SceneError for anything that a scene file may not say."""
@@ -95,45 +111,48 @@ class Document:
 
     @cached_property
     def loaded(self) -> LoadedScene:
-        """The scene; bodies are stood in for."""
-        return load_scene(self.told({name: _stood_in(self.objects.get(name, {})) for name in self.bodies}))
+        """The scene as `pointglue.scene` reads it, with placeholders for bodies in memory."""
+        return load_scene(
+            self.file_tables({name: _placeholder_keys(self.objects.get(name, {})) for name in self.bodies})
+        )
 
     @property
     def scene(self) -> SceneFile:
-        """Its tables as pointglue.scene reads them."""
+        """The tables as `pointglue.scene` reads them."""
         return self.loaded.tables
 
     def item(self, name: str) -> Any:
-        """The table of an object as pointglue.scene reads it; InputError if there is none of the name."""
+        """Return the table of an object as `pointglue.scene` reads it; raise InputError if there is none."""
         self.table(name)
         return self.scene.objects[name]
 
     @property
     def objects(self) -> dict[str, dict[str, Any]]:
-        """The tables of the objects as they are."""
+        """The tables of the objects."""
         return dict(self.tables.get("objects", {}))
 
-    def told(self, bodies: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-        """The tables as a scene file has them, with what to say of bodies in memory."""
+    def file_tables(self, bodies: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+        """Return the tables as a scene file has them, with the given keys for bodies in memory."""
         objects = {}
         for name, table in self.objects.items():
             own = {
-                key: value for key, value in table.items() if name not in self.bodies or key not in _WITHIN
+                key: value
+                for key, value in table.items()
+                if name not in self.bodies or key not in _REPLACED_KEYS
             }
-            told = {**own, **bodies.get(name, {})}
-            if told.get("kind") == "handles" and not told.get("handles"):
-                told["handles"] = {REST: {"at": [0.0, 0.0, 0.0]}}
-            objects[name] = told
-        return {**self.tables, "objects": objects or {"nothing": {"kind": "collider", "mesh": _STAND_IN}}}
+            complete = {**own, **bodies.get(name, {})}
+            if complete.get("kind") == "handles" and not complete.get("handles"):
+                complete["handles"] = {REST: {"at": [0.0, 0.0, 0.0]}}
+            objects[name] = complete
+        return {**self.tables, "objects": objects or {"nothing": {"kind": "collider", "mesh": _PLACEHOLDER}}}
 
     def runnable(self, bodies: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-        """The same; handles that only keep a mesh where it is are in its middle.
+        """Return the tables as a scene file that runs has them.
 
-        Where something is to be met that particles alone would meet, there is contact: with that, and of the
-        others with each other where they are clearly apart at the start.
+        A mesh without handles has one at the centre of its box, and a scene that needs contact has it.
         """
-        tables = self.told(bodies)
-        if "contact" not in tables and (contact := self._contact_table()) is not None:
+        tables = self.file_tables(bodies)
+        if "contact" not in tables and (contact := self.default_contact()) is not None:
             tables["contact"] = contact
         for name, table in self.objects.items():
             if table["kind"] == "handles" and not table.get("handles"):
@@ -141,37 +160,43 @@ class Document:
                 tables["objects"][name]["handles"] = {REST: {"at": at}}
         return tables
 
-    def _contact_table(self) -> dict[str, Any] | None:
-        """The contact that a scene needs which does not say so itself; None if it needs none."""
-        found, tied = [], [name for name, table in self.objects.items() if table["kind"] in TIED]
-        others = any(table["kind"] == "collider" for table in self.objects.values()) or len(tied) > 1
-        if not tied or not others:
+    def default_contact(self) -> dict[str, Any] | None:
+        """Return the contact table of a scene that has none, None if it needs none.
+
+        Objects of the implicit solver meet colliders, and each other if they are apart at the start.
+        """
+        found, solid = [], [name for name, table in self.objects.items() if table["kind"] in BINDABLE]
+        others = any(table["kind"] == "collider" for table in self.objects.values()) or len(solid) > 1
+        if not solid or not others:
             return None
         for name, table in self.objects.items():
             surface = self.surface(name)
-            if table["kind"] in TIED and surface is not None and len(surface.faces):
+            if table["kind"] in BINDABLE and surface is not None and len(surface.faces):
                 x, faces = surface.vertices, surface.faces
                 edge = np.median(np.linalg.norm(x[faces] - x[np.roll(faces, 1, axis=1)], axis=2))
-                found.append(min(NEAR * float(np.ptp(x, axis=0).max()), NEAR_EDGE * float(edge)))
+                found.append(
+                    min(CONTACT_BY_SIZE * float(np.ptp(x, axis=0).max()), CONTACT_BY_EDGE * float(edge))
+                )
         distance = float(f"{min(found, default=1e-3):.2g}")
-        boxes = {name: self._box(name) for name in tied}
+        boxes = {name: self._box(name) for name in solid}
 
         def apart(one: str, other: str) -> bool:
+            """Return whether the boxes of two objects are farther apart than the contact distance."""
             (low, high), (bottom, top) = boxes[one], boxes[other]
             return bool((bottom - high > distance).any() or (low - top > distance).any())
 
-        pairs = [[one, other] for k, one in enumerate(tied) for other in tied[k:] if not apart(one, other)]
+        pairs = [[one, other] for k, one in enumerate(solid) for other in solid[k:] if not apart(one, other)]
         return {"distance": distance, "ignore": pairs}
 
     def _box(self, name: str) -> tuple[Array, Array]:
-        """Around an object and the cubes that it may be carried by, which are a tenth of it at most."""
+        """Return the corners (3,) of the box around an object and its cage, whose cells may stand out."""
         x, kind = self.mesh(name).vertices, self.item(name).kind
         cell = getattr(self.item(name), "cell", None) or np.ptp(x, axis=0).max() / USUAL_CELLS
         margin = cell if kind in ("flesh", "jelly") else 0.0
         return x.min(0) - margin, x.max(0) + margin
 
     def particles(self, name: str) -> OrientedBody | None:
-        """The body of an object: as edited, or as its table has it made; None if it is no body."""
+        """Return the body of an object, edited or made from its table; None if it has none."""
         if name in self.bodies:
             return self.bodies[name]
         table = self.item(name)
@@ -179,33 +204,42 @@ class Document:
             return None
         if table.mesh is None:
             raise InputError(f"{name!r} has its body in a file: open the scene that names it")
-        return _made(dumped(table), file_age(table.mesh), Hidden((table, Path(), self.scene.frames)))
+
+        def build() -> OrientedBody:
+            item = build_object(table, Path(), self.scene.frames)
+            assert isinstance(item, BuiltParticles)
+            return item.body
+
+        return _BODIES.get((table_key(table), file_time(table.mesh)), build)
 
     def surface(self, name: str) -> Surface | None:
-        """The mesh of an object at rest; None if it has none to see."""
+        """Return the mesh of an object at rest, None if it has none."""
         if (body := self.particles(name)) is not None:
             skin = body.visual
             return None if skin is None else Surface(skin.vertices, skin.faces)
         table = self.item(name)
         if table.kind == "collider" and getattr(table.mesh, "shape", "") == "plane":
             return None
-        return _surface(
-            dumped(table.mesh),
-            dumped(table.transform),
-            file_age(table.mesh),
-            table.kind in WELDED,
-            Hidden((table.mesh, table.transform)),
-        )
+        weld = table.kind in WELDED
+
+        def build() -> Surface:
+            found: Surface = surface_of(table.mesh, table.transform, Path(), weld=weld)
+            for array in (found.vertices, found.faces):
+                array.flags.writeable = False
+            return found
+
+        key = (table_key(table.mesh), table_key(table.transform), file_time(table.mesh), weld)
+        return _SURFACES.get(key, build)
 
     def mesh(self, name: str) -> Surface:
-        """The mesh of an object at rest; InputError if it has none to see."""
+        """Return the mesh of an object at rest; raise InputError if it has none."""
         surface = self.surface(name)
         if surface is None:
             raise InputError(f"{name!r} has no mesh")
         return surface
 
     def set(self, path: Sequence[str | int], value: Any) -> "Document":
-        """With another value at a path of the tables; None removes what is there."""
+        """Return the document with another value at a path of the tables; None removes the key."""
         if not path:
             raise InputError("path must not be empty")
         return replace(self, tables=_changed(self.tables, tuple(path), (), value))
@@ -213,18 +247,18 @@ class Document:
     def with_object(
         self, name: str, table: Mapping[str, Any] | None, body: OrientedBody | None = None
     ) -> "Document":
-        """With an object, in place of an earlier one of its name, or without it."""
+        """Return the document with an object, which replaces one of its name, or for None without it."""
         objects, bodies, rigs = self.objects, dict(self.bodies), dict(self.rigs)
         bodies.pop(name, None)
         tables = {**self.tables}
         if table is None:
             objects.pop(name, None)
             rigs.pop(name, None)
-            tables["attach"] = self._untied(name)
+            tables["attach"] = self._without_bindings(name)
         else:
             objects[name] = dict(table)
-            if table["kind"] not in TIED:
-                tables["attach"] = self._untied(name)
+            if table["kind"] not in BINDABLE:
+                tables["attach"] = self._without_bindings(name)
         if body is not None:
             bodies[name] = body
         chosen = self.selection
@@ -234,30 +268,30 @@ class Document:
             self, tables={**tables, "objects": objects}, bodies=bodies, rigs=rigs, selection=chosen
         )
 
-    def _untied(self, name: str) -> list[dict[str, Any]]:
-        """The attachments without those of an object."""
-        left = [tie for tie in self.attach if name not in (tie["from"], tie["to"])]
+    def _without_bindings(self, name: str) -> list[dict[str, Any]]:
+        """Return the tables of bindings without those of an object."""
+        left = [table for table in self.attach if name not in (table["from"], table["to"])]
         if len(left) < len(self.attach):
-            warnings.warn(f"what tied {name!r} to others is gone", PointglueWarning, stacklevel=3)
+            warnings.warn(f"what bound {name!r} to others is gone", PointglueWarning, stacklevel=3)
         return left
 
     def with_body(self, name: str, body: OrientedBody, keep: bool = False) -> "Document":
-        """With another body of an object; `keep`: particles have the same numbers as before."""
+        """Return the document with another body of an object; with `keep` its particles stay selected."""
         chosen = self.selection
         if chosen is not None and chosen.object == name and not keep:
             chosen = replace(chosen, chosen={k: v for k, v in chosen.chosen.items() if k != "particles"})
         changed = replace(self, bodies={**self.bodies, name: body}, selection=chosen)
         if name in self.bodies:
             return changed
-        table = {key: value for key, value in self.table(name).items() if key not in _RECIPE}
+        table = {key: value for key, value in self.table(name).items() if key not in _RECIPE_KEYS}
         return replace(changed, tables={**self.tables, "objects": {**self.objects, name: table}})
 
     def with_rig(self, name: str, rig: Rig) -> "Document":
-        """With other links of handles."""
+        """Return the document with other links between the handles of an object."""
         return replace(self, rigs={**self.rigs, name: rig})
 
     def without_leftovers(self) -> "Document":
-        """Without bodies of what is not made of particles, and links of handles that are not there."""
+        """Return the document without bodies of objects of other kinds and links of missing handles."""
         kinds = {name: table["kind"] for name, table in self.objects.items()}
         bodies = {name: body for name, body in self.bodies.items() if kinds.get(name) == "particles"}
         rigs = {}
@@ -271,11 +305,11 @@ class Document:
 
     @property
     def attach(self) -> list[dict[str, Any]]:
-        """What ties objects together, as in the file."""
+        """The tables of the bindings between objects."""
         return list(self.tables.get("attach", []))
 
     def body(self, name: str) -> OrientedBody:
-        """The body of an object; InputError if it has none yet."""
+        """Return the body of an object; raise InputError if it has none yet."""
         self.table(name)
         body = self.particles(name)
         if body is None:
@@ -283,13 +317,13 @@ class Document:
         return body
 
     def table(self, name: str) -> dict[str, Any]:
-        """The table of an object; InputError if there is none of the name."""
+        """Return the table of an object; raise InputError if there is none."""
         if name not in self.objects:
             raise InputError(f"there is no object {name!r}")
         return self.objects[name]
 
     def free_name(self, wanted: str) -> str:
-        """A name that no object has, made of letters that scene files allow."""
+        """Return a name like the wanted one that no object has and scene files allow."""
         plain = "".join(letter for letter in unicodedata.normalize("NFKD", wanted) if letter.isascii())
         base = re.sub(r"[^A-Za-z0-9_ -]", "_", plain).strip(" -_")[:50] or "object"
         number = 2
@@ -299,7 +333,7 @@ class Document:
         return name
 
     def bounds(self) -> tuple[Array, Array]:
-        """The box around everything that is seen."""
+        """Return the corners (3,) of the box around all meshes."""
         surfaces = [self.surface(name) for name in self.objects]
         points = [surface.vertices for surface in surfaces if surface is not None]
         if not points:
@@ -316,19 +350,19 @@ _ORIGINS = count(1)
 
 
 def empty_document() -> Document:
-    """A new scene."""
+    """Return a new scene without objects."""
     return Document(EMPTY, origin=next(_ORIGINS))
 
 
-def _stood_in(table: Mapping[str, Any]) -> dict[str, Any]:
-    """What is checked in place of a body in memory; it does not need the file of its mesh any more."""
-    kept = {key: table[key] for key in _WITHIN if key in table}
-    mesh = kept.get("mesh", _STAND_IN)
-    return {**kept, "mesh": _STAND_IN if isinstance(mesh, Mapping) and "file" in mesh else mesh}
+def _placeholder_keys(table: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the keys that are checked in place of a body in memory, which needs no mesh file any more."""
+    kept = {key: table[key] for key in _REPLACED_KEYS if key in table}
+    mesh = kept.get("mesh", _PLACEHOLDER)
+    return {**kept, "mesh": _PLACEHOLDER if isinstance(mesh, Mapping) and "file" in mesh else mesh}
 
 
 def _changed(here: Any, path: tuple[str | int, ...], done: tuple[str | int, ...], value: Any) -> Any:
-    """A copy of tables with one value changed."""
+    """Return a copy of tables with one value changed."""
     if not path:
         return value
     key, rest = path[0], path[1:]
@@ -346,12 +380,13 @@ def _changed(here: Any, path: tuple[str | int, ...], done: tuple[str | int, ...]
     return {**here, key: _changed(here.get(key, {}), rest, (*done, key), value)}
 
 
-def dumped(table: Any) -> str:
+def table_key(table: Any) -> str:
+    """Return a text that is the same for tables that say the same."""
     return f"{type(table).__name__}{table.model_dump_json()}"
 
 
-def file_age(mesh: Any) -> float:
-    """When a mesh file was written, so that a new one is read."""
+def file_time(mesh: Any) -> float:
+    """Return when the file of a mesh was written [s], so that a new one is read; 0 for no file."""
     file = getattr(mesh, "file", None)
     try:
         return os.stat(file).st_mtime if file else 0.0
@@ -359,36 +394,28 @@ def file_age(mesh: Any) -> float:
         return 0.0
 
 
-@dataclass(frozen=True, eq=False)
-class Hidden:
-    """Values that do not tell calls of a cached function apart."""
-
-    values: tuple[Any, ...]
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Hidden)
-
-    def __hash__(self) -> int:
-        return 0
-
-
-@lru_cache(64)
-def _surface(mesh: str, transform: str, age: float, weld: bool, tables: Hidden) -> Surface:
-    found: Surface = surface_of(tables.values[0], tables.values[1], Path(), weld=weld)
-    for array in (found.vertices, found.faces):
-        array.flags.writeable = False
-    return found
-
-
-@lru_cache(32)
-def _made(table: str, age: float, tables: Hidden) -> OrientedBody:
-    item = build_object(*tables.values)
-    assert isinstance(item, BuiltParticles)
-    return item.body
-
-
 def load_document(path: Path, allow: Callable[[Path], None] = lambda path: None) -> Document:
-    """Read a scene file, and the bodies that it names; `allow` raises for files that may not be read."""
+    """Read a scene file and the bodies that it names.
+
+    Parameters
+    ----------
+    path : Path
+        The scene file.
+    allow : callable, optional
+        Raises InputError for a file that may not be read.
+
+    Returns
+    -------
+    Document
+        The scene, with an origin of its own.
+
+    Raises
+    ------
+    SceneError
+        If the file is no scene.
+    InputError
+        If a file that it names cannot be read.
+    """
     loaded = load_scene(path)
     folder = path.resolve().parent
     tables: dict[str, Any] = json.loads(json.dumps(loaded.raw))
@@ -405,7 +432,7 @@ def load_document(path: Path, allow: Callable[[Path], None] = lambda path: None)
             if place != Transform():
                 body = body.moved(rotation=rotation(place.rotate), translation=place.translate)
             bodies[name] = body
-        # A handle of this name that moves, or carries an orientation, is somebody's own.
+        # A handle of this name with keys or an orientation was made by a person.
         handles = table.get("handles", {})
         if handles.keys() == {REST} and handles[REST].keys() == {"at"}:
             table["handles"] = {}
@@ -414,19 +441,31 @@ def load_document(path: Path, allow: Callable[[Path], None] = lambda path: None)
             rigs[name] = Rig(chains, together)
     document = Document(tables, bodies, rigs, origin=next(_ORIGINS)).without_leftovers()
     bare = document.set(["contact"], None)
-    # Contact as it is saved with a scene that needs it goes on to fit the scene as that is edited.
-    return bare if tables.get("contact") == bare._contact_table() else document
+    # A contact table that the studio saved with the scene adapts to edits; one that a person wrote stays.
+    return bare if tables.get("contact") == bare.default_contact() else document
 
 
 def body_file(path: Path, name: str) -> str:
-    """The name of the file of a body of a scene."""
+    """Return the name of the file of a body of a scene."""
     return f"{path.stem}.{name}.npz"
 
 
 def save_document(document: Document, path: Path, known: Mapping[str, OrientedBody] | None = None) -> None:
     """Write a scene file, with bodies next to it; each appears when it is complete, the scene last.
 
-    Bodies that are `known` are there already.
+    Parameters
+    ----------
+    document : Document
+        The scene.
+    path : Path
+        The scene file.
+    known : mapping of str to OrientedBody, optional
+        Bodies whose files exist already.
+
+    Raises
+    ------
+    InputError
+        If a file cannot be written.
     """
     folder = path.resolve().parent
     with explain_write_errors(folder):

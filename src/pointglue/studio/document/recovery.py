@@ -1,4 +1,4 @@
-"""What is left if the server is killed: the document of a moment ago, in a hidden folder."""
+"""The copy of unsaved work in a hidden folder, for the case that the server is killed."""
 
 import shutil
 from pathlib import Path
@@ -16,10 +16,20 @@ FOLDER = ".pointglue-studio"
 
 
 class Recovery:
-    """The hidden folder: one studio at a time holds it.
+    """The hidden folder, which one studio at a time locks.
 
-    `now` has what is not saved, with the path of the scene that it is of; `found-1` and on have what
-    sessions that did not end well have left; `bodies` has what simulations are built from.
+    Its folder `now` has the unsaved scene and the path of its file, `found-1` and on have what sessions
+    that did not end well have left, and `bodies` has the files that simulations are built from.
+
+    Parameters
+    ----------
+    root : Path
+        The working directory.
+
+    Raises
+    ------
+    InputError
+        If another studio works in `root`.
     """
 
     def __init__(self, root: Path) -> None:
@@ -37,34 +47,34 @@ class Recovery:
 
     @property
     def scene(self) -> Path:
-        """Where the scene is kept."""
+        """The file that the unsaved scene is copied to."""
         return self._now / "scene.toml"
 
     @property
     def found(self) -> Path | None:
-        """The scene of a session that did not end well, the last of them, if there is one."""
+        """The scene of the last session that did not end well, if there is one."""
         kept = self._kept()
         return kept[-1] / "scene.toml" if kept else None
 
     def _kept(self) -> list[Path]:
-        """What such sessions have left, the last one last."""
+        """Return the folders of sessions that did not end well, the last one last."""
         whole = [path.parent for path in self.folder.glob("found-*/scene.toml")]
         ours = [path for path in whole if path.name.partition("-")[2].isdecimal()]
         return sorted(ours, key=lambda path: int(path.name.partition("-")[2]))
 
     def save(self, document: Document, path: Path | None) -> None:
-        """Write a document that is not saved, and the `path` of its scene, if it has one."""
+        """Write an unsaved document, and the `path` of its scene file, if it has one."""
         with explain_write_errors(self._now):
             self._now.mkdir(exist_ok=True)
             with atomic_write(self._now / "path") as draft:
                 inside = path is not None and path.is_relative_to(self.root)
-                told = "" if path is None else str(path.relative_to(self.root) if inside else path)
-                draft.write_text(told, encoding="utf-8")
+                text = "" if path is None else str(path.relative_to(self.root) if inside else path)
+                draft.write_text(text, encoding="utf-8")
         save_document(document, self.scene, self._known)
         self._known = dict(document.bodies)
 
     def build(self, document: Document) -> dict[str, dict[str, str]]:
-        """Write the bodies that a simulation reads; where they are, as scene files say it."""
+        """Write the bodies that a simulation reads; return the keys that say where they are."""
         with explain_write_errors(self._bodies):
             self._bodies.mkdir(exist_ok=True)
         files = {name: self._bodies / f"{name}.npz" for name in document.bodies}
@@ -75,27 +85,27 @@ class Recovery:
         return {name: {"body": str(file)} for name, file in files.items()}
 
     def restore(self) -> tuple[Document, Path | None]:
-        """What was found, and the path of its scene, if it had one."""
+        """Return the scene that was found, and the path of its file, if it had one."""
         if self.found is None:
             raise InputError("there is nothing to restore")
         try:
-            told = self.found.with_name("path").read_text(encoding="utf-8")
+            text = self.found.with_name("path").read_text(encoding="utf-8")
         except (OSError, ValueError):  # of an earlier pointglue, or damaged
-            told = ""
-        return load_document(self.found), self.root / told if told else None
+            text = ""
+        return load_document(self.found), self.root / text if text else None
 
     def forget_found(self) -> None:
-        """Throw away what was found; what was left before that, if anything, is found next."""
+        """Remove the scene that was found; the one before it, if there is any, is found next."""
         if self.found is not None:
             shutil.rmtree(self.found.parent, ignore_errors=True)
 
     def clear(self) -> None:
-        """All is saved elsewhere."""
+        """Remove the copy, since all is saved."""
         self._known = {}
         shutil.rmtree(self._now, ignore_errors=True)
 
     def close(self) -> None:
-        """Let other studios work here."""
+        """Unlock the folder."""
         if self._lock is not None:
             shutil.rmtree(self._bodies, ignore_errors=True)
             self._lock.close()

@@ -1,4 +1,4 @@
-"""Tables as TOML, readable: vectors and small tables in a line."""
+"""A TOML writer for people to read: vectors and small tables have one line."""
 
 import json
 import re
@@ -7,18 +7,27 @@ from typing import Any
 
 __all__ = ["toml_text"]
 
-WIDTH = 100
+WIDTH = 100  # characters: larger tables are sections
 
 
 def toml_text(tables: Mapping[str, Any]) -> str:
-    """A TOML document that reads back as `tables`: texts, numbers, booleans, lists and tables; no None.
+    """Return a TOML document that reads back as `tables`.
 
-    Tables keep their order within a table.
+    Parameters
+    ----------
+    tables : mapping
+        Texts, numbers, booleans, lists and tables; no None. Tables keep their order within a table.
+
+    Returns
+    -------
+    str
+        The document.
     """
     return "\n".join(_lines(tables, ())).lstrip("\n") + "\n"
 
 
 def _lines(table: Mapping[str, Any], path: tuple[str, ...]) -> list[str]:
+    """Return the lines of a table at a path of the document."""
     plain, sections = {}, False
     for key, value in table.items():
         # A table in a line comes before all sections, so that what follows one has to be one itself.
@@ -42,7 +51,7 @@ def _lines(table: Mapping[str, Any], path: tuple[str, ...]) -> list[str]:
 
 
 def _section(value: Any) -> bool:
-    """Whether it is too large, or too deep, for a line."""
+    """Return whether a value is too large, or too deep, for a line."""
     if isinstance(value, Mapping):
         return len(_value(value)) > WIDTH or any(isinstance(item, Mapping) for item in value.values())
     tables = (
@@ -54,14 +63,17 @@ def _section(value: Any) -> bool:
 
 
 def _key(key: str) -> str:
+    """Return a key, quoted if it has to be."""
     return key if re.fullmatch(r"[A-Za-z0-9_-]+", key) else _text(key)
 
 
 def _text(text: str) -> str:
+    """Return a text in quotes."""
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def _value(value: Any) -> str:
+    """Return a value in one line."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):

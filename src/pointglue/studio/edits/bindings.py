@@ -1,8 +1,7 @@
-"""Glue between objects: made from what is selected, kept where it is, shown with parents, weights and gap."""
+"""Edits of bindings between objects, and what pages show of them: parents, weights and gap."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -18,128 +17,139 @@ from ...scene.build.construct import build_object
 from ...scene.build.selection import select
 from ...scene.schema.scene import JointAttach
 from ...scene.tracks import placed, rotation
-from ..document.document import TIED, Document, Hidden, dumped, file_age
+from ..document.document import BINDABLE, Document, file_time, table_key
+from ..document.recent import RecentValues
 from ..protocol import commands as messages
+from ..protocol.constants import FAIR_GAP, POOR_GAP
 from .poses import frame_time
 
-__all__ = ["Tie", "attach", "attach_key", "carried", "detach", "health", "hold", "points", "tie"]
+__all__ = [
+    "BindingView",
+    "bind",
+    "bindable_points",
+    "binding_view",
+    "health",
+    "key_binding",
+    "pin_points",
+    "unbind",
+    "with_matched_points",
+]
 
-# Below these gaps a frame is sensitive to noise, and all but undetermined.
-FAIR, POOR = 0.2, 0.02
-# The share of its size by which springs, as they are made, let an object hang down.
-SAG = 0.02
+SPRING_SAG = 0.02  # ratio: by how much of its size new springs let an object sag under its weight
 GRAVITY = 9.81  # m/s^2
+_BUILT: RecentValues[Built] = RecentValues(32)
 
 
 @dataclass(frozen=True, eq=False)
-class Tie:
-    """What an attachment looks like at rest."""
+class BindingView:
+    """What pages show of a binding at rest."""
 
     sides: tuple[tuple[str, Glue], ...]
-    """What binds it, by the names of the objects that it is bound to."""
-    ends: Array
+    """The glue of each side, with the name of the object that it binds to."""
+    lines: Array
     """Lines (2 k, 3) from bound points to their parents, in pairs."""
     shares: Array
-    """Of each line (k,), its weight by the largest one of its point."""
+    """The weight of each line (k,), relative to the largest of its point."""
     problem: str = ""
+    """Why there is no glue, "" if there is."""
 
     @property
     def points(self) -> int:
-        """How many are bound."""
+        """The number of bound points."""
         return len(self.sides[0][1]) if self.sides else 0
 
-    def moved(self, places: Callable[[str], Array | None]) -> Array:
-        """The lines, with the points of objects where they are."""
+    def lines_at(self, positions: Callable[[str], Array | None]) -> Array:
+        """Return the lines (2 k, 3) for the current positions of the points of each object [m]."""
         ends = []
         for name, glue in self.sides:
-            x = places(name)
+            x = positions(name)
             if x is None:
-                return self.ends
+                return self.lines
             bound = glue.at(x).positions if np.isfinite(x).all() else glue.targets
             ends.append(
                 np.stack([bound[glue.parents.group_of], x[glue.parents.indices]], axis=1).reshape(-1, 3)
             )
-        return np.concatenate(ends) if ends else self.ends
+        return np.concatenate(ends) if ends else self.lines
 
-    def gap(self, places: Callable[[str], Array | None]) -> float | None:
-        """The least of its frames, with the points of objects where they are."""
-        found = [(glue, places(name)) for name, glue in self.sides]
+    def gap(self, positions: Callable[[str], Array | None]) -> float | None:
+        """Return the least gap of the fits at the current positions [m], None if it is not finite."""
+        found = [(glue, positions(name)) for name, glue in self.sides]
         gaps = [float(glue.gap(x).min()) for glue, x in found if x is not None]
         return min(gaps) if gaps and np.isfinite(gaps).all() else None
 
 
 def health(gap: float | None) -> Literal["good", "fair", "poor", "broken"]:
-    """Of an attachment, in a word."""
+    """Return how well a binding with this least gap is determined, in a word."""
     if gap is None:
         return "broken"
-    return "poor" if gap < POOR else "fair" if gap < FAIR else "good"
+    return "poor" if gap < POOR_GAP else "fair" if gap < FAIR_GAP else "good"
 
 
-@lru_cache(32)
-def _made(table: str, age: float, hidden: Hidden) -> Built:
-    item = build_object(*hidden.values)
-    item.points.flags.writeable = False
-    return item
+def bindable_points(document: Document, name: str) -> Array:
+    """Return the points (n, 3) of an object that can be bound, at rest: its vertices or those of its cage."""
+    return _built(document, name).points
 
 
-def points(document: Document, name: str) -> Array:
-    """The points (n, 3) of an object that can be tied, at rest: vertices, or those of the cage about them."""
-    return _thing(document, name).points
-
-
-def _thing(document: Document, name: str) -> Built:
+def _built(document: Document, name: str) -> Built:
+    """Return an object as the solver has it at rest."""
     table = document.item(name)
-    if table.kind not in TIED:
+    if table.kind not in BINDABLE:
         raise InputError(
-            f"{name!r} is of kind {table.kind}: flesh, cloth, jelly and rigid objects can be tied"
+            f"{name!r} is of kind {table.kind}: flesh, cloth, jelly and rigid objects can be bound"
         )
-    age = file_age(table.mesh)
-    return _made(dumped(table), age, Hidden((table, Path(), document.scene.frames)))
+
+    def build() -> Built:
+        item = build_object(table, Path(), document.scene.frames)
+        item.points.flags.writeable = False
+        return item
+
+    return _BUILT.get((table_key(table), file_time(table.mesh)), build)
 
 
 def _mass(document: Document, name: str) -> float:
-    """In kg, of what has any and is not held."""
-    item = _thing(document, name)
+    """Return the mass of an object [kg], 0 for one that is fixed or kinematic."""
+    item = _built(document, name)
     if isinstance(item, BuiltSolid):
         return float(item.mass.sum())
     table = document.item(name)
     return item.body.mass if isinstance(item, BuiltRigid) and not table.fixed and not table.keys else 0.0
 
 
-def attach(document: Document, command: messages.Attach) -> Document:
-    """The selected points of one object tied to another."""
+def bind(document: Document, command: messages.Attach) -> Document:
+    """Return the document with the selected points of one object bound to another."""
     source, target = document.table(command.object), document.table(command.to)
     if command.object == command.to:
-        raise InputError("choose another object to tie it to")
+        raise InputError("choose another object to bind it to")
     for name, table in ((command.object, source), (command.to, target)):
-        if table["kind"] not in TIED or (table is source and table["kind"] == "animated"):
+        if table["kind"] not in BINDABLE or (table is source and table["kind"] == "animated"):
             raise InputError(
-                f"{name!r} is of kind {table['kind']}: flesh, cloth, jelly and rigid can be tied"
+                f"{name!r} is of kind {table['kind']}: flesh, cloth, jelly and rigid can be bound"
             )
     rows = _selected(document, command.object)
-    tied: dict[str, Any] = {"from": command.object, "to": command.to}
+    binding: dict[str, Any] = {"from": command.object, "to": command.to}
     if command.kind in ("glue", "spring"):
-        tied |= {"kind": command.kind, "points": {"indices": rows.tolist()}}
+        binding |= {"kind": command.kind, "points": {"indices": rows.tolist()}}
         if command.kind == "spring":
-            tied["stiffness"] = _stiffness(document, command, len(rows))
+            binding["stiffness"] = _stiffness(document, command, len(rows))
     else:
-        at = points(document, command.object)[rows].mean(0)
-        tied |= {"kind": "joint", "type": command.kind, "at": at.tolist()}
-    changed = document.set(["attach"], [*document.attach, tied])
-    problem = tie(changed, len(changed.attach) - 1).problem
+        at = bindable_points(document, command.object)[rows].mean(0)
+        binding |= {"kind": "joint", "type": command.kind, "at": at.tolist()}
+    changed = document.set(["attach"], [*document.attach, binding])
+    problem = binding_view(changed, len(changed.attach) - 1).problem
     if problem:
         raise InputError(problem)
     return changed
 
 
 def _stiffness(document: Document, command: messages.Attach, count: int) -> float:
-    """Of each of so many springs (N/m) that hold the heavier of two objects without drawing out."""
+    """Return the stiffness [N/m] of each of `count` springs that bear the heavier of the two objects."""
     mass = max(_mass(document, command.object), _mass(document, command.to)) or 1.0
-    size = float(np.ptp(points(document, command.object), axis=0).max())
-    return float(f"{mass * GRAVITY / (count * SAG * size):.2g}")
+    size = float(np.ptp(bindable_points(document, command.object), axis=0).max())
+    return float(f"{mass * GRAVITY / (count * SPRING_SAG * size):.2g}")
 
 
 def _selected(document: Document, name: str) -> NDArray[np.int64]:
+    """Return the numbers of the selected points of an object."""
     chosen = document.selection
     rows = np.empty(0, np.int64) if chosen is None else chosen.of(name, "points")
     if not len(rows):
@@ -147,15 +157,15 @@ def _selected(document: Document, name: str) -> NDArray[np.int64]:
     return rows
 
 
-def detach(document: Document, command: messages.Detach) -> Document:
-    """Without an attachment."""
+def unbind(document: Document, command: messages.Detach) -> Document:
+    """Return the document without a binding."""
     _check(document, command.number)
     left = [table for k, table in enumerate(document.attach) if k != command.number]
     return document.set(["attach"], left)
 
 
-def attach_key(document: Document, command: messages.AttachKey, frame: int) -> Document:
-    """With a beginning or an end of an attachment at a frame, or without."""
+def key_binding(document: Document, command: messages.AttachKey, frame: int) -> Document:
+    """Return the document with a binding that begins or ends at a frame, or always did or never does."""
     _check(document, command.number)
     table = document.attach[command.number]
     if (
@@ -175,39 +185,44 @@ def attach_key(document: Document, command: messages.AttachKey, frame: int) -> D
 
 
 def _check(document: Document, number: int) -> None:
+    """Raise InputError if there is no binding of this number."""
     if not 0 <= number < len(document.attach):
-        raise InputError(f"there is no attachment {number}")
+        raise InputError(f"there is no binding {number}")
 
 
-def hold(document: Document, command: messages.Pin) -> Document:
-    """The selected points held where they are, or none any more."""
+def pin_points(document: Document, command: messages.Pin) -> Document:
+    """Return the document with the selected points pinned, or with no pinned points."""
     if not command.pinned:
         return document.set(["objects", command.object, "pin"], None)
     rows = _selected(document, command.object)
     return document.set(["objects", command.object, "pin"], {"indices": rows.tolist()})
 
 
-def carried(before: Document, after: Document) -> Document:
-    """The document after an edit, with what is tied, held or selected where it was on its objects.
+def with_matched_points(before: Document, after: Document) -> Document:
+    """Return the document after an edit, with the same points bound, pinned and selected as before.
 
-    Points are known by their numbers, and have others where an object is turned or made of something else.
+    Points have other numbers once an object is turned or of another kind; each is replaced by the nearest
+    of the new points.
     """
     if after.origin != before.origin:
         return after  # another scene
     for name in after.objects:
         kinds = {document.objects.get(name, {}).get("kind") for document in (before, after)}
-        if kinds <= set(TIED) and (old := points(before, name)) is not (new := points(after, name)):
-            after = _carried(before, after, name, old, new)
+        if kinds <= set(BINDABLE):
+            old, new = bindable_points(before, name), bindable_points(after, name)
+            if old is not new:
+                after = _with_matched_points(before, after, name, old, new)
     return after
 
 
-def _carried(before: Document, after: Document, name: str, old: Array, new: Array) -> Document:
+def _with_matched_points(before: Document, after: Document, name: str, old: Array, new: Array) -> Document:
+    """Return the document with the points of one object, (n, 3) before and (m, 3) after, matched."""
     was, now = before.item(name).transform, after.item(name).transform
-    there = placed((old - was.translate) @ rotation(was.rotate) / was.scale, now)
-    nearest = cKDTree(new).query(there)[1]
+    moved = placed((old - was.translate) @ rotation(was.rotate) / was.scale, now)
+    nearest = cKDTree(new).query(moved)[1]
 
     def renumbered(value: Any) -> Any:
-        """The same points of the object, wherever a table names them by number; what names none stays."""
+        """Return a table with the numbers of points replaced, and all else as it is."""
         if isinstance(value, Mapping):
             return {
                 key: sorted({int(nearest[row]) if row < len(nearest) else row for row in each})
@@ -219,30 +234,30 @@ def _carried(before: Document, after: Document, name: str, old: Array, new: Arra
 
     table = after.table(name)
     table = {**table, **{key: renumbered(table[key]) for key in ("pin", "grips", "groups") if key in table}}
-    ties = []
-    for tied, known in zip(after.attach, after.scene.attach, strict=True):
-        changed = dict(tied)
+    attach = []
+    for binding, known in zip(after.attach, after.scene.attach, strict=True):
+        changed = dict(binding)
         for key, side in (("points", "from"), ("among", "to")):
-            if key in tied and tied[side] == name:
-                changed[key] = renumbered(tied[key])
-        if isinstance(known, JointAttach) and tied["from"] == name:
+            if key in binding and binding[side] == name:
+                changed[key] = renumbered(binding[key])
+        if isinstance(known, JointAttach) and binding["from"] == name:
             at = (np.asarray(known.at) - was.translate) @ rotation(was.rotate) / was.scale
             changed["at"] = placed([at], now)[0].tolist()
-        ties.append(changed)
+        attach.append(changed)
     chosen = after.selection
     if chosen is not None and len(rows := chosen.of(name, "points")):
         chosen = replace(chosen, chosen={**chosen.chosen, "points": np.unique(nearest[rows])})
     tables = {**after.tables, "objects": {**after.objects, name: table}}
-    if ties:
-        tables["attach"] = ties
+    if attach:
+        tables["attach"] = attach
     return replace(after, tables=tables, selection=chosen)
 
 
-def tie(document: Document, number: int) -> Tie:
-    """What an attachment looks like at rest."""
+def binding_view(document: Document, number: int) -> BindingView:
+    """Return what pages show of a binding at rest."""
     table = document.scene.attach[number]
     try:
-        one, other = points(document, table.source), points(document, table.to)
+        one, other = bindable_points(document, table.source), bindable_points(document, table.to)
         if table.kind == "joint":
             joint = bind_joint(one, other, table.at, kind=table.type, axis=table.axis, parents=table.parents)
             sides = [(table.source, joint.first, one), (table.to, joint.second, other)]
@@ -251,12 +266,12 @@ def tie(document: Document, number: int) -> Tie:
             rows = select(table.points, one, groups, other)
             sides = [(table.to, bind_glue(other, one[rows], parents=table.parents), other)]
     except PointglueError as error:
-        return Tie((), np.empty((0, 3)), np.empty(0), str(error))
-    ends, shares = [], []
-    for _, glue, places in sides:
+        return BindingView((), np.empty((0, 3)), np.empty(0), str(error))
+    lines, shares = [], []
+    for _, glue, positions in sides:
         of, parents = glue.parents.group_of, glue.parents.indices
-        ends.append(np.stack([glue.targets[of], places[parents]], axis=1).reshape(-1, 3))
+        lines.append(np.stack([glue.targets[of], positions[parents]], axis=1).reshape(-1, 3))
         heaviest = np.maximum.reduceat(glue.weights, glue.parents.offsets[:-1])
         shares.append(glue.weights / heaviest[of])
     bound = tuple((name, glue) for name, glue, _ in sides)
-    return Tie(bound, np.concatenate(ends), np.concatenate(shares))
+    return BindingView(bound, np.concatenate(lines), np.concatenate(shares))

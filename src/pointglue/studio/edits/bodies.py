@@ -1,4 +1,4 @@
-"""Edits of bodies: from a stroke of the brush, or what is selected, to another document."""
+"""Edits of bodies of particles, by a stroke of the brush or of what is selected."""
 
 import warnings
 
@@ -19,17 +19,16 @@ from ..document.document import Document
 from ..protocol import commands as messages
 
 __all__ = [
-    "connect", "connect_pair", "cut", "erase", "fit", "gaps", "group", "groups_of", "make", "paint", "pin",
-    "place", "skin", "spray",
+    "connect", "connect_pair", "cut", "erase", "first_groups", "fit", "group", "group_members", "make",
+    "neighbour_gaps", "paint", "pin", "place", "skin", "spray",
 ]  # fmt: skip
 
-MOST_EDGES = 100_000  # at a time
-# Of particles, unless painted: a creature on its legs stands, and still gives way.
-STIFFNESS = 0.9
+MOST_EDGES = 100_000  # edges of one edit: more would take seconds, and are hardly meant
+STIFFNESS = 0.9  # of new particles, from 0 to 1: a creature on its legs stands, and still yields
 
 
 def make(document: Document, command: messages.Make) -> Document:
-    """A whole body from the mesh."""
+    """Return the document with a whole body made from the mesh."""
     surface = document.mesh(command.object)
     body = OrientedBody.from_mesh(
         (surface.vertices, surface.faces),
@@ -37,43 +36,43 @@ def make(document: Document, command: messages.Make) -> Document:
         placement=command.placement,
         stiffness=STIFFNESS,
     )
-    return _with(document, command.object, body)
+    return _with_new_body(document, command.object, body)
 
 
 def spray(document: Document, command: messages.Spray) -> Document:
-    """Particles on the mesh under the brush; the first makes the body."""
-    centres, start = command.centres, 0
-    if not centres:
+    """Return the document with particles on the mesh under the brush; the first makes the body."""
+    if not command.centres:
         raise InputError("spray needs a place: drag over the mesh")
-    for k, centre in enumerate(centres):
+    for k, centre in enumerate(command.centres):
         if document.particles(command.object) is None:
             document = _with_particle(document, command.object, centre, 0.5 * command.spacing)
         body = document.body(command.object)
         if body.visual is None:
             raise InputError(f"{command.object!r} has no mesh to spray on")
-        # Another place, other particles; the same stroke again, the same ones.
-        seed = np.random.default_rng([len(body), start + k])
+        # Each place of a stroke has its own seed, and the same stroke again the same ones.
+        seed = np.random.default_rng([len(body), k])
         body = editing.spray(body, Brush(centre, command.radius), spacing=command.spacing, seed=seed)
         document = document.with_body(command.object, body, keep=True)
     return document
 
 
 def place(document: Document, command: messages.Place) -> Document:
-    """One particle."""
+    """Return the document with one more particle."""
     return _with_particle(document, command.object, command.position, command.radius)
 
 
 def _with_particle(document: Document, name: str, position: messages.Vector, radius: float) -> Document:
-    if (there := document.particles(name)) is not None:
-        return document.with_body(name, editing.add(there, [position], radii=radius), keep=True)
+    """Return the document with a particle in the body of an object, which it makes if there is none."""
+    if (body := document.particles(name)) is not None:
+        return document.with_body(name, editing.add(body, [position], radii=radius), keep=True)
     surface = document.mesh(name)
     visual = Skin.of(surface.vertices, surface.faces, [position])
     body = OrientedBody([position], radii=radius, stiffness=STIFFNESS, visual=visual)
-    return _with(document, name, body)
+    return _with_new_body(document, name, body)
 
 
 def erase(document: Document, command: messages.Erase) -> Document:
-    """Without particles; without the last one there is no body any more."""
+    """Return the document without particles; an object that loses its last one has no body."""
     body = document.body(command.object)
     gone = _chosen(document, command, body.positions)
     if len(gone) == len(body):
@@ -86,7 +85,7 @@ def erase(document: Document, command: messages.Erase) -> Document:
 
 
 def connect(document: Document, command: messages.Connect) -> Document:
-    """Edges under the brush, or between selected particles."""
+    """Return the document with edges between particles under the brush, or between selected ones."""
     body = document.body(command.object)
     longest = command.longest
     if not command.centres:
@@ -105,14 +104,14 @@ def connect(document: Document, command: messages.Connect) -> Document:
 
 
 def connect_pair(document: Document, command: messages.ConnectPair) -> Document:
-    """One edge more, or less."""
+    """Return the document with one more edge, or without one."""
     body = document.body(command.object)
     edit = editing.cut if command.cut else editing.connect
     return document.with_body(command.object, edit(body, [command.pair]), keep=True)
 
 
 def cut(document: Document, command: messages.Cut) -> Document:
-    """Without edges."""
+    """Return the document without the edges under the brush, or between selected particles."""
     body = document.body(command.object)
     if not command.centres:
         chosen = _selected(document, command.object)
@@ -123,14 +122,15 @@ def cut(document: Document, command: messages.Cut) -> Document:
 
 
 def paint(document: Document, command: messages.Paint) -> Document:
-    """A property moved towards a value."""
+    """Return the document with a property moved towards a value."""
     body = document.body(command.object)
     what = (command.field, command.value)
-    if not command.centres:
-        where = _selected(document, command.object)
+    if command.whole or not command.centres:
+        where = np.arange(len(body)) if command.whole else _selected(document, command.object)
         if command.field in editing.EDGE_FIELDS:
             where = np.flatnonzero(np.isin(body.edges, where).all(1))
         body = editing.paint(body, where, *what, strength=command.strength)
+        return document.with_body(command.object, body, keep=True)
     for centre in command.centres:
         brush = Brush(centre, command.radius, smooth=command.strength < 1)
         body = editing.paint(body, brush, *what, strength=command.strength)
@@ -138,14 +138,14 @@ def paint(document: Document, command: messages.Paint) -> Document:
 
 
 def pin(document: Document, command: messages.Pin) -> Document:
-    """Particles held or let go."""
+    """Return the document with particles pinned or free."""
     body = document.body(command.object)
     chosen = _chosen(document, command, body.positions)
     return document.with_body(command.object, editing.pin(body, chosen, pinned=command.pinned), keep=True)
 
 
 def group(document: Document, command: messages.Group) -> Document:
-    """The selected particles as one rigid piece, or their groups loosened."""
+    """Return the document with the selected particles as one rigid group, or without their groups."""
     body, chosen = document.body(command.object), _selected(document, command.object)
     if command.loosen:
         met = [k for k, members in enumerate(body.groups) if np.isin(members, chosen).any()]
@@ -158,7 +158,7 @@ def group(document: Document, command: messages.Group) -> Document:
 
 
 def fit(document: Document, command: messages.Fit) -> Document:
-    """Ellipsoids that reach the surface; the density of each particle stays."""
+    """Return the document with ellipsoids that reach the surface; the density of particles is kept."""
     body = document.body(command.object)
     if body.visual is None:
         raise InputError(f"{command.object!r} has no mesh to fit ellipsoids to")
@@ -174,7 +174,7 @@ def fit(document: Document, command: messages.Fit) -> Document:
 
 
 def skin(document: Document, command: messages.Skin) -> Document:
-    """The mesh linked to the particles again."""
+    """Return the document with the mesh bound to the particles again."""
     body = document.body(command.object)
     if not command.selected:
         return document.with_body(command.object, editing.bind(body), keep=True)
@@ -188,8 +188,8 @@ def skin(document: Document, command: messages.Skin) -> Document:
     return document.with_body(command.object, editing.bind(body, vertices, particles), keep=True)
 
 
-def gaps(body: OrientedBody) -> Array:
-    """(n,): how well the neighbours of each particle determine a frame, 2 at best, 0 for a line."""
+def neighbour_gaps(body: OrientedBody) -> Array:
+    """Return how well the neighbours of each particle determine its frame (n,): 2 at best, 0 for a line."""
     n = len(body)
     ends = np.concatenate([body.edges, body.edges[:, ::-1], np.stack([np.arange(n)] * 2, axis=1)])
     ends = ends[np.lexsort((ends[:, 1], ends[:, 0]))]
@@ -206,23 +206,23 @@ def gaps(body: OrientedBody) -> Array:
     return found
 
 
-def members(body: OrientedBody) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
-    """The particles of all rigid groups, one group after the other, and where each ends."""
+def group_members(body: OrientedBody) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
+    """Return the particles of all rigid groups, one group after the other, and where each group ends."""
     ends = np.cumsum([len(group) for group in body.groups])
     every = np.concatenate([*body.groups, np.empty(0, np.int64)])
     return every.astype(np.uint32), ends.astype(np.uint32)
 
 
-def groups_of(body: OrientedBody) -> NDArray[np.int64]:
-    """(n,): the first rigid group of each particle, -1 for none."""
+def first_groups(body: OrientedBody) -> NDArray[np.int64]:
+    """Return the first rigid group of each particle (n,), -1 for none."""
     found = np.full(len(body), -1)
     for k in reversed(range(len(body.groups))):
         found[body.groups[k]] = k
     return found
 
 
-def _with(document: Document, name: str, body: OrientedBody) -> Document:
-    """The object made of particles; it keeps what it looks like."""
+def _with_new_body(document: Document, name: str, body: OrientedBody) -> Document:
+    """Return the document with an object that is a body of particles; its look is kept."""
     if document.table(name).get("handles"):
         warnings.warn(
             f"{name!r} is made of particles now: its handles and their keys are gone. Undo brings them back",
@@ -235,6 +235,7 @@ def _with(document: Document, name: str, body: OrientedBody) -> Document:
 
 
 def _selected(document: Document, name: str) -> NDArray[np.int64]:
+    """Return the numbers of the selected particles of an object."""
     chosen = document.selection
     found = np.empty(0, np.int64) if chosen is None else chosen.of(name, "particles")
     if not len(found):
@@ -242,9 +243,9 @@ def _selected(document: Document, name: str) -> NDArray[np.int64]:
     return found
 
 
-def _chosen(document: Document, command: messages.Brushed, places: Array) -> NDArray[np.int64]:
-    """Numbers of what the brush has met, or of what is selected."""
+def _chosen(document: Document, command: messages.Brushed, positions: Array) -> NDArray[np.int64]:
+    """Return the numbers of the particles (n, 3) under the brush, or of the selected ones."""
     if not command.centres:
         return _selected(document, command.object)
-    met = [Brush(centre, command.radius).covers(places) for centre in command.centres]
+    met = [Brush(centre, command.radius).covers(positions) for centre in command.centres]
     return np.flatnonzero(np.any(met, axis=0))

@@ -1,37 +1,60 @@
-"""What edits make of the document."""
+"""Dispatch of edits: which function carries out which command."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from ...errors import InputError
-from ..document.document import TIED, Document
+from ..document.document import BINDABLE, Document
 from ..protocol import commands as messages
-from . import bindings as gluing
-from . import bodies as authoring
-from . import objects
-from . import poses as posing
+from . import bindings, bodies, objects
+from . import poses as handle_edits
 
 __all__ = ["edited"]
 
 
-def edited(document: Document, command: messages.Edit, poses: posing.Poses, frame: int) -> Document:
-    """The document after an edit, made while a frame is shown."""
+def edited(document: Document, command: messages.Edit, poses: handle_edits.Poses, frame: int) -> Document:
+    """Return the document after an edit that is made while a frame is shown.
+
+    Parameters
+    ----------
+    document : Document
+        The document before the edit.
+    command : Edit
+        The edit.
+    poses : Poses
+        The poses of objects with handles.
+    frame : int
+        The number of the frame that is shown.
+
+    Returns
+    -------
+    Document
+        The document after the edit.
+
+    Raises
+    ------
+    InputError
+        If the edit is not possible.
+    """
     match command:
         case messages.AddHandle():
-            changed = posing.add_handle(document, command, poses, frame)
+            changed = handle_edits.add_handle(document, command, poses, frame)
         case messages.Key():
-            changed = posing.key(document, command, poses, frame)
+            changed = handle_edits.key(document, command, poses, frame)
         case messages.AttachKey():
-            changed = gluing.attach_key(document, command, frame)
-        case messages.Pin() if document.table(command.object)["kind"] in TIED:
-            changed = gluing.hold(document, command)
+            changed = bindings.key_binding(document, command, frame)
+        case messages.Pin() if document.table(command.object)["kind"] in BINDABLE:
+            changed = bindings.pin_points(document, command)
         case _:
             changed = _EDITS[type(command)](document, command)
     return changed.without_leftovers()
 
 
 def _set(document: Document, command: messages.Set) -> Document:
-    """Another value, if objects and attachments stay tables; the rest is checked by the rules of scenes."""
+    """Return the document with another value of a key, if objects and bindings stay tables.
+
+    All else is checked by the rules of scene files.
+    """
     path, value = command.path, command.value
     match path:
         case ["objects"]:
@@ -55,10 +78,12 @@ def _set(document: Document, command: messages.Set) -> Document:
 
 
 def _are_tables(value: Any) -> bool:
+    """Return whether a value is a list of tables."""
     return isinstance(value, list) and all(isinstance(each, Mapping) for each in value)
 
 
 def _require_object(name: str, table: Any) -> None:
+    """Raise InputError unless a value can be the table of an object."""
     if not isinstance(table, Mapping):
         raise InputError(f"objects.{name} must be a table")
     if not isinstance(table.get("handles", {}), Mapping):
@@ -77,20 +102,20 @@ _EDITS: dict[type[messages.Edit], Callable[[Document, Any], Document]] = {
     messages.Remove: objects.remove,
     messages.Ground: objects.ground,
     messages.Select: objects.select,
-    messages.Make: authoring.make,
-    messages.Spray: authoring.spray,
-    messages.Place: authoring.place,
-    messages.Erase: authoring.erase,
-    messages.Connect: authoring.connect,
-    messages.ConnectPair: authoring.connect_pair,
-    messages.Cut: authoring.cut,
-    messages.Paint: authoring.paint,
-    messages.Pin: authoring.pin,
-    messages.Group: authoring.group,
-    messages.Fit: authoring.fit,
-    messages.Skin: authoring.skin,
-    messages.RemoveHandle: posing.remove_handle,
-    messages.Link: posing.link,
-    messages.Attach: gluing.attach,
-    messages.Detach: gluing.detach,
+    messages.Make: bodies.make,
+    messages.Spray: bodies.spray,
+    messages.Place: bodies.place,
+    messages.Erase: bodies.erase,
+    messages.Connect: bodies.connect,
+    messages.ConnectPair: bodies.connect_pair,
+    messages.Cut: bodies.cut,
+    messages.Paint: bodies.paint,
+    messages.Pin: bodies.pin,
+    messages.Group: bodies.group,
+    messages.Fit: bodies.fit,
+    messages.Skin: bodies.skin,
+    messages.RemoveHandle: handle_edits.remove_handle,
+    messages.Link: handle_edits.link,
+    messages.Attach: bindings.bind,
+    messages.Detach: bindings.unbind,
 }

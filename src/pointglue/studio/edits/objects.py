@@ -1,4 +1,4 @@
-"""Edits of objects as a whole: what there is, what it is made of, what is selected of it."""
+"""Edits of objects as a whole: which there are, of which kind, where, and what is selected of them."""
 
 import warnings
 from collections.abc import Mapping
@@ -11,22 +11,22 @@ from ...assets.palette import color_code, object_colors
 from ...errors import InputError, PointglueWarning
 from ...scene.build.surfaces import FARTHEST, SMALLEST, USUAL_CELLS
 from ...scene.tracks import box_center, rotation
-from ..document.document import GROUND, TIED, Document, Selection
+from ..document.document import BINDABLE, GROUND, Document, Selection
 from ..protocol import commands as messages
-from . import bindings as gluing
-from . import poses as posing
+from . import bindings
+from . import poses as handle_edits
 
 __all__ = ["GROUND", "add_shape", "color", "ground", "move", "remove", "rename", "select", "set_kind"]
 
-# The share of its height by which what is made of flesh or jelly gives way under its own weight, about.
+# Ratio: about how much of its height a new soft object gives way under its own weight.
 _SAG = {"flesh": 0.04, "jelly": 0.03}
-WEIGHT = 1000 * 9.81  # N/m^3, of water
-_HELD = ("flesh", "jelly", "cloth")  # of which some points can be held
-_SHARED = ("mesh", "transform", "color", "visible")
+SPECIFIC_WEIGHT = 1000 * 9.81  # N/m^3: of water, which most soft things are about as dense as
+_PINNABLE = ("flesh", "jelly", "cloth")  # the kinds with points that can be pinned
+_KEPT_KEYS = ("mesh", "transform", "color", "visible")  # what all kinds have
 
 
 def add_shape(document: Document, command: messages.AddShape) -> Document:
-    """A simple object next to what is there."""
+    """Return the document with a simple object beside the others."""
     name = document.free_name(command.shape)
     table: dict[str, Any] = {
         "kind": "handles",
@@ -35,7 +35,7 @@ def add_shape(document: Document, command: messages.AddShape) -> Document:
     }
     if any(name != GROUND for name in document.objects):
         low, high = document.bounds()
-        # As large as the first object: of the whole scene, each would be larger than those before.
+        # Relative to the first object: relative to the whole scene, each would be larger than the last.
         first = next(name for name in document.objects if name != GROUND)
         surface = document.surface(first)
         extent = high - low if surface is None else np.ptp(surface.vertices, axis=0)
@@ -48,7 +48,7 @@ def add_shape(document: Document, command: messages.AddShape) -> Document:
 
 
 def set_kind(document: Document, command: messages.SetKind) -> Document:
-    """The same mesh, made of something else."""
+    """Return the document with an object of another kind, with the same mesh."""
     old = document.table(command.object)
     if old["kind"] == command.kind:
         return document
@@ -60,8 +60,8 @@ def set_kind(document: Document, command: messages.SetKind) -> Document:
         raise InputError(
             f"{command.object!r} is a plane, which has no end: it can be a collider, and nothing else"
         )
-    held = ("pin", "grips") if {old["kind"], command.kind} <= set(_HELD) else ()
-    table = {key: old[key] for key in (*_SHARED, *held) if key in old}
+    pins = ("pin", "grips") if {old["kind"], command.kind} <= set(_PINNABLE) else ()
+    table = {key: old[key] for key in (*_KEPT_KEYS, *pins) if key in old}
     lost = "its handles and their keys are" if old.get("handles") else "its edited particles are"
     if old.get("handles") or command.object in document.bodies:
         warnings.warn(
@@ -70,25 +70,26 @@ def set_kind(document: Document, command: messages.SetKind) -> Document:
             stacklevel=2,
         )
     return document.with_object(
-        command.object, {**table, "kind": command.kind, **_needs(document, command.object, command.kind)}
+        command.object,
+        {**table, "kind": command.kind, **_required_keys(document, command.object, command.kind)},
     )
 
 
-def _needs(document: Document, name: str, kind: str) -> dict[str, Any]:
-    """What the table of an object needs to be of a kind: what is larger must be stiffer to keep its shape."""
+def _required_keys(document: Document, name: str, kind: str) -> dict[str, Any]:
+    """Return the keys that an object of a kind needs: a larger one must be stiffer to keep its shape."""
     if kind == "handles":
         return {"handles": {}}
     if kind not in _SAG:
         return {}
     size = float(np.ptp(document.mesh(name).vertices, axis=0).max())
-    young = WEIGHT * size / _SAG[kind]
-    # The cubes of jelly are springs side by side and one on the other, each of four for four corners.
+    young = SPECIFIC_WEIGHT * size / _SAG[kind]
+    # Cubes of jelly act as springs in parallel and in series; each corner belongs to four columns.
     value = {"young": young} if kind == "flesh" else {"stiffness": young * size / USUAL_CELLS / 2}
     return {"material": {key: float(f"{number:.2g}") for key, number in value.items()}}
 
 
 def rename(document: Document, command: messages.Rename) -> Document:
-    """The same object by another name."""
+    """Return the document with another name of an object."""
     old, new = command.object, command.name
     document.table(old)
     if new == old:
@@ -99,11 +100,12 @@ def rename(document: Document, command: messages.Rename) -> Document:
         raise InputError(f"{GROUND!r} is the name of the ground that Play has, choose another one")
 
     def renamed(items: Mapping[str, Any]) -> dict[str, Any]:
+        """Return a table with the new key in place of the old one."""
         return {new if name == old else name: value for name, value in items.items()}
 
-    ties = [
-        {key: new if key in ("from", "to") and value == old else value for key, value in tie.items()}
-        for tie in document.attach
+    attach = [
+        {key: new if key in ("from", "to") and value == old else value for key, value in binding.items()}
+        for binding in document.attach
     ]
     forces = [
         {**force, "on": [new if name == old else name for name in force["on"]]}
@@ -114,14 +116,14 @@ def rename(document: Document, command: messages.Rename) -> Document:
         for name, table in renamed(document.objects).items()
     }
     tables = {**document.tables, "objects": objects}
-    tables |= {key: value for key, value in (("attach", ties), ("force", forces)) if value}
+    tables |= {key: value for key, value in (("attach", attach), ("force", forces)) if value}
     return replace(
         document, tables=tables, bodies=renamed(document.bodies), rigs=renamed(document.rigs), selection=None
     )
 
 
 def move(document: Document, command: messages.Move) -> Document:
-    """An object elsewhere, with its handles or its edited particles."""
+    """Return the document with an object moved, with its handles or its edited particles."""
     name = command.object
     document.table(name)
     surface, body = document.surface(name), document.bodies.get(name)
@@ -133,30 +135,30 @@ def move(document: Document, command: messages.Move) -> Document:
         raise InputError(f"{name!r} has nothing to move")
     scale, turn, centre = command.scale, rotation(command.rotate), box_center(points)
     shift = command.translate + centre - scale * turn @ centre
-    there = scale * points @ turn.T + shift
-    if not np.abs(there).max(initial=0.0) <= FARTHEST or not np.ptp(there, axis=0).max() >= SMALLEST:
+    moved = scale * points @ turn.T + shift
+    if not np.abs(moved).max(initial=0.0) <= FARTHEST or not np.ptp(moved, axis=0).max() >= SMALLEST:
         raise InputError(
             f"{name!r} must stay within {FARTHEST:g} m of the origin, and at least {SMALLEST:g} m large"
         )
-    size = float(np.ptp(there, axis=0).max())
-    document = posing.moved(document, name, scale, turn, shift, size=size)
+    size = float(np.ptp(moved, axis=0).max())
+    document = handle_edits.moved(document, name, scale, turn, shift, size=size)
     if body is None:
         return document
     return document.with_body(name, body.moved(scale=scale, rotation=turn, translation=shift), keep=True)
 
 
 def remove(document: Document, command: messages.Remove) -> Document:
-    """Without an object."""
+    """Return the document without an object."""
     document.table(command.object)
     return document.with_object(command.object, None)
 
 
 def ground(document: Document, command: messages.Ground) -> Document:
-    """A ground a little below everything, or none."""
-    there = document.objects.get(GROUND)
-    if there is not None and there.get("mesh", {}).get("shape") != "plane":
+    """Return the document with a ground a little below everything, or without one."""
+    old = document.objects.get(GROUND)
+    if old is not None and old.get("mesh", {}).get("shape") != "plane":
         raise InputError(f"there is an object {GROUND!r} that is no plane: rename it first")
-    if command.on == (there is not None):
+    if command.on == (old is not None):
         return document
     if not command.on:
         return document.with_object(GROUND, None)
@@ -167,7 +169,7 @@ def ground(document: Document, command: messages.Ground) -> Document:
 
 
 def select(document: Document, command: messages.Select) -> Document:
-    """Other particles, vertices or points selected."""
+    """Return the document with another selection of particles, vertices or points."""
     document.table(command.object)
     counts = {"particles": 0, "vertices": 0, "points": 0}
     surface = document.surface(command.object)
@@ -175,8 +177,8 @@ def select(document: Document, command: messages.Select) -> Document:
         counts["particles"] = len(body)
     if surface is not None:
         counts["vertices"] = len(surface.vertices)
-    if document.item(command.object).kind in TIED:
-        counts["points"] = len(gluing.points(document, command.object))
+    if document.item(command.object).kind in BINDABLE:
+        counts["points"] = len(bindings.bindable_points(document, command.object))
     numbers = np.unique(np.array(command.indices, np.int64))
     count = counts.get(command.what, 0)
     if len(numbers) and (numbers[0] < 0 or numbers[-1] >= count):
@@ -195,7 +197,7 @@ def select(document: Document, command: messages.Select) -> Document:
 
 
 def color(document: Document, name: str) -> str:
-    """#rrggbb, as pictures of a run have it."""
+    """Return the color of an object as #rrggbb, the same as in pictures of a run."""
     names = list(document.objects)
     colors = object_colors([document.item(other).color for other in names])
     return color_code(colors[names.index(name)])

@@ -1,4 +1,4 @@
-"""Handles: where they are in a frame, how they are dragged, and the mesh that follows."""
+"""Edits of handles: where they are in a frame, how they are dragged, and the mesh that follows."""
 
 import glob
 import math
@@ -22,40 +22,41 @@ from ...scene.tracks import box_center, rotation
 from ..document.document import Document, Rig
 from ..protocol import commands as messages
 
-__all__ = ["Poses", "add_handle", "export", "in_the_way", "key", "link", "moved", "remove_handle"]
+__all__ = ["Poses", "add_handle", "existing_exports", "export", "key", "link", "moved", "remove_handle"]
 
 EXPORTS = (".ply", ".obj", ".stl", ".off", ".glb", ".gltf", ".npy", ".npz")
 AXES = {"x": 0, "y": 1, "z": 2}
-# Handles this near to where the mirror image should be are that image, in sizes of the mesh.
-SAME = 1e-3
+MIRROR_TOLERANCE = (
+    1e-3  # ratio: distance of a handle from the mirror image of another, by the size of the mesh
+)
 
 
 def frame_time(number: int) -> str:
-    """A frame as scene files write it."""
+    """Return the time of a frame as scene files write it."""
     return f"frame {number}"
 
 
 def places(document: Document, name: str) -> Array:
-    """Where the handles are at rest (H, 3)."""
+    """Return the positions of the handles at rest (H, 3) [m]."""
     handles = document.item(name).handles
     return np.array([handle.at for handle in handles.values()]).reshape(-1, 3)
 
 
-def keys_of(document: Document, name: str, handle: str) -> list[int]:
-    """The frames of the keys of a handle."""
+def key_frames(document: Document, name: str, handle: str) -> list[int]:
+    """Return the frames of the keys of a handle."""
     frames = document.scene.frames
     table = document.item(name).handles[handle]
     return [round(frames.start + frames.seconds(k.time) * frames.rate) for k in table.keys]
 
 
-def tidy(place: Array, size: float) -> list[float]:
-    """Coordinates without digits that nobody can see on something of this size."""
+def rounded(position: Array, size: float) -> list[float]:
+    """Return coordinates (3,) [m], rounded to about 1e-7 of the size of an object [m]."""
     digits = 7 - math.floor(math.log10(size))
-    return [float(value) for value in np.round(place, digits) + 0.0]
+    return [float(value) for value in np.round(position, digits) + 0.0]
 
 
 def _handles(document: Document, name: str) -> dict[str, Any]:
-    """The handles of an object as in the file."""
+    """Return the tables of the handles of an object."""
     table = document.table(name)
     if table["kind"] != "handles":
         raise InputError(
@@ -65,22 +66,23 @@ def _handles(document: Document, name: str) -> dict[str, Any]:
 
 
 def mirrored(document: Document, name: str, position: Array, axis: str) -> Array:
-    """The place on the other side of the middle of the mesh."""
+    """Return the mirror image (3,) of a position at the centre of the mesh's box [m]."""
     k, image = AXES[axis], np.array(position, float)
     image[k] = 2 * box_center(document.mesh(name).vertices)[k] - image[k]
     return image
 
 
 def _size(document: Document, name: str) -> float:
+    """Return the largest extent of the mesh of an object [m]."""
     return float(np.ptp(document.mesh(name).vertices, axis=0).max())
 
 
-def twin(document: Document, name: str, handle: int, axis: str) -> int | None:
-    """The handle that stands at rest where the mirror image of another one is."""
+def mirror_handle(document: Document, name: str, handle: int, axis: str) -> int | None:
+    """Return the handle that is at rest at the mirror image of another one, None if there is none."""
     rest = places(document, name)
     away = np.linalg.norm(rest - mirrored(document, name, rest[handle], axis), axis=1)
     other = int(away.argmin())
-    return other if other != handle and away[other] < SAME * _size(document, name) else None
+    return other if other != handle and away[other] < MIRROR_TOLERANCE * _size(document, name) else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,7 +166,7 @@ class Poses:
         return deformer
 
     def drag(self, document: Document, command: messages.DragHandle, frame: int) -> None:
-        """Move a handle, what hangs on it, and its mirror image."""
+        """Move a handle, those linked to it, and its mirror image."""
         names = list(_handles(document, command.object))
         if command.handle not in names:
             raise InputError(f"there is no handle {command.handle!r}")
@@ -173,7 +175,7 @@ class Poses:
         moves = {k: target}
         if (
             command.mirror is not None
-            and (other := twin(document, command.object, k, command.mirror)) is not None
+            and (other := mirror_handle(document, command.object, k, command.mirror)) is not None
         ):
             moves[other] = mirrored(document, command.object, target, command.mirror)
         rig = document.rigs.get(command.object, Rig())
@@ -184,8 +186,8 @@ class Poses:
         )
         self.live = {**self.live, command.object: skeleton.drag(now, moves)}
 
-    def settled(self, document: Document, name: str, frame: int) -> Document:
-        """With keys where handles have been dragged to."""
+    def with_dragged_keys(self, document: Document, name: str, frame: int) -> Document:
+        """Return the document with keys at the positions to which handles were dragged."""
         now = self.live.get(name)
         if now is None:
             return document
@@ -195,14 +197,14 @@ class Poses:
 
 
 def with_keys(document: Document, name: str, frame: int, now: Array, chosen: list[int]) -> Document:
-    """With keys of the handles `chosen`, now (H, 3), at a frame.
+    """Return the document with keys of the `chosen` handles, which are at `now` (H, 3), at a frame.
 
-    A first key later than the first frame comes with one there, or all frames would be posed alike.
+    A first key after the first frame comes with one at rest in the first, or all frames had one pose.
     """
     handles, start = _handles(document, name), document.scene.frames.start
     for k, (handle, at) in enumerate(zip(list(handles), places(document, name), strict=True)):
         if k in chosen:
-            frames = keys_of(document, name, handle)
+            frames = key_frames(document, name, handle)
             keys = [
                 key
                 for key, there in zip(handles[handle].get("keys", []), frames, strict=True)
@@ -216,17 +218,20 @@ def with_keys(document: Document, name: str, frame: int, now: Array, chosen: lis
             fresh = {
                 **(old[0] if old else {}),
                 "time": frame_time(frame),
-                "translate": tidy(now[k] - at, _size(document, name)),
+                "translate": rounded(now[k] - at, _size(document, name)),
             }
             if not frames and frame > start:
                 keys, frames = [{"time": frame_time(start), "translate": [0.0, 0.0, 0.0]}], [start]
-            place = sum(there < frame for there in frames)
-            handles[handle] = {**handles[handle], "keys": [*keys[:place], fresh, *keys[place:]]}
+            row = sum(other < frame for other in frames)
+            handles[handle] = {**handles[handle], "keys": [*keys[:row], fresh, *keys[row:]]}
     return document.set(["objects", name, "handles"], handles)
 
 
 def add_handle(document: Document, command: messages.AddHandle, poses: Poses, frame: int) -> Document:
-    """A handle on the mesh as it is shown: at rest it is where that place of the mesh is at rest."""
+    """Return the document with a handle on the mesh as it is shown.
+
+    Its rest position is that of the point of the mesh that it was placed on.
+    """
     handles = _handles(document, command.object)
     surface = document.mesh(command.object)
     shown = poses.vertices(document, command.object, frame)
@@ -235,24 +240,27 @@ def add_handle(document: Document, command: messages.AddHandle, poses: Poses, fr
     wanted = [position]
     if command.mirror is not None:
         image = mirrored(document, command.object, position, command.mirror)
-        if np.linalg.norm(image - position) > SAME * _size(document, command.object):
+        if np.linalg.norm(image - position) > MIRROR_TOLERANCE * _size(document, command.object):
             wanted.append(image)
     size = _size(document, command.object)
     for place in wanted:
         number = 1
         while f"handle {number}" in handles:
             number += 1
-        handles[f"handle {number}"] = {"at": tidy(place, size)}
+        handles[f"handle {number}"] = {"at": rounded(place, size)}
     return document.set(["objects", command.object, "handles"], handles)
 
 
 def moved(document: Document, name: str, scale: float, turn: Array, shift: Array, *, size: float) -> Document:
-    """The mesh of an object at `scale` `turn` x + `shift`, `size` large then, with its handles and keys."""
+    """Return the document with a mesh, its handles and keys moved to `scale` `turn` x + `shift`.
+
+    `turn` is a rotation (3, 3), `shift` (3,) [m], and `size` the largest extent of the moved mesh [m].
+    """
     table = document.item(name)
     place = Transform.model_validate(document.table(name).get("transform", {}))
     transform = {
-        "rotate": degrees(turn @ rotation(place.rotate)),
-        "translate": tidy(scale * turn @ place.translate + shift, size),
+        "rotate": euler_degrees(turn @ rotation(place.rotate)),
+        "translate": rounded(scale * turn @ place.translate + shift, size),
     }
     if scale != 1 or place.scale != (1.0, 1.0, 1.0):
         transform["scale"] = [float(f"{scale * each:.12g}") for each in place.scale]
@@ -262,30 +270,34 @@ def moved(document: Document, name: str, scale: float, turn: Array, shift: Array
     handles = _handles(document, name)
     for handle in handles:
         known = table.handles[handle]
-        told = {**handles[handle], "at": tidy(scale * turn @ known.at + shift, size)}
+        handle_table = {**handles[handle], "at": rounded(scale * turn @ known.at + shift, size)}
         if known.radius:
-            told["radius"] = scale * known.radius
+            handle_table["radius"] = scale * known.radius
         if known.keys:
-            told["keys"] = [
-                {**key, "translate": tidy(scale * turn @ parsed.translate, size)}
-                | ({"rotate": degrees(turn @ rotation(parsed.rotate) @ turn.T)} if "rotate" in key else {})
-                for key, parsed in zip(told["keys"], known.keys, strict=True)
+            handle_table["keys"] = [
+                {**key, "translate": rounded(scale * turn @ parsed.translate, size)}
+                | (
+                    {"rotate": euler_degrees(turn @ rotation(parsed.rotate) @ turn.T)}
+                    if "rotate" in key
+                    else {}
+                )
+                for key, parsed in zip(handle_table["keys"], known.keys, strict=True)
             ]
-        handles[handle] = told
+        handles[handle] = handle_table
     return document.set(["objects", name, "handles"], handles)
 
 
-def degrees(turn: Array) -> list[float]:
-    """About x, then y, then z."""
+def euler_degrees(turn: Array) -> list[float]:
+    """Return the angles of a rotation (3, 3) about x, then y, then z [degrees]."""
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Gimbal lock", UserWarning)  # any of the ways to say it will do
+        warnings.filterwarnings("ignore", "Gimbal lock", UserWarning)  # any of the equivalent angles will do
         return [
             float(angle) + 0.0 for angle in Rotation.from_matrix(turn).as_euler("xyz", degrees=True).round(9)
         ]
 
 
 def remove_handle(document: Document, command: messages.RemoveHandle) -> Document:
-    """Without a handle and its links."""
+    """Return the document without a handle and its links."""
     handles = _handles(document, command.object)
     if command.handle not in handles:
         raise InputError(f"there is no handle {command.handle!r}")
@@ -295,7 +307,7 @@ def remove_handle(document: Document, command: messages.RemoveHandle) -> Documen
 
 
 def link(document: Document, command: messages.Link) -> Document:
-    """Handles that hold together from now on, or not any more."""
+    """Return the document with handles linked to a group or a chain, or without their links."""
     handles = list(_handles(document, command.object))
     chosen = tuple(command.handles)
     missing = [handle for handle in chosen if handle not in handles]
@@ -316,15 +328,15 @@ def link(document: Document, command: messages.Link) -> Document:
             groups=[[handles.index(handle) for handle in members] for members in rig.groups],
         )
     except InputError as error:
-        told = ", ".join(map(repr, chosen))
+        names = ", ".join(map(repr, chosen))
         raise InputError(
-            f"{told} cannot be a {command.how}: handles are in the same place, or it would hang from itself"
+            f"{names} cannot be a {command.how}: handles are in the same place, or it would hang from itself"
         ) from error
     return document.with_rig(command.object, rig)
 
 
 def _check_links(rig: Rig) -> None:
-    """Raise for what a skeleton cannot be, by the names of handles. Only a root may be in two chains."""
+    """Raise InputError for links that a skeleton cannot have. Only the root of a chain may be in several."""
     for what, links, first in (("chain", rig.chains, 1), ("group", rig.groups, 0)):
         home: dict[str, int] = {}
         for k, members in enumerate(links):
@@ -345,7 +357,7 @@ def _check_links(rig: Rig) -> None:
 
 
 def key(document: Document, command: messages.Key, poses: Poses, frame: int) -> Document:
-    """A key of every handle at a frame, or none there any more."""
+    """Return the document with a key of every handle at a frame, or without the keys of that frame."""
     handles = _handles(document, command.object)
     if not handles:
         raise InputError("place handles first")
@@ -353,24 +365,24 @@ def key(document: Document, command: messages.Key, poses: Poses, frame: int) -> 
         now = poses.handles(document, command.object, frame)
         return with_keys(document, command.object, frame, now, list(range(len(now))))
     for handle, table in handles.items():
-        frames = keys_of(document, command.object, handle)
+        frames = key_frames(document, command.object, handle)
         kept = [key for key, there in zip(table.get("keys", []), frames, strict=True) if there != frame]
         handles[handle] = {**table, "keys": kept}
     return document.set(["objects", command.object, "handles"], handles)
 
 
-def in_the_way(path: Path, animation: bool) -> list[Path]:
-    """The files that an export may write over: of an animation also those with a number in the name."""
-    there = [path] if path.exists() else []
-    if animation and path.suffix.lower() not in (".npy", ".npz"):  # which take all frames
-        there += sorted(path.parent.glob(f"{glob.escape(path.stem)}_[0-9]*{path.suffix}"))
-    return there
+def existing_exports(path: Path, animation: bool) -> list[Path]:
+    """Return the files that an export may replace; an animation has a number in the name of each."""
+    existing = [path] if path.exists() else []
+    if animation and path.suffix.lower() not in (".npy", ".npz"):  # which hold all frames
+        existing += sorted(path.parent.glob(f"{glob.escape(path.stem)}_[0-9]*{path.suffix}"))
+    return existing
 
 
 def export(
     document: Document, command: messages.Export, poses: Poses, shown: Array | None, path: Path
 ) -> str:
-    """Write the mesh as it is `shown` (V, 3), or as handles move it in all frames; the names of files."""
+    """Write the mesh as it is `shown` (V, 3) [m], or as handles move it in all frames; return the names."""
     surface = document.mesh(command.object)
     mesh = Mesh((Part(command.object, np.asarray(surface.vertices), np.asarray(surface.faces)),))
     table = document.item(command.object)
@@ -379,7 +391,7 @@ def export(
     )
     if file is not None and table.kind not in WELDED:
         read = read_mesh(file)
-        # Normals of the file are those of another pose.
+        # The normals of the file belong to its rest pose.
         mesh = Mesh(tuple(Part(**{**part.__dict__, "normals": None}) for part in read.parts))
     frames = document.scene.frames
     if not command.animation:

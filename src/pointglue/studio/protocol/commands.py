@@ -1,8 +1,8 @@
-"""What the page and the server say to each other, defined once.
+"""The messages of pages to the server, defined once for both.
 
 The page sends commands as JSON. The server answers with notes and lists of files as JSON, and with updates as
 binary messages: a length, a header (`Update`, JSON) and the arrays that the header names.
-`python -m pointglue.studio.protocol.typescript` prints the same as TypeScript for the client.
+`python -m pointglue.studio.protocol.typescript` prints all messages as TypeScript for the page.
 """
 
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Union
@@ -14,11 +14,12 @@ from ...scene.build.surfaces import FARTHEST, SMALLEST
 
 __all__ = ["COMMANDS", "SHAPES", "Axis", "Brushed", "Edit", "Message", "Vector", "What", "parse_command"]
 
-# Numbers that fit the 32 bits of arrays, and texts that are no longer than the names of files can be.
+# Integers that fit the 32 bits of arrays.
 Number = Annotated[int, Field(ge=0, lt=2**31)]
-# What pages count or draw by lot: numbers that JavaScript has without rounding.
-Count = Annotated[int, Field(ge=0, lt=2**53)]
+# Integers that JavaScript has without rounding.
+SafeInteger = Annotated[int, Field(ge=0, lt=2**53)]
 Frame = Annotated[int, Field(ge=-(2**31), lt=2**31)]
+# Texts no longer than the names of files can be.
 Text = Annotated[str, Field(max_length=1000)]
 Coordinate = Annotated[float, Field(ge=-FARTHEST, le=FARTHEST)]
 Length = Annotated[float, Field(ge=SMALLEST, le=FARTHEST)]
@@ -48,11 +49,11 @@ class Message(BaseModel):
 class Edit(Message):
     """A command that changes the document; those of one `stroke` are undone together."""
 
-    stroke: Count = 0
+    stroke: SafeInteger = 0
 
 
 class Hello(Message):
-    """What the page wants: positions as 32-bit numbers, or quantised to 16 bits."""
+    """Ask for updates, with positions as 32-bit numbers or quantised to 16 bits."""
 
     type: Literal["hello"] = "hello"
     quantise: bool = False
@@ -62,7 +63,7 @@ class Ack(Message):
     """An update has been shown; the next may come."""
 
     type: Literal["ack"] = "ack"
-    number: Count
+    number: SafeInteger
 
 
 class ListFiles(Message):
@@ -73,7 +74,7 @@ class ListFiles(Message):
 
 
 class Open(Message):
-    """A mesh is added to the scene; a scene takes its place; a folder with frames is played."""
+    """Open a file: a mesh is added to the scene, a scene replaces it, and a folder with frames is played."""
 
     type: Literal["open"] = "open"
     path: Text
@@ -94,7 +95,7 @@ class New(Edit):
 
 
 class Restore(Message):
-    """Take or throw away what a session that did not end well has left."""
+    """Open or remove the scene of a session that did not end well."""
 
     type: Literal["restore"] = "restore"
     keep: bool
@@ -113,7 +114,7 @@ class Redo(Message):
 
 
 class Set(Edit):
-    """Another value for a key of the scene file, as ["objects", "horse", "falloff"]; null removes it."""
+    """Change a key of the scene file, such as ["objects", "horse", "falloff"]; null removes it."""
 
     type: Literal["set"] = "set"
     path: Annotated[list[Text | Number], FailFast()] = Field(max_length=20)
@@ -128,7 +129,7 @@ class AddShape(Edit):
 
 
 class SetKind(Edit):
-    """What an object is: a mesh with handles, soft flesh, cloth..."""
+    """Change the kind of an object: a mesh with handles, soft flesh, cloth..."""
 
     type: Literal["set_kind"] = "set_kind"
     object: Text
@@ -144,9 +145,9 @@ class Rename(Edit):
 
 
 class Move(Edit):
-    """Scale and turn an object about its middle (degrees about x, then y, then z), then shift it (m).
+    """Scale and turn an object about its centre (degrees about x, then y, then z), then shift it [m].
 
-    Its handles and their keys, or its particles, go with it.
+    Its handles and their keys, or its particles, move with it.
     """
 
     type: Literal["move"] = "move"
@@ -157,7 +158,7 @@ class Move(Edit):
 
 
 class Remove(Edit):
-    """Remove an object and all that is attached to it."""
+    """Remove an object and all its bindings."""
 
     type: Literal["remove"] = "remove"
     object: Text
@@ -181,11 +182,11 @@ class Select(Edit):
 
 
 class Brushed(Edit):
-    """An edit along a stroke of the brush, or of what is selected if there are no centres."""
+    """An edit along a stroke of the brush, or of what is selected if it has no centres."""
 
     object: Text
     centres: Annotated[list[Vector], FailFast()] = Field(default_factory=list, max_length=1000)
-    radius: float = Field(default=0.0, ge=0, le=1e3 * FARTHEST)  # of which the largest covers everything
+    radius: float = Field(default=0.0, ge=0, le=4 * FARTHEST)  # the largest reaches all from anywhere
 
 
 class Make(Edit):
@@ -198,14 +199,14 @@ class Make(Edit):
 
 
 class Spray(Brushed):
-    """Particles on the surface under the brush."""
+    """Add particles on the surface under the brush."""
 
     type: Literal["spray"] = "spray"
     spacing: Length
 
 
 class Place(Edit):
-    """One particle."""
+    """Add one particle."""
 
     type: Literal["place"] = "place"
     object: Text
@@ -220,14 +221,14 @@ class Erase(Brushed):
 
 
 class Connect(Brushed):
-    """Edges between particles under the brush closer than `longest`, or between all that are selected."""
+    """Connect particles under the brush closer than `longest`, or all that are selected."""
 
     type: Literal["connect"] = "connect"
     longest: Length | None = None
 
 
 class ConnectPair(Edit):
-    """A single edge, or without it."""
+    """Add or remove a single edge."""
 
     type: Literal["connect_pair"] = "connect_pair"
     object: Text
@@ -242,23 +243,24 @@ class Cut(Brushed):
 
 
 class Paint(Brushed):
-    """Move a property towards a value."""
+    """Move a property towards a value; `whole`: of the whole body, whatever the brush and the selection."""
 
     type: Literal["paint"] = "paint"
     field: Literal["stiffness", "torsion", "stretch"]
     value: float = Field(ge=0, le=1e9)
     strength: float = Field(default=1.0, ge=0, le=1)
+    whole: bool = False
 
 
 class Pin(Brushed):
-    """Hold particles where they are, or let go of them."""
+    """Pin particles or points, or free them."""
 
     type: Literal["pin"] = "pin"
     pinned: bool = True
 
 
 class Group(Edit):
-    """Make the selected particles one rigid piece, or loosen the groups that they are in."""
+    """Make the selected particles one rigid group, or dissolve the groups that they are in."""
 
     type: Literal["group"] = "group"
     object: Text
@@ -274,7 +276,7 @@ class Fit(Edit):
 
 
 class Skin(Edit):
-    """Let the mesh follow the particles; `selected`: the chosen vertices the chosen particles only."""
+    """Let the mesh follow the particles; `selected`: selected vertices, selected particles only."""
 
     type: Literal["skin"] = "skin"
     object: Text
@@ -282,7 +284,7 @@ class Skin(Edit):
 
 
 class AddHandle(Edit):
-    """A handle at a place of the mesh as it is shown."""
+    """Add a handle at a position on the mesh as it is shown."""
 
     type: Literal["add_handle"] = "add_handle"
     object: Text
@@ -291,7 +293,7 @@ class AddHandle(Edit):
 
 
 class RemoveHandle(Edit):
-    """Without a handle."""
+    """Remove a handle."""
 
     type: Literal["remove_handle"] = "remove_handle"
     object: Text
@@ -299,7 +301,7 @@ class RemoveHandle(Edit):
 
 
 class DragHandle(Message):
-    """Move a handle; when it is let go of, its place is a key of the frame that is shown."""
+    """Move a handle; once it is released, its position is a key of the frame that is shown."""
 
     type: Literal["drag_handle"] = "drag_handle"
     object: Text
@@ -310,7 +312,7 @@ class DragHandle(Message):
 
 
 class Link(Edit):
-    """Let handles hold together: as one rigid piece, or as a chain of bones; or not any more."""
+    """Link handles to one rigid group or to a chain of bones, or unlink them."""
 
     type: Literal["link"] = "link"
     object: Text
@@ -319,7 +321,7 @@ class Link(Edit):
 
 
 class Key(Edit):
-    """A key of all handles of an object at the frame that is shown, or without it."""
+    """Set or remove a key of all handles of an object at the frame that is shown."""
 
     type: Literal["key"] = "key"
     object: Text
@@ -334,7 +336,7 @@ class Scrub(Message):
 
 
 class Export(Message):
-    """Write an object as it is shown, or in all frames."""
+    """Write the mesh of an object as it is shown, or in all frames."""
 
     type: Literal["export"] = "export"
     object: Text
@@ -344,7 +346,7 @@ class Export(Message):
 
 
 class Attach(Edit):
-    """Tie the selected points of an object to another one; a joint is where they are on average."""
+    """Bind the selected points of an object to another one; a joint is at their mean."""
 
     type: Literal["attach"] = "attach"
     object: Text
@@ -353,14 +355,14 @@ class Attach(Edit):
 
 
 class Detach(Edit):
-    """Without an attachment."""
+    """Remove a binding."""
 
     type: Literal["detach"] = "detach"
     number: Number
 
 
 class AttachKey(Edit):
-    """Let an attachment begin or end at the frame that is shown, or hold from the start and for ever."""
+    """Let a binding begin or end at the frame that is shown, or no longer begin or end."""
 
     type: Literal["attach_key"] = "attach_key"
     number: Number
@@ -375,25 +377,25 @@ class Play(Message):
 
 
 class Pause(Message):
-    """Stop where it is."""
+    """Stop at the current frame."""
 
     type: Literal["pause"] = "pause"
 
 
 class Step(Message):
-    """One frame on."""
+    """Go to the next frame."""
 
     type: Literal["step"] = "step"
 
 
 class Reset(Message):
-    """Back to the first frame."""
+    """Return to the first frame."""
 
     type: Literal["reset"] = "reset"
 
 
 class Grab(Message):
-    """Take hold of a place of an object in the simulation."""
+    """Grab an object of the simulation at a position."""
 
     type: Literal["grab"] = "grab"
     object: Text
@@ -401,20 +403,20 @@ class Grab(Message):
 
 
 class Pull(Message):
-    """Draw what was taken hold of."""
+    """Pull what was grabbed to a position."""
 
     type: Literal["pull"] = "pull"
     position: Vector
 
 
 class LetGo(Message):
-    """Let go of it."""
+    """Release what was grabbed."""
 
     type: Literal["let_go"] = "let_go"
 
 
 class CloseRun(Message):
-    """Back from the frames of a finished run to the scene."""
+    """Return from the frames of a run to the scene."""
 
     type: Literal["close_run"] = "close_run"
 
@@ -431,5 +433,21 @@ _adapter: TypeAdapter[Any] = TypeAdapter(_Command)
 
 
 def parse_command(text: str | bytes) -> Any:
-    """A command from JSON; pydantic's ValidationError says what is wrong."""
+    """Return a command from JSON.
+
+    Parameters
+    ----------
+    text : str or bytes
+        The message of a page.
+
+    Returns
+    -------
+    Message
+        One of `COMMANDS`.
+
+    Raises
+    ------
+    pydantic.ValidationError
+        If it is no command; the error says what is wrong.
+    """
     return _adapter.validate_json(text)

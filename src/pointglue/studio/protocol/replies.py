@@ -1,4 +1,4 @@
-"""What the server tells pages; see `messages` for what they say."""
+"""The messages of the server to pages; `commands` has those of pages to the server."""
 
 from typing import Any, Literal
 
@@ -24,7 +24,7 @@ __all__ = [
 
 
 class HandleState(Message):
-    """A handle; `keys` are frames, `link` names what it holds together with."""
+    """A handle; `keys` are frames, and `link` names the chain or group that it belongs to."""
 
     name: str
     keys: list[int]
@@ -46,13 +46,13 @@ class ObjectState(Message):
     pinned: int
     handles: list[HandleState]
     links: list[list[int]]
-    """Numbers of handles that hold together: chains, then groups."""
+    """Numbers of linked handles: chains, then groups."""
     edited: bool
-    """Whether its particles are its own, and no longer made from its table."""
+    """Whether its particles were edited, and are no longer made from its table."""
 
 
 class AttachState(Message):
-    """An attachment; `gap` tells how well the least determined frame is: 2 at best, 0 for a line."""
+    """A binding; `gap` says how well its least determined fit is: 2 at best, 0 for a line."""
 
     table: dict[str, Any]
     points: int
@@ -62,7 +62,7 @@ class AttachState(Message):
 
 
 class SelectionState(Message):
-    """What is selected; the numbers are an array."""
+    """What is selected; an array has the numbers."""
 
     object: str
     what: What
@@ -80,7 +80,7 @@ class RunState(Message):
 
 
 class State(Message):
-    """All that the page shows, but for arrays and the clock."""
+    """All that the page shows besides arrays and the clock."""
 
     title: str
     path: str
@@ -107,11 +107,11 @@ class Clock(Message):
     milliseconds: float
     grabbed: bool
     problem: str = ""
-    """Why the simulation stopped by itself, as long as it is where it stopped."""
+    """Why the simulation stopped by itself, until it goes on."""
 
 
 class ArrayPart(Message):
-    """An array of an update; quantised ones are low + step * number. Without a shape it is gone."""
+    """An array of an update; quantised ones are low + step * number. One without a shape is gone."""
 
     object: str
     channel: str
@@ -133,7 +133,7 @@ class Update(Message):
 
 
 class Note(Message):
-    """Something to tell: a problem, or that something is done."""
+    """A text for people: a problem, or that something was done."""
 
     type: Literal["note"] = "note"
     level: Literal["error", "info"]
@@ -141,13 +141,13 @@ class Note(Message):
 
 
 class Done(Message):
-    """A command has been dealt with, whatever came of it."""
+    """A command has been carried out or refused."""
 
     type: Literal["done"] = "done"
 
 
 class Exists(Message):
-    """A file that was to be written is there already: the page asks, and says it again with `replace`."""
+    """A file to be written exists already: the page asks, and sends the command again with `replace`."""
 
     type: Literal["exists"] = "exists"
     path: str

@@ -1,4 +1,4 @@
-"""Arrays on their way to the page: each has a number that grows, and a page is sent what it has not seen."""
+"""The wire format of updates: arrays have growing numbers, and a page is sent what it has not seen."""
 
 import json
 import struct
@@ -16,22 +16,23 @@ __all__ = ["Replica", "pack"]
 
 Key = tuple[str, str]
 """Object and channel."""
-# Channels of positions, which may go as 16-bit numbers.
-PLACES = ("rest", "vertices")
+# Channels of positions, which may be sent as 16-bit numbers.
+QUANTISABLE = ("rest", "vertices")
+# Types on the wire and in memory, by the kind of NumPy dtype.
 _TYPES = {"f": ("f4", np.float32), "u": ("u4", np.uint32), "i": ("i4", np.int32)}
 
 
 class Replica:
     """What pages show: arrays, the state and the clock, each with the number of its last change.
 
-    Whoever works on the session writes, and whoever sends reads: one lock for both.
+    The thread of the session writes and the one that sends reads; a lock guards both.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._count = 0
         self._arrays: dict[Key, tuple[int, Array | None]] = {}
-        self._state: tuple[int, State | None] = (0, None)
+        self._state: tuple[int, State | None] = (0, None)  # with the number of its last change
         self.clock = Clock(frame=1, status="still", milliseconds=0.0, grabbed=False)
 
     @property
@@ -40,11 +41,11 @@ class Replica:
         return self._count
 
     def get(self, object: str, channel: str) -> Array | None:
-        """The array, if there is one."""
+        """Return the array of a channel, None if there is none."""
         return self._arrays.get((object, channel), (0, None))[1]
 
     def put(self, object: str, channel: str, array: ArrayLike | None) -> None:
-        """Another array, or None for none. It must not be changed afterwards."""
+        """Replace the array of a channel, or remove it for None. It must not be changed afterwards."""
         kept = None
         if array is not None:
             given = np.asarray(array)
@@ -59,27 +60,27 @@ class Replica:
             self._arrays[object, channel] = (self._count, kept)
 
     def keep(self, objects: set[str]) -> None:
-        """Without the arrays of all other objects."""
+        """Remove the arrays of all other objects."""
         for name, channel in list(self._arrays):
             if name not in objects:
                 self.put(name, channel, None)
 
     def put_state(self, state: State) -> None:
-        """Another state."""
+        """Replace the state."""
         with self._lock:
             if state != self._state[1]:
                 self._count += 1
                 self._state = (self._count, state)
 
     def put_clock(self, clock: Clock) -> None:
-        """Another time."""
+        """Replace the clock."""
         with self._lock:
             if clock != self.clock:
                 self._count += 1
                 self.clock = clock
 
     def since(self, number: int) -> tuple[int, Clock, State | None, dict[Key, Array | None]]:
-        """The last number, the clock, and what has changed after `number`."""
+        """Return the last number, the clock, and the state and arrays that changed after `number`."""
         with self._lock:
             changed = {key: array for key, (at, array) in self._arrays.items() if at > number}
             if number == 0:
@@ -96,7 +97,26 @@ def pack(
     *,
     quantise: bool = False,
 ) -> bytes:
-    """An update: the length of the header, the header and the arrays, each from a multiple of 4 bytes on."""
+    """Return an update as bytes: length of the header, header, and arrays, each from a multiple of 4 on.
+
+    Parameters
+    ----------
+    number : int
+        The number of the last change.
+    clock : Clock
+        The clock.
+    state : State or None
+        The state, None if it has not changed.
+    arrays : mapping
+        The arrays that have changed, by object and channel; None for those that are gone.
+    quantise : bool, default False
+        Whether positions are sent as 16-bit numbers.
+
+    Returns
+    -------
+    bytes
+        The binary message; its header is an `Update`.
+    """
     parts: list[dict[str, Any]] = []
     blocks: list[bytes] = []
     offset = 0
@@ -110,7 +130,7 @@ def pack(
         }
         if array is not None:
             part["dtype"] = _TYPES[array.dtype.kind][0]
-            if quantise and channel in PLACES and len(array):
+            if quantise and channel in QUANTISABLE and len(array):
                 sent, low, step = _quantised(array)
                 part |= {"dtype": "u2", "low": low, "step": step}
             else:
@@ -134,7 +154,7 @@ def pack(
 
 
 def _quantised(array: Array) -> tuple[Array, list[float], list[float]]:
-    """Positions (n, 3) as 16-bit numbers within their box."""
+    """Return positions (n, 3) as 16-bit numbers within their box, its corner and the step of a number."""
     low, high = array.min(0).astype(float), array.max(0).astype(float)
     step = np.maximum((high - low) / 65535, 1e-30)
     return np.rint((array - low) / step).clip(0, 65535).astype(np.uint16), low.tolist(), step.tolist()

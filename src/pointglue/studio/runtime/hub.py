@@ -1,4 +1,4 @@
-"""Between pages and the session: one thread works on it, and every page gets updates at its own pace."""
+"""The link between pages and the session: one thread works, and every page is updated at its own pace."""
 
 import asyncio
 import queue
@@ -19,100 +19,115 @@ from ..protocol import replies
 from ..protocol.wire import pack
 from .session import Session
 
-__all__ = ["Hub", "Page"]
+__all__ = ["Hub", "Page", "without_overtaken"]
 
-# Of commands like these that wait, only the last of a kind counts.
-_LATEST = (messages.DragHandle, messages.Scrub, messages.Pull)
-MOST_WAITING = 1000
+# Commands of which, if several wait, only the last has an effect.
+_MOVES = (messages.DragHandle, messages.Scrub, messages.Pull)
+MOST_WAITING = 1000  # commands: far more than a person gives while one is carried out
 
 
 class Page:
-    """One browser tab: what it has seen, and what is to be sent to it."""
+    """A browser tab: what it has been sent, and what it is still to be sent.
+
+    Parameters
+    ----------
+    loop : asyncio.AbstractEventLoop
+        The loop that sends.
+    """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self.wake = asyncio.Event()
         self.quantise = False
-        self.seen = 0
+        self.sent = 0
         """The number of the last change that was sent."""
-        self.shown = 0
-        """The number of the last change that the page has shown."""
-        self.told: deque[str] = deque()
+        self.acknowledged = 0
+        """The number of the last change that the page has acknowledged."""
+        self.outbox: deque[str] = deque()
 
     def tell(self, *replies: Any) -> None:
-        """Send texts as soon as possible; from any thread."""
-        self.told.extend(reply.model_dump_json() for reply in replies)
+        """Send replies as soon as possible; may be called from any thread."""
+        self.outbox.extend(reply.model_dump_json() for reply in replies)
         self.rouse()
 
     def rouse(self) -> None:
-        """There may be something new; from any thread."""
+        """Let the page be sent what is new; may be called from any thread."""
         with suppress(RuntimeError):  # the server is shutting down
             self._loop.call_soon_threadsafe(self.wake.set)
 
 
 class Hub:
-    """The session, its thread and its pages."""
+    """The session, the thread that works on it, and its pages.
+
+    Parameters
+    ----------
+    session : Session
+        The session, which the hub closes.
+    """
 
     def __init__(self, session: Session) -> None:
         self.session = session
         self.pages: set[Page] = set()
         self._commands: queue.Queue[tuple[Page, Any] | None] = queue.Queue(MOST_WAITING)
-        self._pressing = _Count()
-        session.interrupted = self._pressing
-        self._holder: Page | None = None
+        self._waiting_count = _Counter()
+        session.interrupted = self._waiting_count
+        self._dragging_page: Page | None = None
         self._thread = threading.Thread(target=self._work, name="pointglue studio", daemon=True)
         self._thread.start()
 
     def receive(self, page: Page, text: str | bytes) -> None:
-        """A message of a page."""
+        """Take a message of a page."""
         try:
             command = messages.parse_command(text)
         except ValidationError as error:
-            page.tell(replies.Note(level="error", text=_told(error)), replies.Done())
+            page.tell(replies.Note(level="error", text=_description(error)), replies.Done())
             return
         if isinstance(command, messages.Hello):
-            page.quantise, page.seen, page.shown = command.quantise, 0, 0
+            page.quantise, page.sent, page.acknowledged = command.quantise, 0, 0
             page.rouse()
         elif isinstance(command, messages.Ack):
-            page.shown = command.number
+            page.acknowledged = command.number
             page.rouse()
         else:
             try:
                 self._commands.put_nowait((page, command))
-                self._pressing.add(_presses(command))
+                self._waiting_count.add(_interrupts(command))
             except queue.Full:
-                told = "Too much at once: some clicks were not heard."
-                page.tell(replies.Note(level="error", text=told), replies.Done())
+                note = replies.Note(level="error", text="Too much at once: some clicks were not heard.")
+                page.tell(note, replies.Done())
 
     def left(self, page: Page) -> None:
-        """The page is gone; from any thread."""
+        """Forget a page that has left; may be called from any thread."""
         self.pages.discard(page)
         with suppress(queue.Full):
             self._commands.put_nowait((page, None))
 
     def update(self, page: Page) -> bytes | None:
-        """What the page has to be sent; nothing while it is busy with the last update."""
-        if page.shown != page.seen or page.seen == self.session.replica.count:
+        """Return the update to send to a page, None while it is busy with the last one."""
+        if page.acknowledged != page.sent or page.sent == self.session.replica.count:
             return None
-        number, clock, state, arrays = self.session.replica.since(page.seen)
-        page.seen = number
+        number, clock, state, arrays = self.session.replica.since(page.sent)
+        page.sent = number
         return pack(number, clock, state, arrays, quantise=page.quantise)
 
     def close(self) -> None:
-        """Stop the thread, and keep what has not been saved."""
+        """Stop the thread, and close the session."""
         self._commands.put(None)
-        self._pressing.add(1)  # which is never taken back
+        self._waiting_count.add(1)  # never subtracted: a frame under way is given up
         self._thread.join(30)
         self.session.close()
 
     def _work(self) -> None:
+        """Carry out commands and show frames until the hub is closed."""
         wait = 0.0
         while True:
-            batch = self._waiting(wait)
+            batch = self._next_batch(wait)
             if batch is None:
                 return
-            for page, command, last in _thinned(batch):
-                self._pressing.add(-_presses(command))  # from here on, only those after it are waiting
+            for page, command, last in without_overtaken(batch):
+                self._waiting_count.add(
+                    -_interrupts(command)
+                )  # from here on, only those after it are waiting
                 if last:
                     self._do(page, command)
                     self._rouse()
@@ -122,18 +137,18 @@ class Hub:
             self._rouse()
 
     def _do(self, page: Page, command: Any) -> None:
-        """One command of a page; None if it is gone, and holds nothing any more."""
+        """Carry out a command of a page; None releases what a page that has left was dragging."""
         if command is None:
-            if self._holder is page:
+            if self._dragging_page is page:
                 self._guarded(self.session.release, None)
             return
         answers = self._guarded(partial(self.session.apply, command), page)
         if answers is not None and isinstance(command, messages.Grab | messages.DragHandle):
-            self._holder = page
+            self._dragging_page = page
         page.tell(*(answers or ()), replies.Done())
 
-    def _waiting(self, seconds: float) -> list[tuple[Page, Any]] | None:
-        """All commands that wait, for which it waits a while; None if it is over."""
+    def _next_batch(self, seconds: float) -> list[tuple[Page, Any]] | None:
+        """Return all waiting commands, after at most some seconds; None once the hub is closed."""
         batch = []
         try:
             item = self._commands.get(timeout=seconds) if seconds > 0 else self._commands.get_nowait()
@@ -145,7 +160,7 @@ class Hub:
             return batch
 
     def _guarded(self, work: Callable[[], Any], page: Page | None) -> Any:
-        """Whatever goes wrong is told, and the session goes on."""
+        """Return the result of some work; an error is told to the page, or to all of them for None."""
         try:
             return work()
         except PointglueError as error:
@@ -160,19 +175,20 @@ class Hub:
         return None
 
     def _rouse(self) -> None:
-        notes, self.session.notes = self.session.notes, []
+        """Send notes and updates to all pages."""
+        notes = self.session.take_notes()
         for page in list(self.pages):
             page.tell(*notes)
 
 
-class _Count:
-    """A number that threads change, which tells whether it is above zero."""
+class _Counter:
+    """A counter for several threads; calling it returns whether it is above zero."""
 
     def __init__(self) -> None:
         self._lock, self._value = threading.Lock(), 0
 
     def add(self, amount: int) -> None:
-        """Make it larger, or smaller if the amount is negative."""
+        """Add an amount, which may be negative."""
         with self._lock:
             self._value += amount
 
@@ -180,26 +196,27 @@ class _Count:
         return self._value > 0
 
 
-def _presses(command: Any) -> int:
+def _interrupts(command: Any) -> int:
     """Return 1 for a command that a frame under way is given up for, and 0 for others.
 
-    There are many pulls while a hand pulls, and no frame would ever end. None is a page that is gone.
+    Pulls follow each other so fast that no frame would ever end. None stands for a page that has left.
     """
     return 0 if command is None or isinstance(command, messages.Pull) else 1
 
 
-def _thinned(batch: list[tuple[Page, Any]]) -> list[tuple[Page, Any, bool]]:
-    """Return the commands of a batch, with whether each has to be done.
+def without_overtaken(batch: list[tuple[Page, Any]]) -> list[tuple[Page, Any, bool]]:
+    """Return the commands of a batch, with whether each has to be carried out.
 
-    A move that is followed at once by another one of the same thing need not be.
+    A move that is followed at once by another move of the same thing has not.
     """
     overtaken = [_overtaken(*one, *other) for one, other in pairwise(batch)] + [False]
     return [(*one, not late) for one, late in zip(batch, overtaken[: len(batch)], strict=True)]
 
 
 def _overtaken(page: Page, command: Any, next_page: Page, following: Any) -> bool:
+    """Return whether the following command makes a move superfluous."""
     return (
-        isinstance(command, _LATEST)
+        isinstance(command, _MOVES)
         and next_page is page
         and type(following) is type(command)
         and not getattr(command, "done", False)
@@ -207,8 +224,8 @@ def _overtaken(page: Page, command: Any, next_page: Page, following: Any) -> boo
     )
 
 
-def _told(error: ValidationError) -> str:
-    """What is wrong with a message."""
+def _description(error: ValidationError) -> str:
+    """Return what is wrong with a message."""
     first = error.errors(include_url=False)[0]
     where, value = ".".join(str(part) for part in first["loc"]), repr(first["input"])
     what = f"{first['msg'][0].lower()}{first['msg'][1:]}"
@@ -216,4 +233,5 @@ def _told(error: ValidationError) -> str:
 
 
 def _short(text: str, most: int) -> str:
+    """Return a text cut to at most `most` characters."""
     return text if len(text) <= most else text[: most - 3] + "..."

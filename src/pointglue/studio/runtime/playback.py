@@ -1,4 +1,4 @@
-"""Frames of a run, finished or still being computed."""
+"""Playback of the frames of a run, finished or still being computed."""
 
 from pathlib import Path
 from time import time
@@ -12,19 +12,26 @@ from ..protocol.replies import HandleState, ObjectState, RunState
 
 __all__ = ["Playback"]
 
-PREFIX = "run: "
-PATIENCE = 60.0  # s without a new frame, after which a run is taken for one that was stopped
+PREFIX = "run: "  # of names of objects of a run: scene files allow no colon
+PATIENCE = 60.0  # s without a new frame after which a run counts as stopped, where files cannot be locked
 
 
 class Playback:
-    """A folder of `pointglue run`, frame by frame. Its objects have a prefix that no others have.
+    """The frames of a folder of `pointglue run`, one at a time.
 
-    What is shown has been read before: whatever becomes of the folder, the last good frame stays.
+    The current frame is in memory: whatever becomes of the folder, it can be shown.
+
+    Parameters
+    ----------
+    folder : Path
+        The folder of the run.
+    label : str
+        The folder as people read it.
     """
 
-    def __init__(self, folder: Path, shown: str) -> None:
-        self.store, self.shown = FrameStore.open(folder), shown
-        self._made = self._stamp()
+    def __init__(self, folder: Path, label: str) -> None:
+        self.store, self.label = FrameStore.open(folder), label
+        self._opened = self._stamp()
         numbers = self._present()
         self._show(numbers[0], numbers)
 
@@ -38,7 +45,7 @@ class Playback:
         self._show(self.numbers[0], self.numbers)
 
     def advance(self) -> bool:
-        """Go to the next frame; False if there is none, or none yet."""
+        """Go to the next frame; return False if there is none, or none yet."""
         numbers = self._present() if self.at_end else self.numbers
         later = [number for number in numbers if number > self.frame]
         if later:
@@ -46,13 +53,13 @@ class Playback:
         return bool(later)
 
     def resume(self) -> None:
-        """Make ready to play: from the first frame on if there is none after this one."""
+        """Prepare to play: go to the first frame if this is the last one."""
         numbers = self._present()
         self._show(numbers[0] if self.frame >= numbers[-1] else self.frame, numbers)
 
     @property
     def growing(self) -> bool:
-        """Whether frames are still being added; if the system cannot tell, a recent one is a sign of it."""
+        """Whether frames are still being added; where files cannot be locked, whether the last is recent."""
         known = self.store.growing
         if known is not None:
             return known
@@ -64,45 +71,46 @@ class Playback:
 
     @property
     def at_end(self) -> bool:
-        """Whether this is the last frame that is known of."""
+        """Whether this is the last known frame."""
         return self.frame >= self.numbers[-1]
 
     def _show(self, number: int, numbers: list[int]) -> None:
-        """Read one of the frames of these numbers, and show it if that went well."""
+        """Read one of the frames of these numbers, and make it the current one."""
         self._require_same()
-        places = self.store.positions(self.store.read(number))
-        self._places = {
-            (PREFIX + look.name, "particles_now" if look.faces is None else "vertices"): places[look.name]
+        positions = self.store.positions(self.store.read(number))
+        self._arrays = {
+            (PREFIX + look.name, "particles_now" if look.faces is None else "vertices"): positions[look.name]
             for look in self.store.objects
         }
         self.frame, self.numbers = number, numbers
 
     def _present(self) -> list[int]:
-        """The numbers of the frames that are there now."""
+        """Return the numbers of the frames that exist now."""
         self._require_same()
         try:
             numbers = self.store.numbers()
         except OSError as error:
-            raise InputError(f"{self.shown}: cannot be read: {error.strerror or error}") from error
+            raise InputError(f"{self.label}: cannot be read: {error.strerror or error}") from error
         if not numbers:
-            raise InputError(f"{self.shown}: has no frames yet")
+            raise InputError(f"{self.label}: has no frames yet")
         return numbers
 
     def _require_same(self) -> None:
-        if self._stamp() != self._made:
-            raise InputError(f"{self.shown}: holds another run now: open it again")
+        """Raise InputError if the folder has another run than when it was opened."""
+        if self._stamp() != self._opened:
+            raise InputError(f"{self.label}: holds another run now: open it again")
 
     def _stamp(self) -> tuple[int, ...]:
-        """What tells this run from another one in the same folder: its description is written once."""
+        """Return what distinguishes this run from another in its folder: its description is written once."""
         file = self.store.directory / "scene.npz"
         try:
             about = file.stat()
         except OSError as error:
-            raise InputError(f"{self.shown}: cannot be read any more: {error.strerror or error}") from error
+            raise InputError(f"{self.label}: cannot be read any more: {error.strerror or error}") from error
         return about.st_ino, about.st_size, about.st_mtime_ns
 
-    def still(self) -> dict[tuple[str, str], Array]:
-        """What does not change from frame to frame."""
+    def rest_arrays(self) -> dict[tuple[str, str], Array]:
+        """Return the arrays that are the same in all frames, by object and channel."""
         found: dict[tuple[str, str], Array] = {}
         for look in self.store.objects:
             name = PREFIX + look.name
@@ -118,20 +126,21 @@ class Playback:
         return found
 
     def arrays(self) -> dict[tuple[str, str], Array]:
-        """Where everything is in this frame."""
-        return self._places
+        """Return the positions of the current frame, by object and channel."""
+        return self._arrays
 
     def _radius(self, look: StoredObject) -> float:
+        """Return the radius of the points of an object [m], a hundredth of its size if it has none."""
         return look.radius or 0.01 * float(np.ptp(look.rest, axis=0).max())
 
     @property
     def state(self) -> RunState:
-        """For the page."""
+        """What pages are told of the run."""
         first, last = self.numbers[0], self.numbers[-1]
-        return RunState(folder=self.shown, first=first, last=last, rate=self.store.rate, growing=self.growing)
+        return RunState(folder=self.label, first=first, last=last, rate=self.store.rate, growing=self.growing)
 
     def objects(self) -> list[ObjectState]:
-        """For the page."""
+        """Return what pages are told of the objects of the run."""
         nothing: list[HandleState] = []
         return [
             ObjectState(
