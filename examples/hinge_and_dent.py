@@ -43,7 +43,7 @@ def shoot():
         plastic_time=10 * STEP,
         colliders=[particles.Plane([0, 0, 0], [0, 1, 0])],
     )
-    shot = solver.start().pushed(solver.body.mass, [len(wall)], ball.mass[0] * SHOT)
+    shot = solver.start().with_impulses(solver.body.mass, [len(wall)], ball.mass[0] * SHOT)
     return solver, run(solver, shot, 2.0)
 
 

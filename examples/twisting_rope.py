@@ -71,8 +71,11 @@ def twist(rope, held, turns, hang, lasts, settle):
     left = particles.Motion([0.0, 0.5 * hang], [0 * way, way])
     right = particles.Motion(times, [0 * way, *np.tile(-way, (len(angles), 1))], spin)
     n = len(rope)
-    scripts = [particles.Script(np.arange(held), left), particles.Script(np.arange(n - held, n), right)]
-    solver = particles.ParticleSolver(rope, scripts=scripts, iterations=8, substep=1 / 240, damping=3.0)
+    kinematic = [
+        particles.KinematicParticles(np.arange(held), left),
+        particles.KinematicParticles(np.arange(n - held, n), right),
+    ]
+    solver = particles.ParticleSolver(rope, kinematic=kinematic, iterations=8, substep=1 / 240, damping=3.0)
     states = [solver.start()]
     for _ in range(round((hang + lasts + settle) / FRAME)):
         states.append(solver.step(states[-1], FRAME))

@@ -66,7 +66,7 @@ def start(solver):
     for part, (x, z, _, _) in zip(solver.parts[-len(PLANTS) :], PLANTS, strict=True):
         leaves = part.start + np.flatnonzero(np.hypot(*(positions[part][:, [0, 2]] - [x, z]).T) > 0.1)
         kick = solver.body.mass[leaves, None] * random.normal(size=(len(leaves), 3))
-        state = state.pushed(solver.body.mass, leaves, kick)
+        state = state.with_impulses(solver.body.mass, leaves, kick)
     velocities = state.velocities.copy()
     if len(solver.parts) > len(PLANTS):
         fish = solver.parts[0]
@@ -126,8 +126,8 @@ def main(picture, movie=None):
         "friction": 0.1,
         "iterations": 3,
     }
-    head = particles.Script(np.flatnonzero(fish.positions[:, 0] > 0.06), swim)
-    solver = particles.ParticleSolver([fish, *green], scripts=[head], **around)
+    head = particles.KinematicParticles(np.flatnonzero(fish.positions[:, 0] > 0.06), swim)
+    solver = particles.ParticleSolver([fish, *green], kinematic=[head], **around)
     alone = particles.ParticleSolver(green, **around)
     body, seconds = solver.body, ROUND if movie else SHORT
     print(f"{len(body)} particles, {len(body.edges)} edges, {len(body.visual)} vertices")

@@ -8,7 +8,8 @@ from scipy.sparse.csgraph import connected_components
 from scipy.spatial.transform import Rotation
 
 from pointglue.particles import OrientedBody, block, hinged_boxes, rope, sheet
-from pointglue.particles._solve.schedule import Schedule, Topology
+from pointglue.particles._solve.schedule import Schedule
+from pointglue.particles._solve.topology import Topology
 
 
 def quaternions(rotations):

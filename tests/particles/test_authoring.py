@@ -19,10 +19,21 @@ from pointglue.geometry.inside import Inside
 from pointglue.geometry.sampling import refined
 from pointglue.geometry.welding import bounding_diagonal, edge_lengths, weld
 from pointglue.particles import OrientedBody
-from pointglue.particles.authoring.from_mesh import body_from_mesh
+from pointglue.particles.authoring.from_mesh import author
 from pointglue.particles.quaternions import matrices_of
 
+DEFAULTS = {
+    "spacing": None, "placement": None, "reach": 1.4, "aspect": 2.0, "density": 1000.0, "seed": 0
+}  # fmt: skip
 MESHES = Path(os.environ.get("POINTGLUE_MESHES", Path(__file__).parents[3] / "shared" / "meshes"))
+
+
+def authored_from(mesh, **options):
+    return author(mesh, **{**DEFAULTS, **options})
+
+
+def body_of(authored):
+    return OrientedBody(authored.positions, **authored.fields)
 
 
 def together(*meshes):
@@ -106,7 +117,7 @@ def surface_pieces(vertices, faces):
 
 
 def check_sound(authored, spacing, aspect=2.0):
-    body, vertices, faces = authored.body, authored.vertices, authored.faces
+    body, vertices, faces = body_of(authored), authored.vertices, authored.faces
     used = np.unique(faces)
     # Every vertex is linked, near.
     assert (authored.links[:, 0] >= 0).all()
@@ -136,7 +147,7 @@ def check_sound(authored, spacing, aspect=2.0):
 
 def check_edges(authored, spacing):
     """An edge lies inside the shape, or the way over a fine mesh between its ends is short as well."""
-    body = authored.body
+    body = body_of(authored)
     inside = Inside(authored.vertices, authored.faces)
     ends = body.positions[body.edges]
     along = np.linspace(0.02, 0.98, 25)[:, None, None]
@@ -170,7 +181,7 @@ SOME = ["soup", "cubes sharing an edge", "cubes through each other", "bars side 
 )
 def test_odd_meshes_become_sound_bodies(name, placement):
     mesh, spacing = ODD[name]
-    authored = body_from_mesh(mesh, spacing=spacing, placement=placement)
+    authored = authored_from(mesh, spacing=spacing, placement=placement)
     check_sound(authored, spacing)
     check_edges(authored, spacing)
 
@@ -191,8 +202,8 @@ def test_odd_meshes_become_sound_bodies(name, placement):
 )
 def test_creatures_need_no_tuning(file, placement):
     mesh = trimesh.load(MESHES / file, process=False, force="mesh")
-    authored = body_from_mesh(mesh, placement=placement)
-    body = authored.body
+    authored = authored_from(mesh, placement=placement)
+    body = body_of(authored)
     # Points that drift together are merged along a skeleton.
     assert (180 if placement == "skeleton" else 220) <= len(body) <= 360
     assert (2.0 if placement == "skeleton" else 2.4) <= len(body.edges) / len(body) <= 6
@@ -213,7 +224,7 @@ def test_bars_close_together_have_their_own_particles_and_no_edges_between():
     for gap in (0.04, 0.12):
         mesh = together(BAR, shifted(BAR, (0, 0.3 + gap, 0)))
         for placement in ("surface", "volume", "skeleton"):
-            body = body_from_mesh(mesh, spacing=0.4, placement=placement).body
+            body = OrientedBody.from_mesh(mesh, spacing=0.4, placement=placement)
             upper = body.positions[:, 1] > 0.15 + gap / 2
             assert 8 <= upper.sum() <= 32
             assert 8 <= (~upper).sum() <= 32
@@ -221,7 +232,7 @@ def test_bars_close_together_have_their_own_particles_and_no_edges_between():
 
 
 def test_a_thin_limb_is_a_chain():
-    body = body_from_mesh(BAR, spacing=0.6).body
+    body = OrientedBody.from_mesh(BAR, spacing=0.6)
     order = np.argsort(body.positions[:, 0])
     inner = body.positions[order[1:-1]]
     assert np.abs(inner[:, 1:]).max() < 0.06
@@ -232,14 +243,14 @@ def test_a_thin_limb_is_a_chain():
 
 
 def test_ellipsoids_lie_in_the_surface():
-    body = body_from_mesh(quad_sheet(20), spacing=0.2).body
+    body = OrientedBody.from_mesh(quad_sheet(20), spacing=0.2)
     axes = matrices_of(body.orientations)
     thin = body.radii.argmin(1)
     np.testing.assert_allclose(np.abs(axes[np.arange(len(body)), 2, thin]), 1.0, atol=1e-6)
     np.testing.assert_allclose(body.radii.min(1), 0.55 * 0.2 / 2)
     inner = (np.abs(body.positions[:, :2] - 0.5) < 0.3).all(1)
     assert (body.radii[inner].max(1) > 0.08).all()
-    along = body_from_mesh(shapes.box((4.0, 0.15, 0.15), (40, 2, 2)), spacing=0.5, aspect=3.0).body
+    along = OrientedBody.from_mesh(shapes.box((4.0, 0.15, 0.15), (40, 2, 2)), spacing=0.5, aspect=3.0)
     inner = np.abs(along.positions[:, 0]) < 1.5
     longest = matrices_of(along.orientations)[np.arange(len(along)), 0, along.radii.argmax(1)]
     assert (np.abs(longest[inner]) > 0.9).all()
@@ -253,9 +264,9 @@ def test_random_boxes_become_sound_bodies(seed, spacing, placement):
     vertices, faces = shapes.box(tuple(size), (1, 2, 1))
     spacing *= float(np.linalg.norm(size)) / 2
     turn = np.linalg.qr(rng.normal(size=(3, 3)))[0]
-    authored = body_from_mesh((vertices @ turn, faces), spacing=spacing, placement=placement, seed=seed)
+    authored = authored_from((vertices @ turn, faces), spacing=spacing, placement=placement, seed=seed)
     check_sound(authored, spacing)
-    np.testing.assert_allclose(authored.body.mass.sum(), 1000 * size.prod(), rtol=1e-9)
+    np.testing.assert_allclose(authored.mass.sum(), 1000 * size.prod(), rtol=1e-9)
 
 
 def test_the_same_bytes_for_a_seed_whatever_the_threads():
@@ -263,8 +274,8 @@ def test_the_same_bytes_for_a_seed_whatever_the_threads():
 
     def bytes_of(seed, threads):
         with pointglue.threads(threads):
-            made = body_from_mesh(mesh, spacing=spacing, seed=seed)
-        body = made.body
+            made = authored_from(mesh, spacing=spacing, seed=seed)
+        body = body_of(made)
         arrays = [
             body.positions,
             body.orientations,
@@ -282,18 +293,18 @@ def test_the_same_bytes_for_a_seed_whatever_the_threads():
 
 
 def test_options_go_to_the_body_and_density_to_the_mass():
-    body = body_from_mesh(BOX, spacing=0.4, density=200.0, stiffness=0.3, torsion=0.5).body
+    body = OrientedBody.from_mesh(BOX, spacing=0.4, density=200.0, stiffness=0.3, torsion=0.5)
     assert (body.stiffness == 0.3).all()
     assert (body.torsion == 0.5).all()
     np.testing.assert_allclose(body.mass.sum(), 200.0)
     assert not body.loose
-    few = body_from_mesh(BOX, spacing=1.5).body
+    few = OrientedBody.from_mesh(BOX, spacing=1.5)
     assert len(few) <= 2
-    assert body_from_mesh(ODD["many"][0], spacing=0.9, placement="volume").body.loose
+    assert OrientedBody.from_mesh(ODD["many"][0], spacing=0.9, placement="volume").loose
 
 
 def test_the_solver_keeps_it_in_shape():
-    body = body_from_mesh(ODD["cubes sharing an edge"][0], spacing=0.4).body
+    body = OrientedBody.from_mesh(ODD["cubes sharing an edge"][0], spacing=0.4)
     solver = pointglue.ParticleSolver(body, gravity=(0, 0, 0))
     state = body.start()
     for _ in range(20):
@@ -314,15 +325,15 @@ def test_the_solver_keeps_it_in_shape():
         (BOX, {"spacing": 2.0}, r"spacing must be smaller than the mesh, which is 1.732 across, got 2.0"),
         (BOX, {"spacing": 1e-3}, r"spacing 0.001 would make about 1.7e\+09 particles of a mesh 1.732 across"),
         (BOX, {"spacing": 1e-3, "placement": "surface"}, r"would make about 6e\+06 particles"),
-        (BOX, {"spacing": -1.0}, "spacing must be a number above 0, got -1.0"),
-        (BOX, {"spacing": np.nan}, "spacing must be a number above 0, got nan"),
-        (BOX, {"reach": 0.5}, "reach must be a number of at least 1, got 0.5"),
-        (BOX, {"aspect": "2"}, "aspect must be a number of at least 1, got '2'"),
-        (BOX, {"density": 0}, "density must be a number above 0, got 0"),
+        (BOX, {"spacing": -1.0}, "spacing must be a finite number above 0, got -1.0"),
+        (BOX, {"spacing": np.nan}, "spacing must be a finite number above 0, got nan"),
+        (BOX, {"reach": 0.5}, "reach must be a finite number of at least 1, got 0.5"),
+        (BOX, {"aspect": "2"}, "aspect must be a finite number of at least 1, got '2'"),
+        (BOX, {"density": 0}, "density must be a finite number above 0, got 0"),
         (
             BOX,
             {"placement": "inside"},
-            "placement must be one of surface, volume, skeleton, or None, got 'inside'",
+            'placement must be "surface", "volume" or "skeleton", got .inside.',
         ),
         (quad_sheet(3), {"placement": "volume"}, "placement 'volume' needs a closed mesh"),
         (BOX, {"seed": "a"}, "seed must be a whole number of at least 0, or a numpy Generator, got 'a'"),
@@ -332,7 +343,7 @@ def test_the_solver_keeps_it_in_shape():
 )
 def test_bad_input_is_named(mesh, options, message):
     with pytest.raises(InputError, match=message):
-        body_from_mesh(mesh, **{"spacing": 0.3, **options})
+        OrientedBody.from_mesh(mesh, **{"spacing": 0.3, **options})
 
 
 BALL = trimesh.creation.icosphere(subdivisions=3)
@@ -392,7 +403,7 @@ def test_thin_things_have_about_as_many_particles_by_themselves(mesh):
         ({"seed": True}, "seed must be a whole number"),
         ({"seed": -1}, "seed must be a whole number of at least 0, or a numpy Generator, got -1"),
         ({"visual": None}, "'visual' is not an option"),
-        ({"aspect": 0.5}, "aspect must be a number of at least 1"),
+        ({"aspect": 0.5}, "aspect must be a finite number of at least 1"),
         ({"spacing": 0.001}, "would make about .* particles"),
     ],
 )

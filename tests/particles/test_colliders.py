@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pushing import (
+from particles.overlapping import (
     CUBE,
     Particles,
     axis_distance,
@@ -22,8 +22,8 @@ from scipy.spatial.transform import Rotation, Slerp
 import pointglue
 from pointglue.errors import InputError
 from pointglue.geometry import shapes
-from pointglue.particles._solve.kernels.colliders import carried
-from pointglue.particles.colliders.primitives import Ball, Box, Capsule, MeshCollider, Motion, Plane
+from pointglue.particles import Ball, Box, Capsule, MeshCollider, Motion, Plane
+from pointglue.particles._solve.kernels.colliders import collider_displacement
 
 
 def test_plane(rng):
@@ -34,9 +34,9 @@ def test_plane(rng):
     p.push(collider)
     support = np.sqrt(np.einsum("i,kij,j->k", n, p.G, n))
     depth = support - (before - [0.1, 0.2, 0.3]) @ n
-    np.testing.assert_allclose(p.pushed, np.maximum(depth, 0), atol=1e-14)
-    assert 20 < (p.pushed > 0).sum() < 180
-    np.testing.assert_allclose(((p.P[:, :3] - [0.1, 0.2, 0.3]) @ n - support)[p.pushed > 0], 0, atol=1e-14)
+    np.testing.assert_allclose(p.depths, np.maximum(depth, 0), atol=1e-14)
+    assert 20 < (p.depths > 0).sum() < 180
+    np.testing.assert_allclose(((p.P[:, :3] - [0.1, 0.2, 0.3]) @ n - support)[p.depths > 0], 0, atol=1e-14)
     check_bookkeeping(p, before)
 
 
@@ -65,11 +65,11 @@ def test_after_a_push_out_of_a_capsule_it_touches(rng, aspect):
     ball = Particles(centres, p.C, p.E)
     p.push(Capsule(start, end, radius))
     ball.push(Ball(start, radius))
-    assert (p.pushed > 0).sum() > 40
-    assert (ball.pushed > 0).sum() > 20
-    for i in np.flatnonzero(p.pushed > 0):
+    assert (p.depths > 0).sum() > 40
+    assert (ball.depths > 0).sum() > 20
+    for i in np.flatnonzero(p.depths > 0):
         assert axis_distance(start, end, p.P[i, :3], p.G[i]) == pytest.approx(radius, rel=1e-9)
-    for i in np.flatnonzero(ball.pushed > 0):
+    for i in np.flatnonzero(ball.depths > 0):
         assert distance_to(ball.P[i, :3], p.G[i], start) == pytest.approx(radius, rel=1e-9)
     check_bookkeeping(p, centres)
     check_bookkeeping(ball, centres)
@@ -81,8 +81,8 @@ def test_spheres_in_closed_form(rng):
     p.push(Ball([0.1, 0, 0], 0.8))
     away = x - [0.1, 0, 0]
     distance = np.linalg.norm(away, axis=1)
-    np.testing.assert_allclose(p.pushed, np.maximum(1.3 - distance, 0), atol=1e-14)
-    np.testing.assert_allclose(p.normals[p.pushed > 0], (away / distance[:, None])[p.pushed > 0], atol=1e-12)
+    np.testing.assert_allclose(p.depths, np.maximum(1.3 - distance, 0), atol=1e-14)
+    np.testing.assert_allclose(p.normals[p.depths > 0], (away / distance[:, None])[p.depths > 0], atol=1e-12)
 
 
 @pytest.mark.parametrize("aspect", [1.0, 3.0, 30.0, 1e3])
@@ -106,7 +106,7 @@ def test_after_a_push_out_of_a_box_it_is_out(seed, aspect):
         gap = hull_gap(corners, p.P[i, :3], p.G[i])
         assert gap > 1 - 1e-9
         faces = np.abs(R.T @ p.normals[i]).max() > 1 - 1e-12
-        if p.pushed[i] > 0 and faces and (np.abs(R.T @ (p.P[i, :3] - centre)) < half).sum() == 2:
+        if p.depths[i] > 0 and faces and (np.abs(R.T @ (p.P[i, :3] - centre)) < half).sum() == 2:
             foot = R.T @ (
                 p.P[i, :3] - p.G[i] @ p.normals[i] / np.sqrt(p.normals[i] @ p.G[i] @ p.normals[i]) - centre
             )
@@ -119,7 +119,7 @@ def test_a_centre_inside_a_box_leaves_by_the_least_way():
     p.push(Box([0, 0, 0], [0.5, 0.5, 0.9]))
     # 0.2 to the nearest face but the long axis points there: 0.7; by the next face 0.3 + 0.1.
     np.testing.assert_allclose(p.P[0, :3], [0.3, 0.6, 0.1], atol=1e-15)
-    np.testing.assert_allclose(p.pushed, [0.4, 0.6])
+    np.testing.assert_allclose(p.depths, [0.4, 0.6])
 
 
 @pytest.mark.parametrize("collider", [Ball([0, 0, 0], 0.05), Capsule([-1, 0, 0], [1, 0, 0], 0.05)])
@@ -147,7 +147,7 @@ def test_past_an_edge_is_not_through():
     for collider in (MeshCollider(*sheet()), Box([0, 0, 0], [1, 0.005, 1]), Ball([0, 0, 0], 1.0)):
         p = Particles(start * [1, -1, 1], 0.01 * np.eye(3))
         p.push(collider, start)
-        assert (p.pushed == 0).all()
+        assert (p.depths == 0).all()
 
 
 def test_every_kind_moves_with_its_motion(rng):
@@ -169,10 +169,10 @@ def test_every_kind_moves_with_its_motion(rng):
         q.push(kind(*arguments, motion=Motion([3.0], [t], [quaternion])))
         again = Particles(x @ R.T + t, C, np.tile(R, (60, 1, 1)))
         again.push(kind(*arguments, motion=lambda time: (R, t)))
-        assert (p.pushed > 0).any()
+        assert (p.depths > 0).any()
         np.testing.assert_allclose(q.P[:, :3], p.P[:, :3] @ R.T + t, atol=1e-9)
         np.testing.assert_allclose(again.P, q.P, atol=1e-12)
-        np.testing.assert_allclose(q.pushed, p.pushed, atol=1e-9)
+        np.testing.assert_allclose(q.depths, p.depths, atol=1e-9)
 
 
 def test_the_same_bits_for_any_number_of_threads(rng):
@@ -192,8 +192,8 @@ def test_the_same_bits_for_any_number_of_threads(rng):
                 p.push(collider, start)
             results.append(p)
         one, three = results
-        assert (one.pushed > 0).sum() > 500
-        for name in ("P", "pushed", "normals", "total"):
+        assert (one.depths > 0).sum() > 500
+        for name in ("P", "depths", "normals", "corrections"):
             np.testing.assert_array_equal(getattr(one, name), getattr(three, name))
         np.testing.assert_array_equal(one.P[fixed, :3], x[fixed])
         assert (one.P[:, 3:] == 7).all()
@@ -267,7 +267,7 @@ def test_frames_tell_how_the_surface_moves(rng):
         (R0, t0), (R1, t1) = motion.at(before), motion.at(now)
         there = R1 @ own + t1
         np.testing.assert_allclose(
-            carried(ready.frame_before, ready.frame_now, *there), there - (R0 @ own + t0), atol=1e-13
+            collider_displacement(ready.poses, *there), there - (R0 @ own + t0), atol=1e-13
         )
 
 
@@ -277,20 +277,23 @@ BOX = shapes.box((1, 1, 1), (1, 1, 1))
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: Plane([0, 0], [0, 1, 0]), r"point must have shape \(3,\), got shape \(2,\)"),
+        (lambda: Plane([0, 0], [0, 1, 0]), r"point must have shape \(3,\), got \(2,\)"),
         (lambda: Plane([0, 0, np.nan], [0, 1, 0]), "point must be finite"),
         (lambda: Plane([0, 0, 0], [0, 0, 0]), "normal must not be zero"),
-        (lambda: Ball([0, 0, 0], 0), "radius must be positive, got 0"),
-        (lambda: Ball([0, 0, 0], np.inf), "radius must be a number, got inf"),
-        (lambda: Ball([0, 0, 0], "1"), "radius must be a number, got '1'"),
+        (lambda: Ball([0, 0, 0], 0), "radius must be a finite number above 0, got 0"),
+        (lambda: Ball([0, 0, 0], np.inf), "radius must be a finite number above 0, got inf"),
+        (lambda: Ball([0, 0, 0], "1"), "radius must be a finite number above 0, got '1'"),
         (lambda: Ball(["a", "b", "c"], 1), "center must hold real numbers"),
         (lambda: Box([0, 0, 0], [1, 1, 0]), "half_extents must be positive"),
         (lambda: Box([0, 0, 0], [1, 1]), r"half_extents must have shape \(3,\)"),
-        (lambda: Box([0, 0, 0], [1, 1, 1], 2 * np.eye(3)), "rotation must be a rotation, orthonormal"),
-        (lambda: Box([0, 0, 0], [1, 1, 1], -np.eye(3)), "rotation must be a rotation"),
+        (
+            lambda: Box([0, 0, 0], [1, 1, 1], 2 * np.eye(3)),
+            r"rotation must be rotations, but R R\^T is off by 3",
+        ),
+        (lambda: Box([0, 0, 0], [1, 1, 1], -np.eye(3)), "rotation must be rotations, but it reflects"),
         (lambda: Box([0, 0, 0], [1, 1, 1], np.eye(2)), r"rotation must have shape \(3, 3\)"),
         (lambda: Capsule([0, 0, 0], [0, 0, 0, 0], 1), r"end must have shape \(3,\)"),
-        (lambda: Capsule([0, 0, 0], [0, 0, 1], -1), "radius must be positive, got -1"),
+        (lambda: Capsule([0, 0, 0], [0, 0, 1], -1), "radius must be a finite number above 0, got -1"),
         (lambda: MeshCollider(np.zeros((0, 3)), np.zeros((0, 3), int)), "faces must have shape"),
         (lambda: MeshCollider(BOX[0][:, :2], BOX[1]), r"vertices must have shape \(n, 3\)"),
         (lambda: MeshCollider(BOX[0], BOX[1] + 1), "faces must index the 8 vertices, got 8"),
@@ -299,15 +302,21 @@ BOX = shapes.box((1, 1, 1), (1, 1, 1))
         (lambda: MeshCollider(BOX[0] * [np.inf, 1, 1], BOX[1]), "vertices must be finite"),
         (lambda: MeshCollider(BOX[0] * [1, 0, 0], BOX[1]), "faces must hold a triangle of some area"),
         (lambda: MeshCollider(BOX[0], BOX[1][:, ::-1]), "got a mesh inside out"),
-        (lambda: Ball([0, 0, 0], 1, friction=-0.5), "friction must be finite and not negative, got -0.5"),
-        (lambda: Ball([0, 0, 0], 1, spin_friction=np.nan), "spin_friction must be a number"),
+        (
+            lambda: Ball([0, 0, 0], 1, friction=-0.5),
+            "friction must be a finite number of at least 0, got -0.5",
+        ),
+        (
+            lambda: Ball([0, 0, 0], 1, spin_friction=np.nan),
+            "spin_friction must be a finite number of at least 0 and of at most 1, got nan",
+        ),
         (lambda: Ball([0, 0, 0], 1, motion=3), "motion must be a Motion or a function, got int"),
         (lambda: Motion([], np.zeros((0, 3))), "times must be a list of at least one time"),
         (lambda: Motion([0, 1, 1], np.zeros((3, 3))), "times must increase, got 1.0 after 1.0 at index 2"),
         (lambda: Motion([0, 1], np.zeros((3, 3))), r"positions must have shape \(2, 3\)"),
         (lambda: Motion([0], [[0, 0, 0]], [[1, 0, 0]]), r"rotations must have shape \(1, 4\)"),
         (lambda: Motion([0], [[0, 0, 0]], [[0, 0, 0, 0]]), "rotations must not be zero"),
-        (lambda: Motion([0], [[0, 0, 0]]).at(np.nan), "time must be a number of seconds"),
+        (lambda: Motion([0], [[0, 0, 0]]).at(np.nan), "time must be a finite number, got nan"),
     ],
 )
 def test_wrong_input_is_named(make, message):
@@ -320,7 +329,7 @@ def test_wrong_input_is_named(make, message):
     [
         (lambda time: np.eye(3), "motion must return a rotation"),
         (lambda time: (np.eye(3), [0, 0]), r"motion's translation must have shape \(3,\)"),
-        (lambda time: (np.eye(3) + 1e-3, [0, 0, 0]), "motion's rotation must be a rotation"),
+        (lambda time: (np.eye(3) + 1e-3, [0, 0, 0]), "motion's rotation must be rotations"),
         (lambda time: (np.full((3, 3), np.nan), [0, 0, 0]), "motion's rotation must be finite"),
     ],
 )

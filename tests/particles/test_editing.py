@@ -416,13 +416,22 @@ def test_any_edits_make_a_body_that_can_be_simulated(edits):
     )
 
 
+def test_none_is_the_whole_body():
+    body = group(group(bar(), [0, 1]), [3])
+    assert pin(body, None).pinned.all()
+    assert (paint(body, None, "stiffness", 0.25).stiffness == 0.25).all()
+    assert (paint(body, None, "torsion", 0.5).torsion == 0.5).all()
+    assert len(group(body, None).groups[-1]) == len(body)
+    assert ungroup(body, None).groups == ()
+
+
 @pytest.mark.parametrize(
     ("edit", "message"),
     [
-        (lambda b: Brush((0, 0), 1), "centre must be three finite numbers, got"),
-        (lambda b: Brush((0, 0, np.nan), 1), "centre must be three finite numbers"),
-        (lambda b: Brush((0, 0, 0), 0), "radius must be positive and finite, got 0"),
-        (lambda b: Brush((0, 0, 0), "1"), "radius must be positive and finite, got '1'"),
+        (lambda b: Brush((0, 0), 1), r"centre must have shape \(3,\), got \(2,\)"),
+        (lambda b: Brush((0, 0, np.nan), 1), "centre must be finite"),
+        (lambda b: Brush((0, 0, 0), 0), "radius must be a finite number above 0, got 0"),
+        (lambda b: Brush((0, 0, 0), "1"), "radius must be a finite number above 0, got '1'"),
         (lambda b: Brush((0, 0, 0), 1, smooth="no"), "smooth must be True or False, got 'no'"),
         (lambda b: erase(b, [True, False]), r"where is a mask of shape \(2,\), but there are 6 particles"),
         (lambda b: paint(b, np.ones(6, bool), "torsion", 1), r"where is a mask .* there are 5 edges"),
@@ -432,7 +441,7 @@ def test_any_edits_make_a_body_that_can_be_simulated(edits):
         (lambda b: add(b, [[0, np.nan, 0]], radii=0.1), "positions must be finite"),
         (lambda b: add(b, [[0, 1, 0]], radii=-1), "radii must be positive"),
         (lambda b: spray(b, [0], spacing=1), "where must be a Brush, got list"),
-        (lambda b: spray(b, EVERYWHERE, spacing=0), "spacing must be positive and finite, got 0"),
+        (lambda b: spray(b, EVERYWHERE, spacing=0), "spacing must be a finite number above 0, got 0"),
         (lambda b: spray(b, EVERYWHERE, spacing=1e-4), r"spacing of 0.0001 would make about \d{9} particles"),
         (lambda b: spray(b, EVERYWHERE, spacing=1, seed="x"), "seed must be a whole number"),
         (lambda b: spray(b.replace(visual=None), EVERYWHERE, spacing=1), "body has no visual mesh"),
@@ -441,27 +450,27 @@ def test_any_edits_make_a_body_that_can_be_simulated(edits):
         (lambda b: erase(b, [-1]), "where holds -1, but there are 6 particles"),
         (lambda b: erase(b, [0.5]), "where must hold whole numbers"),
         (lambda b: connect(b, EVERYWHERE), "longest must say how long an edge may be"),
-        (lambda b: connect(b, EVERYWHERE, longest=np.inf), "longest must be positive and finite"),
+        (lambda b: connect(b, EVERYWHERE, longest=np.inf), "longest must be a finite number above 0"),
         (lambda b: connect(b, [[0, 1]], longest=1.0), "longest goes with a brush"),
         (lambda b: connect(b, [0, 1]), r"where must be a Brush or pairs of shape \(k, 2\), got shape \(2,\)"),
         (lambda b: connect(b, [[0, 6]]), "where holds 6, but there are 6 particles"),
         (lambda b: connect(b, [[2, 2]]), r"where\[0\] joins particle 2 to itself$"),
         (lambda b: connect(b, [[0, 2], [1, 1]]), r"where\[1\] joins particle 1 to itself$"),
-        (lambda b: connect(b, [[0, 2]], stretch=2), "stretch must be between 0 and 1, got 2$"),
-        (lambda b: connect(b, [[0, 2]], torsion=np.nan), "torsion must be between 0 and 1, got nan$"),
-        (lambda b: connect(b, [[0, 2]], torsion="x"), "torsion must be between 0 and 1, got 'x'$"),
+        (lambda b: connect(b, [[0, 2]], stretch=2), "stretch must be .* 0 and of at most 1, got 2$"),
+        (lambda b: connect(b, [[0, 2]], torsion=np.nan), "torsion must be .* 0 and of at most 1, got nan$"),
+        (lambda b: connect(b, [[0, 2]], torsion="x"), "torsion must be .* 0 and of at most 1, got 'x'$"),
         (lambda b: cut(b, [[0, 2]]), r"where holds \[0, 2\], but these particles have no edge"),
         (lambda b: cut(b, [[0, 9]]), "where holds 9, but there are 6 particles"),
-        (lambda b: paint(b, EVERYWHERE, "colour", 1), "field must be one of stiffness, .*, got 'colour'"),
+        (lambda b: paint(b, EVERYWHERE, "colour", 1), "field must be .stiffness., .*, got 'colour'"),
         (lambda b: paint(b, EVERYWHERE, "mass", "heavy"), "value must be a number, got 'heavy'"),
         (lambda b: paint(b, EVERYWHERE, "mass", 0), "mass must be positive and finite"),
         (lambda b: paint(b, EVERYWHERE, "mass", np.inf), "mass must be positive and finite"),
-        (lambda b: paint(b, EVERYWHERE, "mass", 1, strength=2), "strength must be between 0 and 1, got 2"),
+        (lambda b: paint(b, EVERYWHERE, "mass", 1, strength=2), "strength must be .* of at most 1, got 2"),
         (lambda b: paint(b, [5], "torsion", 1), "where holds 5, but there are 5 edges"),
         (lambda b: group(b, [7]), "where holds 7, but there are 6 particles"),
         (lambda b: group(b, Brush((0, 9, 0), 1)), "where covers no particle"),
-        (lambda b: group(b, [0], yield_speed=-1), "yield_speed must be not negative, got -1$"),
-        (lambda b: group(b, [0], yield_speed=None), "yield_speed must be not negative, got None$"),
+        (lambda b: group(b, [0], yield_speed=-1), "yield_speed must be a number of at least 0, got -1$"),
+        (lambda b: group(b, [0], yield_speed=None), "yield_speed must be a number of at least 0, got None$"),
         (lambda b: ungroup(b, [0]), "where holds 0, but there are 0 groups"),
         (lambda b: bind(b, [10_000]), r"vertices holds 10000, but there are \d+ vertices"),
         (lambda b: bind(b, None, [6]), "particles holds 6, but there are 6 particles"),

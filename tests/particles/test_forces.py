@@ -210,16 +210,16 @@ def test_forces_add_up():
 @pytest.mark.parametrize(
     ("build", "message"),
     [
-        (lambda: Wind((1, 2)), "velocity must be three finite numbers"),
-        (lambda: Wind((1, 2, np.nan)), "velocity must be three finite numbers"),
-        (lambda: Wind((1, 2, 3), density=-1), "density must be finite and not negative"),
-        (lambda: Wind((1, 2, 3), drag=np.inf), "drag must be finite and not negative"),
-        (lambda: Buoyancy(level=np.nan), "level must be finite"),
-        (lambda: Buoyancy(density=np.nan), "density must be finite and not negative"),
-        (lambda: Buoyancy(drag=-0.1), "drag must be finite and not negative"),
-        (lambda: Buoyancy(current=(0, 0)), "current must be three finite numbers"),
-        (lambda: Buoyancy(gravity=(0, np.inf, 0)), "gravity must be three finite numbers"),
-        (lambda: Buoyancy(density="heavy"), "density must hold real numbers"),
+        (lambda: Wind((1, 2)), r"velocity must have shape \(3,\), got \(2,\)"),
+        (lambda: Wind((1, 2, np.nan)), "velocity must be finite, got nan"),
+        (lambda: Wind((1, 2, 3), density=-1), "density must be a finite number of at least 0"),
+        (lambda: Wind((1, 2, 3), drag=np.inf), "drag must be a finite number of at least 0"),
+        (lambda: Buoyancy(level=np.nan), "level must be a finite number, got nan"),
+        (lambda: Buoyancy(density=np.nan), "density must be a finite number of at least 0"),
+        (lambda: Buoyancy(drag=-0.1), "drag must be a finite number of at least 0"),
+        (lambda: Buoyancy(current=(0, 0)), r"current must have shape \(3,\), got \(2,\)"),
+        (lambda: Buoyancy(gravity=(0, np.inf, 0)), "gravity must be finite, got inf"),
+        (lambda: Buoyancy(density="heavy"), "density must be a finite number of at least 0, got 'heavy'"),
     ],
 )
 def test_bad_input_is_named(build, message):

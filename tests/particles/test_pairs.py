@@ -19,14 +19,14 @@ def least_distances(X, P):
     return np.linalg.norm(a + t[..., None] * d, axis=-1)
 
 
-def found(X, P, radii, family=None, fixed=None, touching=(), rigid_of=None):
+def found(X, P, radii, family=None, fixed=None, touching=(), group_of=None):
     """Pairs that the broad phase finds; P may hold more than positions, as the solver's does."""
     n = len(X)
     contacts = PairContacts(n, radii, np.full(n, -1) if family is None else family)
     wide = np.concatenate([P, np.full((n, 9), 7.0)], axis=1)
     touching = np.array(touching, np.int64).reshape(-1, 2)
-    rigid_of = np.full(n, -1) if rigid_of is None else rigid_of
-    contacts.prepare(X, wide, np.zeros(n, bool) if fixed is None else fixed, rigid_of, touching)
+    group_of = np.full(n, -1) if group_of is None else group_of
+    contacts.prepare(X, wide, np.zeros(n, bool) if fixed is None else fixed, group_of, touching)
     return contacts
 
 
@@ -56,7 +56,7 @@ def test_every_pair_that_meets_on_its_way_is_found(seed, n, spread, sizes, speed
         "giants alike": np.where(np.arange(n) < 3, 50.0, 0.1),
     }[sizes]
     P = X + speed * rng.standard_normal((n, 3)) * (rng.random((n, 1)) < 0.5)
-    pairs = as_set(found(X, P, radii).pairs)
+    pairs = as_set(found(X, P, radii).arrays.pairs)
     reach = radii[:, None] + radii[None, :]
     meets = np.argwhere(np.triu(least_distances(X, P) <= reach, 1))
     assert {tuple(pair) for pair in meets.tolist()} <= pairs
@@ -75,28 +75,28 @@ def test_pairs_left_out(rng):
     X = 0.5 * rng.standard_normal((60, 3))
     radii, family = np.full(60, 0.3), rng.integers(-1, 4, 60)
     fixed, touching = rng.random(60) < 0.3, np.array([[0, 1], [5, 2], [7, 50]])
-    everyone = as_set(found(X, X, radii).pairs)
+    everyone = as_set(found(X, X, radii).arrays.pairs)
     kept = {tuple(sorted(pair)) for pair in touching.tolist()}
     expected = {
         (i, j)
         for i, j in everyone
         if not (family[i] == family[j] >= 0) and not (fixed[i] and fixed[j]) and (i, j) not in kept
     }
-    assert as_set(found(X, X, radii, family, fixed, touching).pairs) == expected
+    assert as_set(found(X, X, radii, family, fixed, touching).arrays.pairs) == expected
     assert len(everyone) > len(expected) > 100
 
 
 def test_pairs_of_one_colour_share_no_free_particle_and_no_rigid_group(rng):
     X, fixed = 0.7 * rng.standard_normal((300, 3)), rng.random(300) < 0.1
-    rigid_of = rng.integers(-1, 40, 300)
-    contacts = found(X, X, np.full(300, 0.2), fixed=fixed, rigid_of=rigid_of)
-    moves = np.where(rigid_of >= 0, 300 + rigid_of, np.arange(300))
-    for a, b in zip(contacts.colours[:-1], contacts.colours[1:], strict=True):
-        ends = contacts.pairs[a:b]
+    group_of = rng.integers(-1, 40, 300)
+    contacts = found(X, X, np.full(300, 0.2), fixed=fixed, group_of=group_of)
+    moves = np.where(group_of >= 0, 300 + group_of, np.arange(300))
+    for a, b in zip(contacts.colors[:-1], contacts.colors[1:], strict=True):
+        ends = contacts.arrays.pairs[a:b]
         # A pair within one group, which the solver leaves out, would be listed with it once.
         listed = np.concatenate([np.unique(moves[pair][~fixed[pair]]) for pair in ends])
         assert len(np.unique(listed)) == len(listed)
-    assert contacts.colours[-1] == len(contacts.pairs)
+    assert contacts.colors[-1] == len(contacts.arrays.pairs)
 
 
 def test_touching_pairs_of_balls(rng):

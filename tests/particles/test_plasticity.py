@@ -8,7 +8,7 @@ from scipy.spatial.transform import Rotation
 
 from pointglue import fit_rigid
 from pointglue.particles import Ball, OrientedBody, ParticleSolver, block, hinged_boxes, rope
-from pointglue.particles._solve.plasticity import absorb
+from pointglue.particles._solve.plasticity import set_rest_shape
 
 
 def axes(state):
@@ -110,7 +110,7 @@ def test_absorb_takes_the_shape_of_now_in_the_frame_of_the_match(rng):
     R = np.stack([random_rotation(rng) for _ in range(len(body))])
     state = state.replace(positions=body.positions + 0.1 * rng.standard_normal((19, 3)), rotations=R)
     members = body.groups[0]
-    after = absorb(body, state, members)
+    after = set_rest_shape(body, state, members)
     assert_same_poses(after, state)
     np.testing.assert_array_equal(after.velocities, state.velocities)
     # All turn with the match; the rest pose goes to the current one by one rigid motion.
@@ -125,11 +125,11 @@ def test_absorb_takes_the_shape_of_now_in_the_frame_of_the_match(rng):
         atol=1e-13,
     )
     # Absorbing once more changes nothing.
-    again = absorb(body, after, members)
+    again = set_rest_shape(body, after, members)
     np.testing.assert_allclose(again.rest.positions, after.rest.positions, atol=1e-12)
     np.testing.assert_allclose(again.rest.rotations, after.rest.rotations, atol=1e-12)
     # What is outside the group is left alone.
-    part = absorb(body.replace(groups=[np.arange(5)], loose=True), state, np.arange(5))
+    part = set_rest_shape(body.replace(groups=[np.arange(5)], loose=True), state, np.arange(5))
     np.testing.assert_array_equal(part.rest.positions[5:], state.rest.positions[5:])
     np.testing.assert_array_equal(part.rotations[5:], state.rotations[5:])
 
@@ -140,7 +140,7 @@ def test_overlaps_that_a_blow_made_belong_to_the_new_shape_and_those_with_others
     start = body.start()
     assert not len(start.rest.touching)
     dented = start.replace(positions=np.outer([0.0, 0.4, 2.9, 3.0], [1, 0, 0]))
-    assert absorb(body, dented, body.groups[0]).rest.touching.tolist() == [[0, 1]]
+    assert set_rest_shape(body, dented, body.groups[0]).rest.touching.tolist() == [[0, 1]]
 
 
 def test_a_dented_body_is_at_rest_in_its_new_shape():
@@ -254,7 +254,7 @@ def test_a_dent_on_one_side_of_a_hinge_leaves_the_other_side_as_it_is():
     solver = ParticleSolver(
         [boxes, ball], iterations=4, substep=1 / 240, gravity=(0, 0, 0), contacts="bodies"
     )
-    state = solver.start().pushed(solver.body.mass, [len(boxes)], [0.0, -1600.0, 0.0])
+    state = solver.start().with_impulses(solver.body.mass, [len(boxes)], [0.0, -1600.0, 0.0])
     for _ in range(60):
         state = solver.step(state, 1 / 60)
 

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from particles.reference import axes_of, solids
 
 from pointglue.particles import OrientedBody, block
-from pointglue.particles._solve.colouring import Order, by_colour, gather, in_blocks, in_chunks
-from pointglue.particles._solve.schedule import PIN, Schedule, Topology
+from pointglue.particles._solve.colouring import Order, by_color, gather, in_blocks, in_chunks
+from pointglue.particles._solve.schedule import PIN_WEIGHT, Schedule
+from pointglue.particles._solve.topology import Topology
 
 
 @st.composite
@@ -120,7 +121,7 @@ def test_numbers_of_a_group(body, data):
     fixed = np.array(data.draw(st.lists(st.booleans(), min_size=len(body), max_size=len(body))), bool)
     plan = plan_of(body, fixed)
     axes = axes_of(body)
-    weight = np.where(fixed, PIN, 1.0) * body.mass
+    weight = np.where(fixed, PIN_WEIGHT, 1.0) * body.mass
     C = np.einsum("nik,nk,njk->nij", axes, body.radii**2, axes)
     M = C * (body.mass / 5 * body.oriented)[:, None, None]
     np.testing.assert_allclose(plan.shapes.reshape(-1, 3, 3), C, atol=1e-14)
@@ -144,8 +145,8 @@ def test_numbers_of_a_group(body, data):
 def test_edges_of_one_colour_share_no_particle(body):
     topology = Topology(body)
     assert sorted(topology.edge_order) == list(range(len(body.edges)))
-    assert topology.edge_colours[-1] == len(body.edges)
-    for a, b in pairwise(topology.edge_colours):
+    assert topology.edge_colors[-1] == len(body.edges)
+    for a, b in pairwise(topology.edge_colors):
         assert disjoint(list(body.edges[topology.edge_order[a:b]]))
 
 
@@ -199,15 +200,15 @@ def test_more_colours_than_bits_in_a_word():
     """200 sets through one particle need 200 colours; a pinned particle (-1) keeps nothing apart."""
     starts = np.arange(0, 401, 2)
     members = np.stack([np.zeros(200, np.int64), np.arange(1, 201)], axis=1).ravel()
-    order, bounds = by_colour(starts, members, 201)
+    order, bounds = by_color(starts, members, 201)
     np.testing.assert_array_equal(order, np.arange(200))
     np.testing.assert_array_equal(bounds, np.arange(201))
-    _, bounds = by_colour(starts, np.where(members == 0, -1, members), 201)
+    _, bounds = by_color(starts, np.where(members == 0, -1, members), 201)
     np.testing.assert_array_equal(bounds, [0, 200])
 
 
 def test_nothing_to_sort():
-    order, bounds = by_colour(np.array([0]), np.empty(0, np.int64), 5)
+    order, bounds = by_color(np.array([0]), np.empty(0, np.int64), 5)
     assert len(order) == 0
     np.testing.assert_array_equal(bounds, [0])
     plan = plan_of(solids()["sphere"])

@@ -11,7 +11,7 @@ from pointglue.compute import threads
 from pointglue.errors import InputError
 from pointglue.geometry.shapes import box, skin
 from pointglue.particles import OrientedBody, ParticleSolver, RestPose, block
-from pointglue.particles._solve.plasticity import absorb
+from pointglue.particles._solve.plasticity import set_rest_shape
 from pointglue.particles.authoring.skinning import Skin
 from pointglue.particles.body import join
 
@@ -99,7 +99,7 @@ def test_linear_blending_is_the_weighted_mean_of_what_each_link_says(rng):
 def test_nothing_jumps_when_a_dent_becomes_the_shape(rng, blend):
     body = covered(block((1.0, 0.6, 0.4), (5, 3, 2), rigid=True))
     before = posed(rng, body)
-    after = absorb(body, before, body.groups[0])
+    after = set_rest_shape(body, before, body.groups[0])
     assert np.abs(after.rest.positions - before.rest.positions).max() > 0.1
     np.testing.assert_allclose(body.skin(after, blend=blend), body.skin(before, blend=blend), atol=1e-13)
 
@@ -382,7 +382,7 @@ EYE = np.eye(3)[None]
 @pytest.mark.parametrize(
     ("build", "message"),
     [
-        (lambda: Skin([[0, 0]], QUAD, NONE, ONE), r"vertices must have shape \(n, 3\), got shape \(1, 2\)"),
+        (lambda: Skin([[0, 0]], QUAD, NONE, ONE), r"vertices must have shape \(n, 3\), got \(1, 2\)"),
         (lambda: Skin(np.empty((0, 3)), QUAD, NONE, ONE), "vertices must be at least one"),
         (lambda: Skin([[np.nan, 0, 0]] * 4, QUAD, NONE, ONE), "vertices must be finite, got nan at index"),
         (lambda: Skin(SQUARE, [], NONE, ONE), "faces must have shape"),
@@ -424,11 +424,11 @@ EYE = np.eye(3)[None]
         ),
         (
             lambda: Skin(SQUARE, QUAD, NONE, ONE).pose(EYE, [[0, 0, 0]], blend="cubic"),
-            "blend must be 'linear' or",
+            'blend must be "linear" or "dual", got .cubic.',
         ),
         (
             lambda: Skin(SQUARE, QUAD, NONE, ONE).normals(EYE, blend="cubic"),
-            "blend must be 'linear' or 'dual'",
+            'blend must be "linear" or "dual"',
         ),
         (
             lambda: Skin(SQUARE, QUAD, NONE, ONE).normals(EYE, out=np.empty((4, 3), np.float32)),
@@ -463,7 +463,7 @@ def test_only_rotations_have_dual_quaternions(wrong):
     body = covered(block((1, 1, 1), (2, 2, 2)))
     turns, none = np.tile(np.eye(3), (8, 1, 1)), np.zeros((8, 3))
     turns[5] = wrong
-    message = r"rotations\[5\] must be a rotation for blend 'dual', got \[\["
+    message = r"rotations must be rotations, but at index \[5\] "
     with pytest.raises(InputError, match=message):
         body.visual.pose(turns, none, blend="dual")
     with pytest.raises(InputError, match=message):

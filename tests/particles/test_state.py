@@ -72,19 +72,19 @@ def test_replace_copies_and_leaves_the_rest(body, rng):
 
 def test_impulses_change_velocities_by_their_mass(body):
     state = body.start()
-    pushed = state.pushed(body.mass, [2, 0, 2], [[1.0, 2, 3], [0, 1, 0], [1, 0, 0]])
+    pushed = state.with_impulses(body.mass, [2, 0, 2], [[1.0, 2, 3], [0, 1, 0], [1, 0, 0]])
     np.testing.assert_allclose(pushed.velocities[2], np.array([2.0, 2, 3]) / body.mass[2])  # both of them
     np.testing.assert_allclose(pushed.velocities[0], np.array([0.0, 1, 0]) / body.mass[0])
     assert not state.velocities.any()
-    p, _ = body.momentum(state.pushed(body.mass, np.arange(len(body)), (0.0, 0.0, 2.0)))
+    p, _ = body.momentum(state.with_impulses(body.mass, np.arange(len(body)), (0.0, 0.0, 2.0)))
     np.testing.assert_allclose(p, [0, 0, 2 * len(body)], rtol=1e-13)
-    assert not state.pushed(body.mass, [], (1.0, 2, 3)).velocities.any()
+    assert not state.with_impulses(body.mass, [], (1.0, 2, 3)).velocities.any()
 
 
 def test_pinned_particles_take_no_impulse(body):
     pinned = np.zeros(len(body), bool)
     pinned[3] = True
-    state = body.start().replace(pinned=pinned).pushed(body.mass, [3, 4], (0.0, 1.0, 0.0))
+    state = body.start().replace(pinned=pinned).with_impulses(body.mass, [3, 4], (0.0, 1.0, 0.0))
     assert not state.velocities[3].any()
     assert state.velocities[4].any()
 
@@ -135,4 +135,4 @@ def test_bad_changes_are_named(changes, message):
 )
 def test_bad_impulses_are_named(particles, impulse, message):
     with pytest.raises(InputError, match=message):
-        ONE.start().pushed(ONE.mass, particles, impulse)
+        ONE.start().with_impulses(ONE.mass, particles, impulse)

@@ -7,7 +7,8 @@ from scipy.integrate import solve_ivp
 from scipy.spatial.transform import Rotation
 
 from pointglue.particles import OrientedBody, ParticleSolver, Plane, block, hinged_boxes, rope
-from pointglue.particles._solve.kernels.matching import untwist
+from pointglue.particles._solve.kernels.matching import correct_twists
+from pointglue.particles._solve.kernels.records import EdgeArrays
 
 SOLIDS, RIGID = solids(), rigid_solids()
 FREE = {"gravity": (0, 0, 0), "contacts": "none"}
@@ -429,7 +430,8 @@ def test_a_twist_is_shared_in_proportion_to_inverse_inertia():
         E = Rotation.from_rotvec(np.outer(angle, [1, 0, 0])).as_matrix().reshape(2, 9)
         M, P = np.tile(np.eye(3).ravel(), (2, 1)), np.zeros((2, 16))
         # Weights are inverse inertias: of (1, 3) the second is the lighter one and turns the most of the way.
-        untwist(0, 1, 0, np.array([[0, 1]]), np.array([s]), np.array(trace, float), M, P, E)
+        edges = EdgeArrays(np.array([[0, 1]]), np.ones(1), np.zeros(1), torsion=np.array([s]))
+        correct_twists(0, 1, 0, edges, np.array(trace, float), M, P, E)
         turned = Rotation.from_matrix(E.reshape(2, 3, 3)).as_rotvec()
         np.testing.assert_allclose(turned[:, 0], expected, atol=1e-14)
         np.testing.assert_allclose(turned[:, 1:], 0, atol=1e-14)

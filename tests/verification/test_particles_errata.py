@@ -8,8 +8,9 @@ import pytest
 from oracle import random_rotation
 from scipy.spatial.transform import Rotation
 
-from pointglue.particles import Motion, OrientedBody, ParticleSolver, Plane, Script, block, rope
-from pointglue.particles._solve.schedule import Schedule, Topology
+from pointglue.particles import KinematicParticles, Motion, OrientedBody, ParticleSolver, Plane, block, rope
+from pointglue.particles._solve.schedule import Schedule
+from pointglue.particles._solve.topology import Topology
 from pointglue.particles.quaternions import quaternions_of
 
 
@@ -134,7 +135,7 @@ def test_equations_22_and_23_move_a_bent_rest_pose():
 
 
 def test_5_4_the_deformation_becomes_the_matched_transform_or_poses_jump(rng):
-    from pointglue.particles._solve.plasticity import absorb
+    from pointglue.particles._solve.plasticity import set_rest_shape
 
     body = block((1, 1, 1), (3, 3, 3), rigid=True, yield_speed=1.0)
     turned = random_rotation(rng)
@@ -143,7 +144,7 @@ def test_5_4_the_deformation_becomes_the_matched_transform_or_poses_jump(rng):
         [turned @ Rotation.from_rotvec(0.1 * rng.standard_normal(3)).as_matrix() for _ in body.positions]
     )
     state = body.start().replace(positions=bent, rotations=local)
-    after = absorb(body, state, body.groups[0])
+    after = set_rest_shape(body, state, body.groups[0])
     axes = state.rotations @ state.rest.rotations
     np.testing.assert_allclose(after.rotations @ after.rest.rotations, axes, atol=1e-12)
     Q = after.rotations[0]
@@ -207,8 +208,8 @@ def test_5_1_a_twisted_rope_comes_to_rest():
             scalar_first=True
         ),
     )
-    hands = [Script([0, 1], Motion([0.0], [[0.0, 0, 0]])), Script([39, 40], turn)]
-    solver = ParticleSolver(line, scripts=hands, damping=3.0, iterations=4, substep=1 / 240)
+    hands = [KinematicParticles([0, 1], Motion([0.0], [[0.0, 0, 0]])), KinematicParticles([39, 40], turn)]
+    solver = ParticleSolver(line, kinematic=hands, damping=3.0, iterations=4, substep=1 / 240)
     state = solver.start()
     for _ in range(9 * 60):
         state = solver.step(state, 1 / 60)

@@ -4,9 +4,11 @@ from .authoring import editing
 from .authoring.skinning import Skin
 from .body import OrientedBody
 from .builders import block, hinged_boxes, rope, sheet
-from .colliders.primitives import Ball, Box, Capsule, Collider, MeshCollider, Motion, Plane
+from .colliders.mesh import MeshCollider
+from .colliders.motion import Motion
+from .colliders.primitives import Ball, Box, Capsule, Collider, Plane
 from .forces import Buoyancy, Force, Wind
-from .solver import ParticleSolver, Script
+from .solver import KinematicParticles, ParticleSolver
 from .state import ParticleState, RestPose
 
 __all__ = [
@@ -16,6 +18,7 @@ __all__ = [
     "Capsule",
     "Collider",
     "Force",
+    "KinematicParticles",
     "MeshCollider",
     "Motion",
     "OrientedBody",
@@ -23,7 +26,6 @@ __all__ = [
     "ParticleState",
     "Plane",
     "RestPose",
-    "Script",
     "Skin",
     "Wind",
     "block",

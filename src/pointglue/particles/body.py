@@ -1,75 +1,110 @@
-"""What is simulated: particles with an orientation, the edges between them and the groups they form."""
+"""Bodies: particles with an orientation, the edges between them and the groups they form."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import inf, pi
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
-from scipy.spatial import cKDTree
 
-from ..checks import Array, as_array, as_integers, as_reals, require_finite
+from ..checks import (
+    Array,
+    as_reals,
+    check_real,
+    check_rotations,
+    require_finite,
+)
 from ..errors import InputError
 from ._solve.pairs import touching_pairs
+from .arguments import (
+    check_edges,
+    check_group,
+    check_layout,
+    check_mask,
+    check_range,
+    check_vector,
+    spread,
+)
+from .authoring.from_mesh import Placement, author
 from .authoring.skinning import Blend, Skin, join_skins, links_of
 from .quaternions import matrices_of, quaternions_of
 from .state import ParticleState, RestPose
 
-if TYPE_CHECKING:
-    from .authoring.from_mesh import Placement
-
-__all__ = ["OrientedBody", "join"]
+__all__ = ["WATER", "OrientedBody", "join"]
 
 WATER = 1000.0  # kg/m^3, the density of a body whose mass is not said
-# Particles nearer to each other than this fraction of the body's extent are one point given twice.
-COINCIDENT = 1e-9
+# What edges and groups have that are added to a body without any.
 DEFAULTS = {"stretch": 0.0, "torsion": 0.0, "yield_speed": inf}
-# Flatter or longer than this, contact points lose half their digits.
-ASPECT = 1e3
+# Ratio of the radii of one particle: flatter or longer, contact points lose half their digits.
+MOST_ASPECT = 1e3
 
 
 @dataclass(frozen=True, eq=False, init=False)
 class OrientedBody:
-    """Ellipsoids with masses, joined by edges (implicit groups) and rigid (explicit) groups.
+    """A body of oriented ellipsoids, joined by edges (implicit groups) and rigid (explicit) groups.
 
     Each particle matches its shape with the particles it shares an edge with; particles of an explicit
     group match with that whole group instead and move as one rigid piece. Two groups that share one
     particle are joined as by a ball joint, two that share two particles as by a hinge.
+
+    Parameters
+    ----------
+    positions : (n, 3)
+        The particles in the bind pose [m].
+    radii : float, (n,) or (n, 3)
+        Half the lengths of the ellipsoids' axes, above 0 [m].
+    orientations : (n, 4), optional
+        Quaternions wxyz of any length but 0: the axes of the ellipsoids in the bind pose.
+    mass : float or (n,), optional
+        Masses, above 0 [kg]; without them the density is that of water.
+    edges : (m, 2)
+        Pairs of particles, each pair once.
+    stiffness : float or (n,)
+        How much of its deviation a particle's group corrects in 1/60 s, 0 to 1.
+    stretch : float or (m,)
+        The same for the length of an edge, apart from bending; 0 for none.
+    torsion : float or (m,)
+        The same for the twist between the two particles of an edge; 0 for none.
+    groups : iterable of (k,)
+        The particles of each rigid group.
+    yield_speed : float or (len(groups),)
+        A group that is hit faster than this deforms permanently [m/s]; inf for never.
+    yield_strain : float or (n,)
+        The deformation of a particle's group beyond which it flows; inf for never.
+    creep : float or (n,)
+        How fast deformation beyond the yield strain becomes permanent [1/s].
+    pinned : bool or (n,)
+        Which particles stay where they are.
+    loose : bool
+        Whether particles without any neighbour are meant, and no mistake.
+    visual : Skin, optional
+        The mesh that follows the particles; see :meth:`skin`.
+
+    Raises
+    ------
+    InputError
+        If a shape does not fit, a number is out of its bounds, two particles coincide, or one has no
+        neighbour in a body that is not `loose`.
     """
 
     positions: Array
-    """(n, 3), the bind pose, m."""
     orientations: Array
-    """(n, 4) unit quaternions wxyz: the axes of the ellipsoids in the bind pose."""
     radii: Array
-    """(n, 3), half the lengths of the ellipsoids' axes, m."""
     mass: Array
-    """(n,), kg."""
     edges: NDArray[np.int64]
-    """(m, 2), each pair once."""
     stiffness: Array
-    """(n,) in 0..1: how much of its deviation a particle's group corrects in 1/60 s."""
     stretch: Array
-    """(m,) in 0..1: the same for the length of an edge, apart from bending; 0 for none."""
     torsion: Array
-    """(m,) in 0..1: the same for the twist between the two particles of an edge; 0 for none."""
     groups: tuple[NDArray[np.int64], ...]
-    """Particles of each rigid group."""
     yield_speed: Array
-    """(len(groups),), m/s: a group that is hit faster than this deforms for good; inf for never."""
     yield_strain: Array
-    """(n,): deformation of a particle's group beyond which it flows; inf for never."""
     creep: Array
-    """(n,), 1/s: how fast deformation beyond the yield strain becomes permanent."""
     pinned: NDArray[np.bool_]
-    """(n,): held where they are."""
     loose: bool
-    """Whether particles without any neighbour are meant, and no mistake."""
     visual: Skin | None
-    """The mesh that follows the particles, if there is one; see :meth:`skin`."""
 
     def __init__(
         self,
@@ -99,11 +134,11 @@ class OrientedBody:
         if size.shape not in ((), (n,), (n, 3)):
             raise InputError(f"radii must be one number or have shape ({n},) or ({n}, 3), got {size.shape}")
         size = np.broadcast_to(size[:, None] if size.ndim == 1 else size, (n, 3)).copy()
-        _in_range("radii", size, 0.0, inf, open_low=True, open_high=True)
+        check_range("radii", size, 0.0, inf, open_low=True, open_high=True)
         flat = size.max(1) / size.min(1)
-        if flat.max() > ASPECT:
+        if flat.max() > MOST_ASPECT:
             raise InputError(
-                f"radii of one particle may differ by a factor of {ASPECT:g}, "
+                f"radii of one particle may differ by a factor of {MOST_ASPECT:g}, "
                 f"got {size[flat.argmax()].tolist()} at index {int(flat.argmax())}"
             )
         if orientations is None:
@@ -118,8 +153,8 @@ class OrientedBody:
                 raise InputError(f"orientations[{int(length.argmin())}] is zero: a quaternion wxyz is needed")
             # Unit ones stay as they are, to the last bit.
             turned = np.where(np.abs(length - 1) > 1e-15, turned / length, turned)
-        m = WATER * 4 / 3 * pi * size.prod(1) if mass is None else _spread("mass", mass, n)
-        _in_range("mass", m, 0.0, inf, open_low=True, open_high=True)
+        m = WATER * 4 / 3 * pi * size.prod(1) if mass is None else spread("mass", mass, n)
+        check_range("mass", m, 0.0, inf, open_low=True, open_high=True)
         if not isinstance(loose, bool):
             raise InputError(f"loose must be True or False, got {loose!r}")
         if not isinstance(visual, Skin | None):
@@ -129,31 +164,31 @@ class OrientedBody:
                 f"visual is linked to particle {visual.particles - 1}, but there are {n} particles: "
                 f"bind it to them, or pass visual=None"
             )
-        pairs = _checked_edges(edges, n)
+        pairs = check_edges(edges, n)
         if not isinstance(groups, Iterable):
             raise InputError(f"groups must be a list of lists of particles, got {type(groups).__name__}")
-        listed = tuple(_checked_group(k, group, n) for k, group in enumerate(groups))
+        listed = tuple(check_group(k, group, n) for k, group in enumerate(groups))
         values: dict[str, Array | tuple[Array, ...] | bool | Skin | None] = {
             "positions": x,
             "orientations": turned,
             "radii": size,
             "mass": m,
             "edges": pairs,
-            "stiffness": _in_range("stiffness", _spread("stiffness", stiffness, n), 0.0, 1.0),
-            "stretch": _in_range("stretch", _spread("stretch", stretch, len(pairs)), 0.0, 1.0),
-            "torsion": _in_range("torsion", _spread("torsion", torsion, len(pairs)), 0.0, 1.0),
+            "stiffness": check_range("stiffness", spread("stiffness", stiffness, n), 0.0, 1.0),
+            "stretch": check_range("stretch", spread("stretch", stretch, len(pairs)), 0.0, 1.0),
+            "torsion": check_range("torsion", spread("torsion", torsion, len(pairs)), 0.0, 1.0),
             "groups": listed,
-            "yield_speed": _in_range(
-                "yield_speed", _spread("yield_speed", yield_speed, len(listed)), 0.0, inf
+            "yield_speed": check_range(
+                "yield_speed", spread("yield_speed", yield_speed, len(listed)), 0.0, inf
             ),
-            "yield_strain": _in_range("yield_strain", _spread("yield_strain", yield_strain, n), 0.0, inf),
-            "creep": _in_range("creep", _spread("creep", creep, n), 0.0, inf, open_high=True),
-            "pinned": _mask("pinned", pinned, n),
+            "yield_strain": check_range("yield_strain", spread("yield_strain", yield_strain, n), 0.0, inf),
+            "creep": check_range("creep", spread("creep", creep, n), 0.0, inf, open_high=True),
+            "pinned": check_mask("pinned", pinned, n),
             "loose": loose,
             "visual": visual,
         }
         self._set(values)
-        self._check_layout()
+        check_layout(x, pairs, listed, loose)
 
     @classmethod
     def from_mesh(
@@ -161,26 +196,53 @@ class OrientedBody:
         mesh: Any,
         *,
         spacing: float | None = None,
-        placement: "Placement | None" = None,
+        placement: Placement | None = None,
         reach: float = 1.4,
         aspect: float = 2.0,
         density: float = WATER,
         seed: int | np.random.Generator = 0,
         **options: Any,
     ) -> "OrientedBody":
-        """Particles that fill the mesh, are joined as it is, and carry it along; see :meth:`skin`.
+        """Return a body that fills a mesh, is connected as it is, and moves it along; see :meth:`skin`.
 
-        `mesh` has `vertices` and `faces`, or is a tuple of them; any triangles and quads will do. Particles
-        are about `spacing` (m) apart; without it there are about 300. `placement` puts them on the
-        "surface", into the "volume" or along the "skeleton" of limbs; by itself into the volume of what has
-        one, and else on the surface. Particles closer than `reach` spacings are joined; all distances are
-        measured inside the shape, so that nothing reaches across a gap. Ellipsoids are at most `aspect`
-        times as long as thick. `density` is in kg/m^3, and `options` are fields of the body. Same mesh and
-        `seed`, same body.
+        All distances are measured inside the shape, so that nothing reaches across a gap. The same mesh and
+        `seed` make the same body.
+
+        Parameters
+        ----------
+        mesh : object with vertices and faces, or a tuple of them
+            The mesh; any triangles and quads will do [m].
+        spacing : float, optional
+            The distance of the particles, about [m]; without it there are about 300.
+        placement : {"surface", "volume", "skeleton"}, optional
+            Whether particles are on the surface, in the volume or along the skeleton of limbs; by default in
+            the volume of components that have one, and else on the surface.
+        reach : float
+            Particles closer than this are joined [spacings], at least 1.
+        aspect : float
+            How many times as long as thick ellipsoids may be, at least 1.
+        density : float
+            The density, above 0 [kg/m^3].
+        seed : int or Generator
+            Where random numbers begin.
+        **options
+            Fields of the body, which replace what is found from the mesh; `mass` is that of each particle.
+
+        Returns
+        -------
+        OrientedBody
+
+        Raises
+        ------
+        InputError
+            If the mesh has no faces or no size, an argument is out of its bounds or unknown, or there would
+            be too many particles.
         """
-        from .authoring.from_mesh import body_from_mesh  # which needs this class
-
-        made = body_from_mesh(
+        taken = {"positions", "visual"}
+        unknown = sorted(set(options) - set(cls.__dataclass_fields__) | taken & set(options))
+        if unknown:
+            raise InputError(f"{unknown[0]!r} is not an option of a body made from a mesh; see OrientedBody")
+        found = author(
             mesh,
             spacing=spacing,
             placement=placement,
@@ -188,10 +250,10 @@ class OrientedBody:
             aspect=aspect,
             density=density,
             seed=seed,
-            **options,
         )
-        skin = Skin(made.vertices, made.faces, *links_of(made.links, made.distances))
-        return made.body.replace(visual=skin)
+        body = cls(found.positions, **{**found.fields, **options})
+        skin = Skin(found.vertices, found.faces, *links_of(found.links, found.distances))
+        return body.replace(visual=skin)
 
     def _set(self, values: dict[str, Array | tuple[Array, ...] | bool | Skin | None]) -> None:
         for name, value in values.items():
@@ -200,41 +262,19 @@ class OrientedBody:
                     array.flags.writeable = False
             object.__setattr__(self, name, value)
 
-    def _check_layout(self) -> None:
-        """Raise for particles at one point, and for particles that nothing holds."""
-        count = len(self)
-        extent = np.ptp(self.positions, axis=0).max()
-        if count > 1:
-            near = cKDTree(self.positions).query(self.positions, k=2)
-            # The second nearest of a point is itself where two coincide.
-            first = int(near[0][:, 1].argmin())
-            if near[0][first, 1] <= COINCIDENT * extent:
-                pair = sorted({first, *(int(i) for i in near[1][first])})[:2]
-                raise InputError(f"positions {pair} coincide at {self.positions[first].tolist()}: merge them")
-        joined = np.zeros(count, np.bool_)
-        joined[self.edges.ravel()] = True
-        for group in self.groups:
-            joined[group] = True
-        if count > 1 and not self.loose and not joined.all():
-            alone = np.flatnonzero(~joined)
-            raise InputError(
-                f"particles {alone[:5].tolist()}{' and more' if len(alone) > 5 else ''} have no edge and no "
-                f"group, so nothing holds them to the body: connect them, or pass loose=True if that is meant"
-            )
-
     def __len__(self) -> int:
         return len(self.positions)
 
     @property
     def components(self) -> NDArray[np.int64]:
-        """(n,), the number of the connected piece that each particle belongs to."""
+        """The number (n,) of the connected piece that each particle belongs to."""
         pairs = [self.edges, *(np.stack([np.full(len(g), g[0]), g], axis=1) for g in self.groups)]
         i, j = np.concatenate(pairs).T
         links = coo_array((np.ones(len(i)), (i, j)), shape=(len(self), len(self)))
         return np.asarray(connected_components(links, directed=False)[1], np.int64)
 
     def start(self) -> ParticleState:
-        """The body at rest in its bind pose, at time 0."""
+        """Return the state of the body at rest in its bind pose, at time 0."""
         n = len(self)
         axes = matrices_of(self.orientations)
         axes.flags.writeable = False
@@ -253,22 +293,29 @@ class OrientedBody:
     def moved(
         self, *, scale: float = 1.0, rotation: ArrayLike | None = None, translation: ArrayLike = (0, 0, 0)
     ) -> "OrientedBody":
-        """The same body elsewhere: first scaled and turned about the origin, then shifted.
+        """Return the same body elsewhere: first scaled and turned about the origin, then shifted.
 
-        `scale` makes it larger, of the same density; `rotation` has shape (3, 3).
+        Parameters
+        ----------
+        scale : float
+            How many times as large it becomes, of the same density, above 0.
+        rotation : (3, 3), optional
+            How it is turned.
+        translation : (3,)
+            How it is shifted [m].
+
+        Returns
+        -------
+        OrientedBody
+
+        Raises
+        ------
+        InputError
+            If `scale` is not above 0, or `rotation` or `translation` is none.
         """
-        if isinstance(scale, bool) or not isinstance(scale, int | float | np.number) or not 0 < scale < inf:
-            raise InputError(f"scale must be positive and finite, got {scale!r}")
-        turn = np.eye(3) if rotation is None else as_reals("rotation", rotation).astype(np.float64)
-        shift = as_reals("translation", translation).astype(np.float64)
-        if (
-            turn.shape != (3, 3)
-            or not np.abs(turn @ turn.T - np.eye(3)).max() < 1e-6
-            or np.linalg.det(turn) < 0
-        ):
-            raise InputError("rotation must be a rotation matrix of shape (3, 3)")
-        if shift.shape != (3,) or not np.isfinite(shift).all():
-            raise InputError(f"translation must be three finite numbers, got {translation!r}")
+        scale = check_real("scale", scale, above=0)
+        turn = np.eye(3) if rotation is None else check_rotations("rotation", rotation, (3, 3))
+        shift = check_vector("translation", translation)
         axes = turn @ matrices_of(self.orientations)
         return self.replace(
             positions=scale * self.positions @ turn.T + shift,
@@ -279,7 +326,22 @@ class OrientedBody:
         )
 
     def replace(self, **changes: object) -> "OrientedBody":
-        """The same body with some of its fields changed."""
+        """Return the same body with some of its fields changed.
+
+        Parameters
+        ----------
+        **changes
+            The fields, as :class:`OrientedBody` takes them.
+
+        Returns
+        -------
+        OrientedBody
+
+        Raises
+        ------
+        InputError
+            If there is no such field, or the changed body is none.
+        """
         fields = {name: getattr(self, name) for name in self.__dataclass_fields__}
         unknown = sorted(set(changes) - set(fields))
         if unknown:
@@ -291,15 +353,51 @@ class OrientedBody:
         return OrientedBody(**{**fields, **changes})
 
     def transforms(self, state: ParticleState) -> tuple[Array, Array]:
-        """From the bind pose to now: rotations (n, 3, 3) and translations (n, 3), for skinning.
+        """Return the rigid motion of each particle from the bind pose to now, for skinning.
 
-        The composition of the deformation, the rest pose and the inverse bind pose.
+        It is the composition of the deformation, the rest pose and the inverse bind pose.
+
+        Parameters
+        ----------
+        state : ParticleState
+            A state of this body.
+
+        Returns
+        -------
+        rotations : (n, 3, 3)
+        translations : (n, 3)
+            The motion is x -> R x + t [m].
+
+        Raises
+        ------
+        InputError
+            If the state is of another body.
         """
         turn = self._turns(state)
         return turn, state.positions - np.einsum("nij,nj->ni", turn, self.positions)
 
     def skin(self, state: ParticleState, *, blend: Blend = "linear", out: Array | None = None) -> Array:
-        """Vertices (V, 3) of the visual mesh now; see :meth:`Skin.pose`."""
+        """Return the vertices of the visual mesh now.
+
+        Parameters
+        ----------
+        state : ParticleState
+            A state of this body.
+        blend : {"linear", "dual"}
+            See :meth:`Skin.pose`.
+        out : (V, 3), optional
+            Takes the result.
+
+        Returns
+        -------
+        (V, 3)
+            The vertices [m].
+
+        Raises
+        ------
+        InputError
+            If the body has no visual mesh, or the state is of another body.
+        """
         visual, turn = self._visual(), self._turns(state)
         shift = state.positions - self.positions
         return visual.pose(turn, shift, about=self.positions, blend=blend, out=out)
@@ -307,7 +405,27 @@ class OrientedBody:
     def skin_normals(
         self, state: ParticleState, *, blend: Blend = "linear", out: Array | None = None
     ) -> Array:
-        """Unit normals (V, 3) of the visual mesh now; see :meth:`Skin.normals`."""
+        """Return the unit normals of the visual mesh now.
+
+        Parameters
+        ----------
+        state : ParticleState
+            A state of this body.
+        blend : {"linear", "dual"}
+            See :meth:`Skin.normals`.
+        out : (V, 3), optional
+            Takes the result.
+
+        Returns
+        -------
+        (V, 3)
+            The normals.
+
+        Raises
+        ------
+        InputError
+            If the body has no visual mesh, or the state is of another body.
+        """
         return self._visual().normals(self._turns(state), blend=blend, out=out)
 
     def _visual(self) -> Skin:
@@ -316,20 +434,53 @@ class OrientedBody:
         return self.visual
 
     def _turns(self, state: ParticleState) -> Array:
-        """(n, 3, 3), from the bind pose to now."""
+        """Return the rotations (n, 3, 3) from the bind pose to now."""
         self._check_state(state)
         back = np.swapaxes(matrices_of(self.orientations), 1, 2)
         return np.asarray(state.rotations @ (state.rest.rotations @ back))
 
     def momentum(self, state: ParticleState) -> tuple[Array, Array]:
-        """Linear momentum (3,), kg m/s, and angular momentum (3,) about the origin, kg m^2/s."""
+        """Return the momenta of a state.
+
+        Parameters
+        ----------
+        state : ParticleState
+            A state of this body.
+
+        Returns
+        -------
+        linear : (3,)
+            Linear momentum [kg m/s].
+        angular : (3,)
+            Angular momentum about the origin [kg m^2/s].
+
+        Raises
+        ------
+        InputError
+            If the state is of another body.
+        """
         self._check_state(state)
         p = self.mass[:, None] * state.velocities
         spin = np.einsum("nij,nj->ni", self._inertia(state), state.spins)
         return p.sum(0), (np.cross(state.positions, p) + spin).sum(0)
 
     def kinetic_energy(self, state: ParticleState) -> float:
-        """J, of motion and of spin."""
+        """Return the kinetic energy of a state, of motion and of spin [J].
+
+        Parameters
+        ----------
+        state : ParticleState
+            A state of this body.
+
+        Returns
+        -------
+        float
+
+        Raises
+        ------
+        InputError
+            If the state is of another body.
+        """
         self._check_state(state)
         spin = np.einsum("ni,nij,nj", state.spins, self._inertia(state), state.spins)
         return float(0.5 * (self.mass * (state.velocities**2).sum(1)).sum() + 0.5 * spin)
@@ -341,7 +492,7 @@ class OrientedBody:
             raise InputError(f"state has {len(state)} particles, but the body has {len(self)}")
 
     def _inertia(self, state: ParticleState) -> Array:
-        """(n, 3, 3), of each ellipsoid about its centre now; none for the shared ones, see `oriented`."""
+        """Return the inertia (n, 3, 3) of each ellipsoid about its centre now; zero if not `oriented`."""
         axes = state.rotations @ state.rest.rotations
         moments = self.mass[:, None] / 5 * self.radii**2 * self.oriented[:, None]
         A = np.einsum("nik,nk,njk->nij", axes, moments, axes)
@@ -349,7 +500,7 @@ class OrientedBody:
 
     @property
     def oriented(self) -> NDArray[np.bool_]:
-        """(n,): False for particles of more than one group, which carry no orientation between them."""
+        """Mask (n,), False for particles of more than one group, which have no orientation of their own."""
         times = np.zeros(len(self), np.int64)
         for group in self.groups:
             times[group] += 1
@@ -357,7 +508,10 @@ class OrientedBody:
 
 
 def join(bodies: Sequence[OrientedBody]) -> OrientedBody:
-    """All bodies as one, particles in their order. Each has been checked; two of them may share a place."""
+    """Return all bodies as one, particles in their order.
+
+    Each has been checked; two of them may have particles at one point.
+    """
     if not bodies:
         raise InputError("bodies must hold at least one OrientedBody, got none")
     shift = np.cumsum([0, *(len(body) for body in bodies)])[:-1]
@@ -374,71 +528,3 @@ def join(bodies: Sequence[OrientedBody]) -> OrientedBody:
     joined = OrientedBody.__new__(OrientedBody)
     joined._set(together)
     return joined
-
-
-def _spread(name: str, value: ArrayLike, count: int) -> Array:
-    """`value` for each of `count` items."""
-    given = as_reals(name, value).astype(np.float64)
-    if given.shape not in ((), (count,)):
-        raise InputError(f"{name} must be one number or have shape ({count},), got shape {given.shape}")
-    return np.broadcast_to(given, (count,)).copy()
-
-
-def _in_range(
-    name: str, array: Array, low: float, high: float, open_low: bool = False, open_high: bool = False
-) -> Array:
-    """The array, if all its numbers are between `low` and `high`."""
-    fits = ((array > low) if open_low else (array >= low)) & (
-        (array < high) if open_high else (array <= high)
-    )
-    if not fits.all():
-        where = tuple(int(i) for i in np.argwhere(~fits)[0])
-        if high == 1.0:
-            wanted = "between 0 and 1"
-        elif open_high:
-            wanted = "positive and finite" if open_low else "finite and not negative"
-        else:
-            wanted = "not negative"
-        raise InputError(f"{name} must be {wanted}, got {array[where]} at index {list(where)}")
-    return array
-
-
-def _mask(name: str, value: ArrayLike, count: int) -> NDArray[np.bool_]:
-    given = as_array(name, value)
-    if given.dtype != np.bool_ or given.shape not in ((), (count,)):
-        raise InputError(
-            f"{name} must be a mask of {count} booleans, got {given.dtype} of shape {given.shape}"
-        )
-    return np.broadcast_to(given, (count,)).copy()
-
-
-def _checked_edges(edges: ArrayLike, count: int) -> NDArray[np.int64]:
-    given = as_array("edges", edges)
-    if given.size == 0:
-        return np.empty((0, 2), np.int64)
-    if given.ndim != 2 or given.shape[1] != 2:
-        raise InputError(f"edges must have shape (m, 2), got shape {given.shape}")
-    pairs = as_integers("edges", given.ravel()).reshape(-1, 2)
-    if pairs.min() < 0 or pairs.max() >= count:
-        bad = int(np.flatnonzero(((pairs < 0) | (pairs >= count)).any(1))[0])
-        raise InputError(f"edges[{bad}] is {pairs[bad].tolist()}, but there are {count} particles")
-    if (pairs[:, 0] == pairs[:, 1]).any():
-        bad = int(np.flatnonzero(pairs[:, 0] == pairs[:, 1])[0])
-        raise InputError(f"edges[{bad}] joins particle {pairs[bad, 0]} to itself")
-    _, first, times = np.unique(np.sort(pairs, axis=1), axis=0, return_index=True, return_counts=True)
-    if (times > 1).any():
-        raise InputError(f"edges holds {pairs[first[times.argmax()]].tolist()} more than once")
-    return pairs
-
-
-def _checked_group(k: int, group: ArrayLike, count: int) -> NDArray[np.int64]:
-    members = as_integers(f"groups[{k}]", group)
-    if not len(members):
-        raise InputError(f"groups[{k}] is empty")
-    if members.min() < 0 or members.max() >= count:
-        raise InputError(
-            f"groups[{k}] must hold particles from 0 to {count - 1}, got {members.tolist()[:10]}"
-        )
-    if len(np.unique(members)) < len(members):
-        raise InputError(f"groups[{k}] holds a particle more than once")
-    return members

@@ -8,7 +8,7 @@ __all__ = ["matrices_of", "quaternions_of"]
 
 
 def matrices_of(quaternions: Array) -> Array:
-    """Rotation matrices (..., 3, 3) of unit quaternions (..., 4)."""
+    """Return the rotation matrices (..., 3, 3) of unit quaternions (..., 4)."""
     w, x, y, z = np.moveaxis(quaternions, -1, 0)
     rows = [
         [1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],
@@ -19,7 +19,7 @@ def matrices_of(quaternions: Array) -> Array:
 
 
 def quaternions_of(matrices: Array) -> Array:
-    """Unit quaternions (..., 4) of rotation matrices (..., 3, 3), with w not negative.
+    """Return the unit quaternions (..., 4) of rotation matrices (..., 3, 3), with w not negative.
 
     Row k of the symmetric matrix 4 q q^T is known from sums of entries; the row with the largest diagonal
     entry has lost no digits.

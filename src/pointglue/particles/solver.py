@@ -1,71 +1,136 @@
-"""The oriented-particle solver: position-based dynamics with shape matching that knows orientations."""
+"""The oriented-particle solver: position-based dynamics with shape matching of oriented particles."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from math import ceil, exp, inf
-from numbers import Real
-from typing import Any, Literal, get_args
+from math import ceil, exp
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..checks import Array, as_integers, as_reals, require_finite
+from ..checks import (
+    Array,
+    as_integers,
+    as_reals,
+    check_choice,
+    check_integer,
+    check_real,
+    require_finite,
+)
 from ..compute import run, thread_count
 from ..errors import InputError
-from ._solve.kernels import friction, matching, rigid
-from ._solve.kernels import integration as motion
+from ._solve.kernels import friction, integration, matching, rigid
+from ._solve.kernels.records import (
+    ContactArrays,
+    EdgeArrays,
+    Ellipsoids,
+    Friction,
+    ParticleArrays,
+    ParticleBuffers,
+    PieceArrays,
+    Restitution,
+    RigidGroups,
+    ShapeGroups,
+)
 from ._solve.pairs import PairContacts
-from ._solve.plasticity import absorb, creep
-from ._solve.schedule import Schedule, Topology
+from ._solve.plasticity import creep, set_rest_shape
+from ._solve.schedule import Schedule
+from ._solve.topology import Topology
+from .arguments import check_list, check_vector
 from .body import OrientedBody, join
-from .colliders.primitives import Collider, Rigid, pose_at
+from .colliders.motion import RigidMotion, pose_at
+from .colliders.primitives import Collider
 from .forces import Force
 from .state import ParticleState
 
-__all__ = ["ParticleSolver", "Script"]
+__all__ = ["KinematicParticles", "ParticleSolver"]
 
-# Coefficients from 0 to 1 (stiffness, stretch, torsion, spin friction) are those of a step this long, s.
-REFERENCE = 1 / 60
-# A step is never cut into more than this, however long it is.
+# s: coefficients from 0 to 1 (stiffness, stretch, torsion, spin friction) are those of a step this long.
+REFERENCE_STEP = 1 / 60
+# A step is never cut into more substeps than this, however long it is.
 MOST_SUBSTEPS = 64
-# And never shorter than this, s: motion would be lost to rounding.
-SHORTEST = 1e-9
-# No particle goes farther in a substep than this many times the size of everything: absurd steps stay finite.
+# s: shorter steps are refused, since motion would be lost to rounding.
+SHORTEST_STEP = 1e-9
+# Ratio to the size of everything: no particle goes farther in a substep, so that absurd steps stay finite.
 FARTHEST = 1e3
-# Items worth a thread of their own.
-PARTICLES, GROUPS = 4096, 512
-# How fast overlaps that were there before come apart, in radii a second.
-RECOVERY = 10.0
-# How often contacts are gone through in an iteration if there are rigid groups: these pass blows on at once.
+# Items worth a thread of their own: particles, edges, rigid groups.
+PARTICLE_GRAIN, EDGE_GRAIN, GROUP_GRAIN = 4096, 512, 8
+# Radii per second: how fast overlaps that were there before the substep are resolved.
+RECOVERY_RATE = 10.0
+# Passes over the contacts in an iteration if there are rigid groups, which pass impacts on at once.
 RIGID_PASSES = 3
+Contacts = Literal["all", "bodies", "none"]
 
 
 @dataclass(frozen=True)
-class Script:
-    """Particles that follow a rigid motion from their bind pose, whatever pushes them."""
+class KinematicParticles:
+    """Particles that follow a rigid motion from their bind pose, whatever acts on them.
+
+    Parameters
+    ----------
+    particles : (k,)
+        Their numbers.
+    motion : Motion or function of time
+        The motion; a function takes the time [s] and returns a rotation (3, 3) and a translation (3,) [m].
+    """
 
     particles: ArrayLike
-    motion: Rigid
-    """:class:`Motion`, or time -> (rotation (3, 3), translation (3,))."""
+    motion: RigidMotion
 
 
 class ParticleSolver:
-    """Steps one or several bodies with contact between all of them.
+    """A solver that steps one or several bodies with contact between all of them.
 
-    `substep` (s) is the longest internal step: :meth:`step` cuts its time into equal parts no longer than
-    that, so that the same motion comes out whether it is called 30, 60 or 120 times a second. `iterations`
-    are done over all constraints in each. Coefficients from 0 to 1 mean a fraction in 1/60 s; they are
-    converted for the substep and do not depend on the number of iterations.
+    Coefficients from 0 to 1 mean a fraction in 1/60 s; they are converted for the substep and do not depend
+    on the number of iterations. A solver owns buffers: one thread at a time may step it.
 
-    `contacts`: "all", only between different "bodies", or "none". `friction` is Coulomb's coefficient, and
-    `spin_friction` the fraction of rolling that particles with neighbours are made to match (the paper's
-    s_rot; only ropes that are to roll need it), for pairs of particles and for colliders that have none of
-    their own. `bounce` is the share of the approach speed that contact returns. `drag` (1/s) slows all
-    motion, `damping` (1/s) only motion within a body: it keeps both momenta. A group hit faster than its
-    yield speed is let go of for `plastic_time` (s).
+    Parameters
+    ----------
+    bodies : OrientedBody or sequence of them
+        What is simulated.
+    iterations : int
+        Iterations over all constraints in each substep, at least 1.
+    substep : float
+        The longest internal step [s]: :meth:`step` cuts its time into equal parts no longer than that, so
+        that the same motion comes out whether it is called 30, 60 or 120 times a second.
+    gravity : (3,)
+        The acceleration of gravity [m/s^2].
+    colliders : iterable of Collider
+        What particles cannot enter.
+    forces : iterable of Force
+        Functions (body, state, dt) -> forces (n, 3) [N].
+    kinematic : iterable of KinematicParticles
+        Particles that follow a motion.
+    contacts : {"all", "bodies", "none"}
+        Contact between all particles, only between those of different bodies, or none.
+    friction : float
+        Coulomb's coefficient, for pairs of particles and for colliders that have none of their own.
+    spin_friction : float
+        The fraction of rolling that particles with neighbours are made to match (the paper's s_rot; only
+        ropes that are to roll need it).
+    bounce : float
+        The share of the approach speed that contact returns, 0 to 1.
+    drag : float
+        The rate at which all motion is slowed [1/s].
+    damping : float
+        The rate at which motion within a body is slowed; both momenta are kept [1/s].
+    plastic_time : float
+        How long a group that is hit faster than its yield speed deforms before it is rigid again [s].
 
-    A solver owns buffers: one thread at a time may step it.
+    Attributes
+    ----------
+    body : OrientedBody
+        All bodies as one.
+    parts : tuple of slice
+        Where the particles of each body are.
+    visual_parts : tuple of slice
+        Where the vertices of each body's visual mesh are.
+
+    Raises
+    ------
+    InputError
+        If an option is out of its bounds or of another type.
     """
 
     def __init__(
@@ -77,8 +142,8 @@ class ParticleSolver:
         gravity: ArrayLike = (0.0, -9.81, 0.0),
         colliders: Iterable[Collider] = (),
         forces: Iterable[Force] = (),
-        scripts: Iterable[Script] = (),
-        contacts: Literal["all", "bodies", "none"] = "all",
+        kinematic: Iterable[KinematicParticles] = (),
+        contacts: Contacts = "all",
         friction: float = 0.5,
         spin_friction: float = 0.0,
         bounce: float = 0.0,
@@ -86,61 +151,60 @@ class ParticleSolver:
         damping: float = 0.0,
         plastic_time: float = 5 / 60,
     ) -> None:
-        listed = _listed("bodies", [bodies] if isinstance(bodies, OrientedBody) else bodies, OrientedBody)
+        listed = check_list("bodies", [bodies] if isinstance(bodies, OrientedBody) else bodies, OrientedBody)
         self.body = listed[0] if len(listed) == 1 else join(listed)
         ends = np.cumsum([0, *(len(body) for body in listed)])
         self.parts = tuple(slice(int(a), int(b)) for a, b in pairwise(ends))
-        """Where the particles of each body are."""
         shown = np.cumsum([0, *(0 if body.visual is None else len(body.visual) for body in listed)])
         self.visual_parts = tuple(slice(int(a), int(b)) for a, b in pairwise(shown))
-        """Where the vertices of each body's visual mesh are."""
-        self.iterations = _whole("iterations", iterations)
-        self.plastic_time = _number("plastic_time", plastic_time, 0.0, inf, positive=True)
-        self.substep = _number("substep", substep, 0.0, inf, positive=True)
-        self.gravity = as_reals("gravity", gravity).astype(np.float64)
-        if self.gravity.shape != (3,) or not np.isfinite(self.gravity).all():
-            raise InputError(f"gravity must be three finite numbers, got {gravity!r}")
-        self.friction = _number("friction", friction, 0.0, inf)
-        self.spin_friction = _number("spin_friction", spin_friction, 0.0, 1.0)
-        self.bounce = _number("bounce", bounce, 0.0, 1.0)
-        self.drag = _number("drag", drag, 0.0, inf)
-        self.damping = _number("damping", damping, 0.0, inf)
-        self.forces = tuple(_listed("forces", forces, Callable))
+        self.iterations = check_integer("iterations", iterations, at_least=1)
+        self.plastic_time = check_real("plastic_time", plastic_time, above=0)
+        self.substep = check_real("substep", substep, above=0)
+        self.gravity = check_vector("gravity", gravity)
+        self.friction = check_real("friction", friction, at_least=0)
+        self.spin_friction = check_real("spin_friction", spin_friction, at_least=0, at_most=1)
+        self.bounce = check_real("bounce", bounce, at_least=0, at_most=1)
+        self.drag = check_real("drag", drag, at_least=0)
+        self.damping = check_real("damping", damping, at_least=0)
+        self.forces = tuple(check_list("forces", forces, Callable))
         n = len(self.body)
-        listed_scripts = _listed("scripts", scripts, Script)
-        self.scripts = tuple(_checked_script(k, script, n) for k, script in enumerate(listed_scripts))
-        self._scripted = np.zeros(n, np.bool_)
-        for particles, _ in self.scripts:
-            self._scripted[particles] = True
-        if contacts not in get_args(Literal["all", "bodies", "none"]):
-            raise InputError(f"contacts must be 'all', 'bodies' or 'none', got {contacts!r}")
+        moved = check_list("kinematic", kinematic, KinematicParticles)
+        self.kinematic = tuple(_checked_kinematic(k, given, n) for k, given in enumerate(moved))
+        self._is_kinematic = np.zeros(n, np.bool_)
+        for particles, _ in self.kinematic:
+            self._is_kinematic[particles] = True
+        check_choice("contacts", contacts, get_args(Contacts))
         self._topology = Topology(self.body)
         self._part_of = np.repeat(np.arange(len(self.parts)), np.diff(ends))
         self._bounds = self.body.radii.max(1)
         # Within a rigid group nothing collides.
-        family = self._part_of if contacts == "bodies" else self._topology.rigid_of
+        family = self._part_of if contacts == "bodies" else self._topology.group_of
         self._pairs = None if contacts == "none" or n == 1 else PairContacts(n, self._bounds, family)
-        self._colliders = tuple(collider.ready(n) for collider in _listed("colliders", colliders, Collider))
+        self._colliders = tuple(
+            collider.ready(n) for collider in check_list("colliders", colliders, Collider)
+        )
         self._extent = float(np.ptp(self.body.positions, axis=0).max() + 2 * self._bounds.max())
         self._stretches, self._twists = bool(self.body.stretch.any()), bool(self.body.torsion.any())
         self._creeps = bool((np.isfinite(self.body.yield_strain) & (self.body.creep > 0)).any())
         self._dents = np.flatnonzero(np.isfinite(self.body.yield_speed))
         self._planned: ParticleState | None = None  # the state that the schedule was made for
-        self._coefficients_at = 0.0
         self._allocate(n)
 
     def _allocate(self, n: int) -> None:
-        self._X, self._V, self._V0, self._W = (np.empty((n, 3)) for _ in range(4))
-        self._F, self._E, self._P = np.empty((n, 9)), np.empty((n, 9)), _rows(n)
-        self._shift, self._met = np.empty((n, 3)), np.empty(n, np.bool_)
-        self._struck, self._gained = np.zeros(n), np.empty((n, 3))
-        self._sums = np.empty((len(self._topology.chunks) - 1, motion.SUMS))
-        self._rigid = np.empty((len(self._topology.pieces) - 1, motion.RIGID))
-        self._pushed = [np.empty(n) for _ in self._colliders]
-        self._normals = [np.zeros((n, 3)) for _ in self._colliders]
+        """Make room for what changes in a step."""
+        self._buffers = ParticleBuffers.empty(n)
+        self._sums = np.empty((len(self._topology.chunks) - 1, integration.SUMS))
+        self._motion = np.empty((len(self._topology.pieces) - 1, integration.MOTION))
+        corrections = np.empty((n, 3))
+        self._contacts = [ContactArrays(np.empty(n), np.zeros((n, 3)), corrections) for _ in self._colliders]
+
+    @property
+    def candidate_pairs(self) -> NDArray[np.int64]:
+        """Pairs (k, 2) of particles that might have touched in the last substep."""
+        return np.empty((0, 2), np.int64) if self._pairs is None else self._pairs.arrays.pairs
 
     def start(self) -> ParticleState:
-        """All bodies at rest in their bind poses, at time 0."""
+        """Return the state of all bodies at rest in their bind poses, at time 0."""
         state = self.body.start()
         touching = state.rest.touching
         # Bodies that overlap at the start are in contact: only overlaps within a body belong to its shape.
@@ -148,10 +212,29 @@ class ParticleSolver:
         return replace(state, rest=replace(state.rest, touching=within))
 
     def step(self, state: ParticleState, dt: float) -> ParticleState:
-        """The state `dt` seconds later."""
-        dt = _number("dt", dt, 0.0, inf, positive=True)
-        if dt < SHORTEST:
-            raise InputError(f"dt must be at least {SHORTEST:g} s, or motion is lost to rounding, got {dt!r}")
+        """Return the state a time step later.
+
+        Parameters
+        ----------
+        state : ParticleState
+            The state now, which is not changed.
+        dt : float
+            The time step, at least 1e-9 [s].
+
+        Returns
+        -------
+        ParticleState
+
+        Raises
+        ------
+        InputError
+            If `dt` is no such number, or the state is of other bodies or not finite.
+        """
+        dt = check_real("dt", dt, above=0)
+        if dt < SHORTEST_STEP:
+            raise InputError(
+                f"dt must be at least {SHORTEST_STEP:g} s, or motion is lost to rounding, got {dt!r}"
+            )
         if not isinstance(state, ParticleState):
             raise InputError(f"state must be a ParticleState, got {type(state).__name__}")
         if len(state) != len(self.body) or len(state.pause) != len(self.body.groups):
@@ -162,32 +245,34 @@ class ParticleSolver:
         for name in ("positions", "rotations", "velocities", "spins"):
             if not np.isfinite(getattr(state, name)).all():
                 require_finite(f"state.{name}", getattr(state, name))
-        self._take(state)
+        self._read(state)
         self._plan(state)
         count = min(MOST_SUBSTEPS, max(1, ceil(dt / self.substep * (1 - 1e-9))))
         h, time = dt / count, state.time
-        self._gained[:] = h * self.gravity
+        self._buffers.velocity_gain[:] = h * self.gravity
         if self.forces:
-            self._gained += h * self._applied(state, dt) / self.body.mass[:, None]
+            gain = self._buffers.velocity_gain
+            gain += h * self._applied_forces(state, dt) / self.body.mass[:, None]
         for k in range(count):
             state = self._substep(state, time + k * h, time + (k + 1) * h, h)
-        state = self._taken(state, time + dt)
+        state = self._written(state, time + dt)
         return creep(self.body, state, self._topology, self._schedule, dt) if self._creeps else state
 
-    def _take(self, state: ParticleState) -> None:
+    def _read(self, state: ParticleState) -> None:
         """Copy the state into the buffers."""
-        self._X[:], self._F[:] = state.positions, state.rotations.reshape(-1, 9)
-        self._V[:], self._W[:] = state.velocities, state.spins
+        buffers = self._buffers
+        buffers.X[:], buffers.F[:] = state.positions, state.rotations.reshape(-1, 9)
+        buffers.V[:], buffers.W[:] = state.velocities, state.spins
 
-    def _taken(self, state: ParticleState, time: float) -> ParticleState:
-        """The state with what is in the buffers now."""
+    def _written(self, state: ParticleState, time: float) -> ParticleState:
+        """Return the state with what is in the buffers now."""
         return replace(
             state,
             time=time,
-            positions=self._X.copy(),
-            rotations=self._F.reshape(-1, 3, 3).copy(),
-            velocities=self._V.copy(),
-            spins=self._W.copy(),
+            positions=self._buffers.X.copy(),
+            rotations=self._buffers.F.reshape(-1, 3, 3).copy(),
+            velocities=self._buffers.V.copy(),
+            spins=self._buffers.W.copy(),
         )
 
     def _plan(self, state: ParticleState) -> None:
@@ -196,56 +281,54 @@ class ParticleSolver:
         same = seen is not None and seen.rest is state.rest and seen.pinned is state.pinned
         if seen is not None and same and ((seen.pause > 0) == (state.pause > 0)).all():
             return
-        self._planned, self._coefficients_at = state, 0.0
+        self._planned, self._converted_for = state, 0.0
         self._touching = state.rest.touching
-        self._fixed = state.pinned | self._scripted
-        self._P[:, 3] = ~self._fixed
-        self._schedule = Schedule.of(self._topology, state.rest, self._fixed, state.pause == 0)
-        plan = self._schedule
-        self._layers = plan.order.layers.tolist()
-        shape = (plan.starts, plan.members, plan.offsets, plan.turning, plan.scales, plan.yields)
-        self._shapes: tuple[Array, ...] = shape
-        self._frames = np.zeros((len(plan.rigid_starts) - 1, rigid.FRAME))
-        self._inverse_mass = np.where(self._fixed, 0.0, 1 / self.body.mass)
-        trace = plan.moments[:, ::4].sum(1)
-        self._inverse_inertia = np.where(self._fixed | (trace == 0), 0.0, 1 / np.where(trace > 0, trace, 1.0))
+        fixed = state.pinned | self._is_kinematic
+        self._buffers.P[:, 3] = ~fixed
+        self._schedule = Schedule.of(self._topology, state.rest, fixed, state.pause == 0)
+        self._layers = self._schedule.order.layers.tolist()
+        self._particles: ParticleArrays = self._schedule.particle_arrays(self._bounds)
+        self._groups: RigidGroups = self._schedule.rigid_groups()
+        self._pieces: PieceArrays = self._schedule.piece_arrays()
 
     def _substep(self, state: ParticleState, before: float, now: float, h: float) -> ParticleState:
-        """Advance the buffers; the state that comes back has the rest pose and the pauses from then on.
+        """Advance the buffers; return the state with the rest pose and the pauses from then on.
 
-        A rigid group that turns out to have been hit too hard is let go of and the substep done again, so
-        that what hit it goes on, whenever the blow falls.
+        A rigid group that turns out to have been hit too hard is released and the substep done again, so
+        that what hit it goes on, whenever the impact comes.
         """
         if not len(self._dents):
             self._advance(before, now, h)
             return state
-        body, buffers = self.body, (self._X, self._F, self._V, self._W)
-        saved = [buffer.copy() for buffer in buffers]
-        self._struck[:] = 0.0
+        body, buffers = self.body, self._buffers
+        saved = [array.copy() for array in (buffers.X, buffers.F, buffers.V, buffers.W)]
+        buffers.impact_speeds[:] = 0.0
         self._advance(before, now, h)
         whole = [k for k in self._dents if state.pause[k] == 0]
-        hit = [k for k in whole if self._struck[body.groups[k]].max() > body.yield_speed[k]]
+        speeds = self._buffers.impact_speeds
+        hit = [k for k in whole if speeds[body.groups[k]].max() > body.yield_speed[k]]
         if hit:
             pause = state.pause.copy()
             pause[hit] = self.plastic_time
             state = replace(state, pause=pause)
             self._plan(state)
-            self._X[:], self._F[:], self._V[:], self._W[:] = saved
+            buffers = self._buffers
+            buffers.X[:], buffers.F[:], buffers.V[:], buffers.W[:] = saved
             self._advance(before, now, h)
         if (state.pause > 0).any():
             pause = np.where(state.pause > h * (1 + 1e-9), state.pause - h, 0.0)
             over = np.flatnonzero((state.pause > 0) & (pause == 0))
             state = replace(state, pause=pause)
             if len(over):
-                state = self._taken(state, now)
+                state = self._written(state, now)
                 for k in over:
-                    state = absorb(body, state, body.groups[k])
-                self._take(state)
+                    state = set_rest_shape(body, state, body.groups[k])
+                self._read(state)
             self._plan(state)
         return state
 
-    def _applied(self, state: ParticleState, dt: float) -> Array:
-        """The sum of all forces, N."""
+    def _applied_forces(self, state: ParticleState, dt: float) -> Array:
+        """Return the sum of all forces (n, 3) [N]."""
         total = np.zeros((len(self.body), 3))
         for k, force in enumerate(self.forces):
             given = as_reals(f"forces[{k}]", force(self.body, state, dt)).astype(np.float64)
@@ -255,224 +338,177 @@ class ParticleSolver:
             total += given
         return total
 
-    def _converted(self, h: float) -> tuple[Array, Array, Array]:
-        """Stiffness of groups and edges for an iteration of a substep of length h, of twists for all of it.
+    def _convert(self, h: float) -> None:
+        """Convert the stiffness of groups and edges for an iteration and of twists for a substep h long.
 
         A spring that moves by the fraction s of its deviation in a step of length t has the compliance
         t^2 (1 - s) / s per mass; with the same compliance it moves by s h^2 / (s h^2 + (1 - s) t^2) in h.
         """
-        ratio = min(h / REFERENCE, 1e9) ** 2
+        if self._converted_for == h:
+            return
+        self._converted_for = h
+        ratio = min(h / REFERENCE_STEP, 1e9) ** 2
 
         def converted(s: Array, times: int) -> Array:
             in_substep = s * ratio / (s * ratio + (1 - s))
             return np.asarray(1 - (1 - in_substep) ** (1 / times))
 
         owner, order = self._schedule.owner, self._topology.edge_order
-        shapes = np.where(owner >= 0, converted(self.body.stiffness, self.iterations)[owner], 1.0)
-        lengths = converted(self.body.stretch[order], self.iterations)
+        stiffness = np.where(owner >= 0, converted(self.body.stiffness, self.iterations)[owner], 1.0)
+        self._shapes: ShapeGroups = self._schedule.shape_groups(stiffness)
         # Edge by edge a full correction would leave all of the twist on every second edge.
-        shapes = shapes[:, None] * [1.0, 1.0, 1.0, 0.0]  # see matching: P's fourth column stays
-        return shapes, lengths, np.minimum(converted(self.body.torsion[order], 1), 0.5)
+        torsion = np.minimum(converted(self.body.torsion[order], 1), 0.5)
+        stretch = converted(self.body.stretch[order], self.iterations)
+        self._edges: EdgeArrays = self._schedule.edge_arrays(stretch, torsion)
 
     def _advance(self, before: float, now: float, h: float) -> None:
-        """One substep."""
-        self._recovery = RECOVERY * h
-        if self._coefficients_at != h:
-            self._coefficients_at, self._coefficients = h, self._converted(h)
-        n, top, plan = len(self.body), self._topology, self._schedule
-        X, F, V, W, P, E, M = self._X, self._F, self._V, self._W, self._P, self._E, plan.moments
-        chunks = (top.chunks, top.origins, top.piece_order)
-        inertia = (self.body.mass, self._fixed, M)
-        count = len(top.chunks) - 1
-        cleared = (self._met, self._sums)
-        speed = (h, FARTHEST * self._extent)
-        run(motion.predict, count, 4, *speed, *chunks, self._gained, *inertia, X, F, V, W, P, E, *cleared)
-        self._follow_scripts(now, h)
+        """Advance the buffers by one substep from `before` to `now`, of length h [s]."""
+        self._convert(h)
+        recovery = RECOVERY_RATE * h
+        n, pieces, particles, buffers = len(self.body), self._pieces, self._particles, self._buffers
+        count = len(pieces.chunks) - 1
+        farthest = FARTHEST * self._extent
+        run(integration.predict, count, 4, h, farthest, pieces, particles, buffers, self._sums)
+        self._follow_motions(now, h)
         if self._pairs is not None:
-            self._pairs.prepare(X, P, self._fixed, plan.rigid_of, self._touching)
-        for ready, pushed in zip(self._colliders, self._pushed, strict=True):
-            ready.prepare(X, P, self._bounds, before, now)
-            pushed[:] = 0.0
-        self._untwist()
+            fixed, group_of = particles.fixed, self._groups.group_of
+            self._pairs.prepare(buffers.X, buffers.P, fixed, group_of, self._touching)
+        for ready, contacts in zip(self._colliders, self._contacts, strict=True):
+            ready.prepare(buffers.X, buffers.P, self._bounds, before, now)
+            contacts.depths[:] = 0.0
+        if self._twists:
+            turned = (particles.inverse_inertia, particles.moments, buffers.P, buffers.E)
+            self._each_edge(matching.correct_twists, *turned)
         for _ in range(self.iterations):
             self._relax()
-            self._rigid_groups(rigid.weigh, self.body.mass, M, P, E, self._frames)
-            for _ in range(RIGID_PASSES if len(plan.rigid_starts) > 1 else 1):
-                self._separate()
+            self._each_group(rigid.mass_properties, particles, buffers)
+            for _ in range(RIGID_PASSES if len(self._groups.starts) > 1 else 1):
+                self._separate(recovery)
                 for k in range(len(self._colliders)):
-                    self._push_out(k)
-        self._rub(h)
-        run(motion.finish, count, 4, h, *chunks, *inertia, X, F, self._met, P, E, self._V0, V, W, self._sums)
-        motion.balance(top.piece_chunks, top.origins, plan.held, X, self._sums, self._rigid)
+                    self._resolve(k, recovery)
+        self._apply_friction(h, recovery)
+        run(integration.finish, count, 4, h, pieces, particles, buffers, self._sums)
+        integration.balance(pieces, buffers.X, self._sums, self._motion)
         kept = (exp(-self.damping * h), exp(-self.drag * h))
-        run(motion.conserve, n, PARTICLES, *kept, top.piece_of, self._rigid, self._fixed, P, X, V, W)
-        self._calm(h)
-        self._F, self._E = E, F  # what is now was before, in the next substep
+        run(integration.conserve, n, PARTICLE_GRAIN, *kept, particles, self._motion, buffers)
+        self._apply_restitution(h)
+        # What is now was before, in the next substep.
+        self._buffers = buffers._replace(F=buffers.E, E=buffers.F)
 
-    def _follow_scripts(self, now: float, h: float) -> None:
-        """Put scripted particles where their motion wants them at the end of the substep."""
-        for k, (particles, script) in enumerate(self.scripts):
-            rotation, translation = pose_at(f"scripts[{k}].motion", script, now)
-            self._P[particles, :3] = self.body.positions[particles] @ rotation.T + translation
-            self._V[particles] = (self._P[particles, :3] - self._X[particles]) / h
-            self._E[particles] = rotation.reshape(9)
+    def _follow_motions(self, now: float, h: float) -> None:
+        """Put kinematic particles where their motion wants them at the end of the substep."""
+        X, P, V, E = self._buffers.X, self._buffers.P, self._buffers.V, self._buffers.E
+        for k, (particles, motion) in enumerate(self.kinematic):
+            rotation, translation = pose_at(f"kinematic[{k}].motion", motion, now)
+            P[particles, :3] = self.body.positions[particles] @ rotation.T + translation
+            V[particles] = (P[particles, :3] - X[particles]) / h
+            E[particles] = rotation.reshape(9)
             B = rotation @ self._schedule.moments[particles].reshape(-1, 3, 3)
-            self._P[particles, 4:] = np.pad(B, ((0, 0), (0, 0), (0, 1))).reshape(-1, 12)
+            P[particles, 4:] = np.pad(B, ((0, 0), (0, 0), (0, 1))).reshape(-1, 12)
 
     def _relax(self) -> None:
-        """All constraints within the bodies, once."""
-        plan, P = self._schedule, self._P
-        stiffness, lengths, _ = self._coefficients
-        groups = (*self._shapes, stiffness, self._fixed, plan.padded, P, self._E)
+        """Relax all constraints within the bodies once."""
+        matched = (self._shapes, self._particles, self._buffers)
         # On one thread there is nothing to wait for between layers.
         parallel = len(self._layers) > 2 and thread_count() > 1
         for base, end in pairwise(self._layers if parallel else (self._layers[0], self._layers[-1])):
-            run(matching.match, end - base, 1, base, plan.order.blocks, plan.order.batches, *groups)
+            run(matching.match_shapes, end - base, 1, base, *matched)
         if self._stretches:
-            self._each_edge(matching.stretch, plan.pairs, plan.lengths, lengths, self._inverse_mass, P)
-
-    def _untwist(self) -> None:
-        """Torsion resistance, once a substep."""
-        twists = self._coefficients[2]
-        if self._twists:
-            plan = self._schedule
-            turned = (self._inverse_inertia, plan.moments, self._P, self._E)
-            self._each_edge(matching.untwist, plan.pairs, twists, *turned)
+            self._each_edge(matching.correct_lengths, self._particles.inverse_mass, self._buffers.P)
 
     def _each_edge(self, function: Callable[..., None], *arguments: object) -> None:
-        """Edges by their colours, or all at once on one thread."""
-        colours = self._schedule.edge_colours
-        if colours[-1] < 2 * GROUPS:
-            function(0, colours[-1], 0, *arguments)
+        """Call a kernel for the edges by their colours, or for all at once on one thread."""
+        colors = self._schedule.edge_colors
+        if colors[-1] < 2 * EDGE_GRAIN:
+            function(0, colors[-1], 0, self._edges, *arguments)
             return
-        for base, end in pairwise(colours):
-            run(function, end - base, GROUPS, base, *arguments)
+        for base, end in pairwise(colors):
+            run(function, end - base, EDGE_GRAIN, base, self._edges, *arguments)
 
-    def _rigid_groups(self, function: Callable[..., None], *arguments: object) -> None:
+    def _each_group(self, function: Callable[..., None], *arguments: object) -> None:
         """Call a kernel for the rigid groups that move freely."""
-        plan = self._schedule
-        count = len(plan.rigid_starts) - 1
+        count = len(self._groups.starts) - 1
         if count:
-            run(function, count, 8, plan.rigid_starts, plan.rigid_members, *arguments)
+            run(function, count, GROUP_GRAIN, self._groups, *arguments)
 
-    def _carry(self) -> None:
-        """Move rigid groups by what contacts have done to them."""
-        self._rigid_groups(rigid.carry, self._schedule.moments, self._P, self._E, self._frames)
+    def _apply_corrections(self) -> None:
+        """Move the particles of rigid groups by the corrections of their groups."""
+        self._each_group(rigid.apply_corrections, self._particles, self._buffers)
 
-    def _separate(self) -> None:
-        """Push particles apart that overlap."""
-        if self._pairs is not None and len(self._pairs.pairs):
-            plan, P, E = self._schedule, self._P, self._E
-            bodies = (self._inverse_mass, plan.rigid_of, self._topology.piece_of)
-            self._pairs.separate(self._recovery, *bodies, plan.shapes, self._X, P, E, self._frames, self._met)
-            self._carry()
+    def _separate(self, recovery: float) -> None:
+        """Move particles apart that overlap."""
+        if self._pairs is not None and len(self._pairs):
+            self._pairs.separate(recovery, self._groups, self._particles, self._buffers)
+            self._apply_corrections()
 
-    def _push_out(self, k: int) -> None:
+    def _resolve(self, k: int, recovery: float) -> None:
         """Move what is in collider k out of it, rigid groups as a whole."""
-        if self._colliders[k].idle:
+        ready, contacts = self._colliders[k], self._contacts[k]
+        if ready.idle:
             return
-        plan, shift, pushed = self._schedule, self._shift, self._pushed[k]
-        shift[:] = 0.0
-        self._colliders[k].push_out(
-            self._P, self._E, plan.shapes, self._fixed, pushed, self._normals[k], shift
-        )
-        ready = self._colliders[k]
-        frames = (ready.frame_before, ready.frame_now)
-        moved = (self._X, self._P, shift, pushed)
-        run(rigid.restrain, len(self.body), PARTICLES, self._recovery, self._bounds, *frames, *moved)
-        bodies = (plan.rigid_of, self.body.mass, self._inverse_mass)
-        self._rigid_groups(rigid.respond, *bodies, self._frames, shift, pushed, self._P)
-        self._carry()
+        particles, buffers = self._particles, self._buffers
+        contacts.corrections[:] = 0.0
+        ready.resolve(Ellipsoids(buffers.P, buffers.E, particles.shapes, particles.fixed), contacts)
+        limited = (recovery, self._bounds, ready.poses, buffers, contacts)
+        run(rigid.limit_recovery, len(self.body), PARTICLE_GRAIN, *limited)
+        self._each_group(rigid.resolve_group_contacts, particles, contacts, buffers.P)
+        self._apply_corrections()
 
-    def _rub(self, h: float) -> None:
-        """Friction of all contacts of this substep; what it moved into a collider comes out again."""
-        n, plan = len(self.body), self._schedule
-        moved = (self._X, self._F, self._P, self._E)
-        arrays = (plan.rigid_of, self._inverse_mass, self._topology.alone, plan.shapes, plan.moments, *moved)
+    def _apply_friction(self, h: float, recovery: float) -> None:
+        """Apply friction to all contacts of this substep; what it moved into a collider comes out again."""
+        n, bodies = len(self.body), (self._groups, self._particles, self._buffers)
         if self._pairs is not None:
-            self._pairs.rub(self.friction, _for_substep(self.spin_friction, h), self._frames, *arrays)
-            self._carry()
-        for k, (ready, pushed, normals) in enumerate(
-            zip(self._colliders, self._pushed, self._normals, strict=True)
-        ):
+            between = Friction(self.friction, _for_substep(self.spin_friction, h))
+            self._pairs.apply_friction(between, *bodies)
+            self._apply_corrections()
+        for k, (ready, contacts) in enumerate(zip(self._colliders, self._contacts, strict=True)):
             if ready.idle:
                 continue
-            if self._pairs is not None and len(self._pairs.pairs):
-                self._push_out(k)
+            if self._pairs is not None and len(self._pairs):
+                self._resolve(k, recovery)
             own = ready.collider
-            mu = self.friction if own.friction is None else own.friction
-            roll = _for_substep(self.spin_friction if own.spin_friction is None else own.spin_friction, h)
-            hits = (ready.frame_before, ready.frame_now, pushed, normals)
-            run(friction.rub, n, PARTICLES, mu, roll, *hits, *arrays)
-            if len(plan.rigid_starts) > 1:
-                groups = (plan.rigid_starts, plan.rigid_members, plan.rigid_of, self._inverse_mass)
-                count = len(plan.rigid_starts) - 1
-                run(friction.rub_rigid, count, 8, mu, *hits, *groups, plan.shapes, *moved, self._frames)
-                self._carry()
-            self._met |= pushed > 0.0
+            rolling = self.spin_friction if own.spin_friction is None else own.spin_friction
+            on = Friction(
+                float(self.friction if own.friction is None else own.friction), _for_substep(rolling, h)
+            )
+            touching = (on, ready.poses, contacts, *bodies)
+            run(friction.collider_friction, n, PARTICLE_GRAIN, *touching)
+            if len(self._groups.starts) > 1:
+                run(friction.group_friction, len(self._groups.starts) - 1, GROUP_GRAIN, *touching)
+                self._apply_corrections()
+            np.logical_or(self._buffers.touched, contacts.depths > 0.0, out=self._buffers.touched)
 
-    def _calm(self, h: float) -> None:
+    def _apply_restitution(self, h: float) -> None:
         """Take away the speed that contacts gave beyond what they return."""
-        plan, X, V = self._schedule, self._X, self._V
-        speeds = (X, self._V0, V, self._struck)
-        # What gravity gives in two substeps is no blow.
+        groups, particles, buffers = self._groups, self._particles, self._buffers
+        # What gravity gives in two substeps is no impact.
         slow = 2 * h * float(np.linalg.norm(self.gravity))
+        restitution = Restitution(self.bounce, slow, h)
         if self._pairs is not None:
-            self._pairs.calm(self.bounce, slow, plan.rigid_of, self._inverse_mass, *speeds, self._frames)
-        groups = (plan.rigid_starts, plan.rigid_members, plan.rigid_of, self._inverse_mass)
-        count = len(plan.rigid_starts) - 1
-        for ready, pushed, normals in zip(self._colliders, self._pushed, self._normals, strict=True):
+            self._pairs.apply_restitution(restitution, groups, particles, buffers)
+        count = len(groups.starts) - 1
+        for ready, contacts in zip(self._colliders, self._contacts, strict=True):
             if ready.idle:
                 continue
-            hits = (h, self.bounce, slow, ready.frame_before, ready.frame_now, pushed, normals)
-            run(friction.calm, len(self.body), PARTICLES, *hits, plan.rigid_of, *speeds)
+            touching = (restitution, ready.poses, contacts, groups)
+            run(friction.collider_restitution, len(self.body), PARTICLE_GRAIN, *touching, buffers)
             if count:
-                run(friction.calm_rigid, count, 8, *hits, *groups, *speeds, self._frames)
-        self._rigid_groups(rigid.carry_speed, X, V, self._W, self._frames)
-
-
-def _rows(count: int) -> Array:
-    """Zeros (count, 16); each row begins with a cache line, which makes reading it at random cheaper."""
-    room = np.zeros(16 * count + 8)
-    skip = -room.ctypes.data // 8 % 8
-    return room[skip : skip + 16 * count].reshape(count, 16)
+                run(friction.group_restitution, count, GROUP_GRAIN, *touching, particles, buffers)
+        self._each_group(rigid.apply_velocity_corrections, buffers)
 
 
 def _for_substep(fraction: float, h: float) -> float:
-    """What is taken in a substep of length h so that in 1/60 s it amounts to `fraction`."""
-    return float(1 - (1 - fraction) ** (h / REFERENCE))
+    """Return the fraction of a substep of length h that amounts to `fraction` in 1/60 s."""
+    return float(1 - (1 - fraction) ** (h / REFERENCE_STEP))
 
 
-def _number(name: str, value: float, low: float, high: float, positive: bool = False) -> float:
-    wrong = isinstance(value, bool) or not isinstance(value, (Real, np.number))
-    if wrong or not low <= value <= high or (positive and value == 0) or value == inf:
-        wanted = f"between {low:g} and {high:g}" if high < inf else "finite and not negative"
-        raise InputError(f"{name} must be {'positive and finite' if positive else wanted}, got {value!r}")
-    return float(value)
-
-
-def _whole(name: str, value: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
-        raise InputError(f"{name} must be a whole number of at least 1, got {value!r}")
-    return int(value)
-
-
-def _listed(name: str, values: Any, kind: Any) -> list[Any]:
-    """The values, if they are a list of that kind."""
-    if not isinstance(values, Iterable):
-        raise InputError(f"{name} must be a list, got {type(values).__name__}")
-    listed = list(values)
-    for k, value in enumerate(listed):
-        if not isinstance(value, kind):
-            wanted = "a function" if kind is Callable else f"of type {kind.__name__}"
-            raise InputError(f"{name}[{k}] must be {wanted}, got {type(value).__name__}")
-    return listed
-
-
-def _checked_script(k: int, script: Script, count: int) -> tuple[NDArray[np.int64], Rigid]:
-    particles = as_integers(f"scripts[{k}].particles", script.particles)
+def _checked_kinematic(
+    k: int, given: KinematicParticles, count: int
+) -> tuple[NDArray[np.int64], RigidMotion]:
+    """Return the numbers of kinematic particles and their motion, or raise."""
+    particles = as_integers(f"kinematic[{k}].particles", given.particles)
     if not len(particles) or particles.min() < 0 or particles.max() >= count:
         raise InputError(
-            f"scripts[{k}].particles must be from 0 to {count - 1}, got {particles.tolist()[:10]}"
+            f"kinematic[{k}].particles must be from 0 to {count - 1}, got {particles.tolist()[:10]}"
         )
-    return particles, script.motion
+    return particles, given.motion

@@ -1,4 +1,4 @@
-"""Where the particles are and how they move: the only thing a step changes."""
+"""The state of particles: where they are and how they move, the only thing a step changes."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..checks import Array, as_integers, as_reals, require_finite
+from ..checks import Array, as_integers, as_reals, check_real, check_rotations, require_finite
 from ..errors import InputError
 from .quaternions import quaternions_of
 
@@ -15,38 +15,58 @@ __all__ = ["ParticleState", "RestPose"]
 
 @dataclass(frozen=True, eq=False)
 class RestPose:
-    """The shape that the body wants to take. It is the bind pose until plastic flow changes it."""
+    """The shape that the body wants to take. It is the bind pose until plastic flow changes it.
+
+    Parameters
+    ----------
+    positions : (n, 3)
+        The particles [m].
+    rotations : (n, 3, 3)
+        The axes of the ellipsoids, as columns.
+    touching : (k, 2)
+        The pairs that overlap at rest: their contact is part of the shape and not resolved.
+    """
 
     positions: Array
-    """(n, 3)."""
     rotations: Array
-    """(n, 3, 3), axes of the ellipsoids."""
     touching: NDArray[np.int64]
-    """(k, 2), pairs that overlap at rest: their contact is part of the shape and not resolved."""
 
 
 @dataclass(frozen=True, eq=False)
 class ParticleState:
-    """All that a step reads and returns anew; states already computed are never changed."""
+    """All that a step reads and returns anew; states already computed are never changed.
+
+    Parameters
+    ----------
+    time : float
+        The time [s].
+    positions : (n, 3)
+        The particles [m].
+    rotations : (n, 3, 3)
+        Their rotations from the rest pose to now.
+    velocities : (n, 3)
+        Their velocities [m/s].
+    spins : (n, 3)
+        Their angular velocities in world axes [rad/s].
+    pinned : (n,)
+        Which of them stay where they are.
+    rest : RestPose
+        The shape that the body wants to take.
+    pause : (groups,)
+        How long each rigid group is still released, to deform plastically [s].
+    """
 
     time: float
-    """s."""
     positions: Array
-    """(n, 3), m."""
     rotations: Array
-    """(n, 3, 3), from the rest pose to now."""
     velocities: Array
-    """(n, 3), m/s."""
     spins: Array
-    """(n, 3), rad/s, in world axes."""
     pinned: NDArray[np.bool_]
-    """(n,): held where they are."""
     rest: RestPose
     pause: Array
-    """(groups,), s: how long a rigid group is still let go of, to deform plastically."""
 
     def __post_init__(self) -> None:
-        """States are never changed: neither are their arrays."""
+        """Make the arrays read-only, since states are never changed."""
         for name in ("positions", "rotations", "velocities", "spins", "pinned", "pause"):
             getattr(self, name).flags.writeable = False
 
@@ -55,11 +75,26 @@ class ParticleState:
 
     @property
     def orientations(self) -> Array:
-        """(n, 4), wxyz: the axes of the ellipsoids now."""
+        """Quaternions (n, 4), wxyz: the axes of the ellipsoids now."""
         return quaternions_of(self.rotations @ self.rest.rotations)
 
     def replace(self, **changes: Any) -> "ParticleState":
-        """The same state with some of its fields changed: pins set, velocities given."""
+        """Return the same state with some of its fields changed: pins set, velocities given.
+
+        Parameters
+        ----------
+        **changes
+            The fields, as :class:`ParticleState` has them.
+
+        Returns
+        -------
+        ParticleState
+
+        Raises
+        ------
+        InputError
+            If there is no such field, a shape does not fit, or a number is not finite.
+        """
         arrays = {
             name: np.array(as_reals(name, value), np.float64)
             for name, value in changes.items()
@@ -70,10 +105,7 @@ class ParticleState:
                 raise InputError(f"{name} must have shape {getattr(self, name).shape}, got {array.shape}")
             require_finite(name, array)
         if "rotations" in arrays:
-            off = np.abs(arrays["rotations"] @ np.swapaxes(arrays["rotations"], 1, 2) - np.eye(3)).max((1, 2))
-            wrong = (off > 1e-6) | (np.linalg.det(arrays["rotations"]) < 0)
-            if wrong.any():
-                raise InputError(f"rotations[{int(wrong.argmax())}] is not a rotation matrix")
+            check_rotations("rotations", arrays["rotations"])
         if "pinned" in changes:
             arrays["pinned"] = np.array(changes["pinned"])
             if arrays["pinned"].dtype != np.bool_ or arrays["pinned"].shape != self.pinned.shape:
@@ -82,9 +114,8 @@ class ParticleState:
             arrays["pause"] = np.array(as_reals("pause", changes["pause"]), np.float64)
             if arrays["pause"].shape != self.pause.shape or not (arrays["pause"] >= 0).all():
                 raise InputError(f"pause must be {len(self.pause)} times that are not negative")
-        time = as_reals("time", changes.get("time", self.time))
-        if time.shape != () or not np.isfinite(time):
-            raise InputError(f"time must be a finite number of seconds, got {changes['time']!r}")
+        if "time" in changes:
+            changes["time"] = check_real("time", changes["time"])
         if not isinstance(changes.get("rest", self.rest), RestPose):
             raise InputError(f"rest must be a RestPose, got {type(changes['rest']).__name__}")
         try:
@@ -93,8 +124,27 @@ class ParticleState:
             known = ", ".join(self.__dataclass_fields__)
             raise InputError(f"ParticleState has the fields {known}, got {', '.join(changes)}") from error
 
-    def pushed(self, mass: ArrayLike, particles: ArrayLike, impulse: ArrayLike) -> "ParticleState":
-        """After an impulse (3,) or (k, 3), N s, on each of `particles` (k,); `mass` (n,) is the body's."""
+    def with_impulses(self, mass: ArrayLike, particles: ArrayLike, impulse: ArrayLike) -> "ParticleState":
+        """Return the state after impulses on some particles.
+
+        Parameters
+        ----------
+        mass : (n,)
+            The masses of the body [kg].
+        particles : (k,)
+            The numbers of the particles.
+        impulse : (3,) or (k, 3)
+            The impulse on each of them [N s].
+
+        Returns
+        -------
+        ParticleState
+
+        Raises
+        ------
+        InputError
+            If a shape does not fit, a number is not finite, or there is no such particle.
+        """
         kilograms = as_reals("mass", mass)
         if kilograms.shape != (len(self),) or not (kilograms > 0).all():
             raise InputError(f"mass must be that of the body, {len(self)} positive numbers, got {mass!r}")

@@ -1,4 +1,4 @@
-"""Deformation that stays: groups let go of by a blow, and flow beyond a yield strain."""
+"""Permanent deformation: of rigid groups that an impact has released, and flow beyond a yield strain."""
 
 from dataclasses import replace
 
@@ -14,37 +14,37 @@ from ...procrustes.matrices import nearest_rotations
 from ..body import OrientedBody
 from ..state import ParticleState, RestPose
 from .kernels.matching import MIN_GAP
+from .kernels.records import PlasticEdges
 from .kernels.rotations import flow_edges, flow_turns
 from .pairs import touching_pairs
-from .schedule import Schedule, Ties, Topology
+from .schedule import Schedule
+from .topology import EdgeSystem, Topology
 
-__all__ = ["absorb", "creep"]
+__all__ = ["creep", "set_rest_shape"]
 
 
-def absorb(body: OrientedBody, state: ParticleState, members: NDArray[np.int64]) -> ParticleState:
-    """The shape that the group `members` has now becomes its rest shape; nothing moves.
+def set_rest_shape(body: OrientedBody, state: ParticleState, members: NDArray[np.int64]) -> ParticleState:
+    """Make the current shape of the group `members` its rest shape; nothing moves.
 
-    With s the rigid transform from rest to now that matches the group: r <- s^-1 d r and d <- s. What hangs
-    on the group by shared particles keeps its own rest shape and is brought to where these are now:
-    with f the transform of that other group, r <- s^-1 f r and d <- d f^-1 s.
+    With s the rigid transform from rest to now that matches the group: r <- s^-1 d r and d <- s. Pieces that
+    are joined to the group by shared particles keep their own rest shape and are brought to where these are
+    now: with f the transform of such another group, r <- s^-1 f r and d <- d f^-1 s.
     """
     rest, x = state.rest, state.positions
-    Q, centre_at_rest, centre = _matched(body, state, members)
+    Q, rest_centroid, centroid = _matched(body, state, members)
     positions, rotations, turned = rest.positions.copy(), rest.rotations.copy(), state.rotations.copy()
-    positions[members] = (x[members] - centre) @ Q + centre_at_rest
+    positions[members] = (x[members] - centroid) @ Q + rest_centroid
     rotations[members] = Q.T @ state.rotations[members] @ rest.rotations[members]
     turned[members] = Q
     inside = np.zeros(len(body), np.bool_)
     inside[members] = True
-    for other, hanging in _hanging(body, inside):
+    for other, joined in _joined_pieces(body, inside):
         F, at_rest, now = _matched(body, state, other)
         back = Q.T @ F
-        positions[hanging] = (
-            (rest.positions[hanging] - at_rest) @ back.T + (now - centre) @ Q + centre_at_rest
-        )
-        rotations[hanging] = back @ rest.rotations[hanging]
-        turned[hanging] = state.rotations[hanging] @ back.T
-    # Overlaps that the blow made are part of the new shape; those of other pieces are contacts.
+        positions[joined] = (rest.positions[joined] - at_rest) @ back.T + (now - centroid) @ Q + rest_centroid
+        rotations[joined] = back @ rest.rotations[joined]
+        turned[joined] = state.rotations[joined] @ back.T
+    # Overlaps that the impact made are part of the new shape; those of other pieces are contacts.
     found = touching_pairs(positions, rotations, body.radii)
     touching = np.unique(np.concatenate([rest.touching, found[inside[found].all(1)]]), axis=0)
     return replace(state, rotations=turned, rest=RestPose(positions, rotations, touching))
@@ -53,23 +53,23 @@ def absorb(body: OrientedBody, state: ParticleState, members: NDArray[np.int64])
 def _matched(
     body: OrientedBody, state: ParticleState, members: NDArray[np.int64]
 ) -> tuple[Array, Array, Array]:
-    """The rotation (3, 3) of a group from rest to now, and its centre (3,) at rest and now."""
+    """Return the rotation (3, 3) of a group from rest to now, and its centroid (3,) at rest and now."""
     rest, x = state.rest, state.positions[members]
     share = body.mass[members] / body.mass[members].sum()
-    centre_at_rest, centre = share @ rest.positions[members], share @ x
+    rest_centroid, centroid = share @ rest.positions[members], share @ x
     axes = rest.rotations[members]
     own = np.einsum("nik,nk,njk->nij", axes, share[:, None] / 5 * body.radii[members] ** 2, axes)
-    A = np.einsum("n,ni,nj->ij", share, x - centre, rest.positions[members] - centre_at_rest)
+    A = np.einsum("n,ni,nj->ij", share, x - centroid, rest.positions[members] - rest_centroid)
     oriented = body.oriented[members]
     A = A + (state.rotations[members] @ own)[oriented].sum(0)
     before = state.rotations[members[:1]].reshape(1, 9)
-    return nearest_rotations(A.reshape(1, 9), before, MIN_GAP)[0].reshape(3, 3), centre_at_rest, centre
+    return nearest_rotations(A.reshape(1, 9), before, MIN_GAP)[0].reshape(3, 3), rest_centroid, centroid
 
 
-def _hanging(
+def _joined_pieces(
     body: OrientedBody, inside: NDArray[np.bool_]
 ) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-    """Groups that share particles with those `inside` (n,), and all that goes with each of them alone."""
+    """Return the groups that share particles with those `inside` (n,), and all that is connected to each."""
     joined = [group for group in body.groups if inside[group].any() and not inside[group].all()]
     if not joined:
         return []
@@ -82,7 +82,7 @@ def _hanging(
     found, seen = [], set()
     for group in joined:
         of = int(piece[group[~inside[group]][0]])
-        if of not in seen:  # what hangs on by several groups goes with the first
+        if of not in seen:  # what is joined by several groups goes with the first
             seen.add(of)
             found.append((group, np.flatnonzero((piece == of) & ~inside)))
     return found
@@ -91,7 +91,7 @@ def _hanging(
 def creep(
     body: OrientedBody, state: ParticleState, topology: Topology, schedule: Schedule, dt: float
 ) -> ParticleState:
-    """Let the rest pose flow where a particle's group is deformed beyond its yield strain; nothing moves.
+    """Return the state after plastic flow of groups deformed beyond their yield strain; nothing moves.
 
     The strain is the distance from the matched pose, relative to the size of the group, both root mean
     squares. A fraction f of the deformation becomes permanent: along an edge the frames at rest turn against
@@ -109,7 +109,7 @@ def creep(
     fraction, turns = np.zeros(len(body)), state.rotations.copy()
     fraction[owner[flows]] = (1 - limit[flows] / strain[flows]) * -np.expm1(-body.creep[owner][flows] * dt)
     turns[owner] = Q
-    positions = _flowed(state, topology.ties(state.pause == 0), fraction, turns)
+    positions = _flowed(state, topology.edge_system(state.pause == 0), fraction, turns)
     for group, paused in zip(body.groups, state.pause > 0, strict=True):
         if not paused:  # a rigid group moves in the rest pose, but as a whole
             moved = fit_rigid(state.rest.positions[group], positions[group], on_degenerate="clamp")
@@ -123,34 +123,34 @@ def creep(
     return replace(state, rotations=turned, rest=RestPose(positions, rotations, state.rest.touching))
 
 
-def _flowed(state: ParticleState, ties: Ties, fraction: Array, turns: Array) -> Array:
-    """Positions at rest after the edges have flowed by the fractions of their particles."""
-    i, j = ties.pairs.T
+def _flowed(state: ParticleState, system: EdgeSystem, fraction: Array, turns: Array) -> Array:
+    """Return positions at rest after the edges have flowed by the fractions of their particles."""
+    i, j = system.pairs.T
     x, rest = state.positions, state.rest.positions
-    share = np.where(ties.rigid, 0.0, 0.5 * (fraction[i] + fraction[j]))
+    share = np.where(system.rigid, 0.0, 0.5 * (fraction[i] + fraction[j]))
     bend, edges = np.empty((len(i), 3)), np.empty((len(i), 3))
-    run(flow_turns, len(i), 1024, ties.pairs, share, turns.reshape(-1, 9), bend)
-    phi = ties.solve(bend, np.zeros_like(rest))
-    apart = (rest[j] - rest[i], x[j] - x[i])
-    run(flow_edges, len(i), 1024, ties.pairs, fraction, turns.reshape(-1, 9), phi, *apart, edges)
-    edges[ties.rigid] = apart[0][ties.rigid]
-    return ties.solve(edges, rest)
+    run(flow_turns, len(i), 1024, system.pairs, share, turns.reshape(-1, 9), bend)
+    phi = system.solve(bend, np.zeros_like(rest))
+    flowing = PlasticEdges(system.pairs, rest[j] - rest[i], x[j] - x[i])
+    run(flow_edges, len(i), 1024, flowing, fraction, turns.reshape(-1, 9), phi, edges)
+    edges[system.rigid] = flowing.rest[system.rigid]
+    return system.solve(edges, rest)
 
 
 def _group_of(schedule: Schedule) -> NDArray[np.int64]:
-    """(members,), the number of the group that each entry is in."""
+    """Return the number of the group that each entry is in, (members,)."""
     return np.repeat(np.arange(len(schedule.owner)), np.diff(schedule.starts))
 
 
 def _means(schedule: Schedule, values: Array) -> Array:
-    """Means over the groups of values (members, ...), weighted by mass, each as a flat row."""
+    """Return means over the groups of values (members, ...), weighted by mass, each as a flat row."""
     group, columns = _group_of(schedule), values.reshape(len(values), -1).T
     weighted = [np.bincount(group, schedule.offsets[:, 3] * c, len(schedule.owner)) for c in columns]
     return np.stack(weighted, axis=1)
 
 
 def _fits(state: ParticleState, schedule: Schedule, offsets: Array) -> tuple[Array, Array]:
-    """Rotations of the implicit groups, matched with the given offsets, and their strains."""
+    """Return the rotations of the implicit groups, matched with the given offsets, and their strains."""
     group, members, count = _group_of(schedule), schedule.members, schedule.implicit
     first = members[schedule.starts[:-1]]
     x = state.positions[members] - state.positions[first][group]

@@ -1,76 +1,51 @@
 """Editing of bodies, as a design tool does it: each function takes a body and returns another one.
 
-`where` says what an edit is about: a :class:`Brush`, the numbers of the things themselves, or a mask of them
-all. Particles that an edit leaves without any neighbour make the body loose, until they are connected.
+`where` says what an edit is about: a :class:`Brush`, the numbers of the things themselves, a mask of them
+all, or None for all of them. Particles that an edit leaves without any neighbour make the body loose, until
+they are connected.
 """
 
-from dataclasses import dataclass, replace
-from math import inf, pi
-from numbers import Real
+from math import inf
 from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.spatial import cKDTree
 
-from ...checks import Array, as_array, as_integers, as_reals, generator
+from ...checks import Array, as_array, as_integers, check_choice, check_real, generator
 from ...errors import InputError
-from ...geometry.inside import Inside, Viewpoints
-from ...geometry.sampling import inscribed_balls, refined
 from ..body import OrientedBody
-from .skinning import Skin, links_to
+from .brushes import LOOKOUT_DEPTH, Brush, close_inside, lookouts, scattered, see_each_other
+from .skinning import Skin, rebound, without_particles
 
 __all__ = ["Brush", "add", "bind", "connect", "cut", "erase", "group", "paint", "pin", "spray", "ungroup"]
 
 Field = Literal["stiffness", "stretch", "torsion", "yield_strain", "creep", "mass"]
 EDGE_FIELDS = ("stretch", "torsion")
-# A stroke that would make more particles than this is a slip of the hand.
-MOST = 50_000
-# Points tried for each particle that finds room: enough that no gap of twice the spacing is left.
-TRIES = 30
-# In spacings: how deep below the surface sprayed particles look for each other, so that they see along the
-# floor of a bowl, but not across a gap.
-DEPTH = 0.25
-# Ways over the surface lead through vertices, which makes them too long by a few per cent where so many of
-# those go to the length of an edge; triangles are not made finer than that, nor more than so many.
-FINENESS, REFINED = 6, 100_000
-
-
-@dataclass(frozen=True, eq=False)
-class Brush:
-    """A ball; a smooth one works less towards its rim, as (1 - (d / radius)^2)^2."""
-
-    centre: ArrayLike
-    """(3,), m."""
-    radius: float
-    """m."""
-    smooth: bool = False
-
-    def __post_init__(self) -> None:
-        """Check the numbers."""
-        centre = as_reals("centre", self.centre).astype(np.float64)
-        if centre.shape != (3,) or not np.isfinite(centre).all():
-            raise InputError(f"centre must be three finite numbers, got {self.centre!r}")
-        object.__setattr__(self, "centre", centre)
-        _positive("radius", self.radius)
-        if not isinstance(self.smooth, bool | np.bool_):
-            raise InputError(f"smooth must be True or False, got {self.smooth!r}")
-
-    def strength(self, points: Array) -> Array:
-        """(k,), how much the brush does at points (k, 3): 1 within it and 0 without, unless it is smooth."""
-        near = np.linalg.norm(points - self.centre, axis=1) / self.radius
-        return np.where(near <= 1, (1 - near**2) ** 2 if self.smooth else 1.0, 0.0)
-
-    def covers(self, points: Array) -> NDArray[np.bool_]:
-        """(k,), which of points (k, 3) are within."""
-        return np.asarray(np.linalg.norm(points - self.centre, axis=1) <= self.radius)
 
 
 def add(body: OrientedBody, positions: ArrayLike, *, radii: ArrayLike) -> OrientedBody:
-    """With particles at `positions` (k, 3), of the substance of the nearest one each.
+    """Add particles, each of the material of the nearest one.
 
-    `radii` are one number, (k,) or (k, 3). They have no edges and carry no vertices yet: see
-    :func:`connect` and :func:`bind`.
+    They have no edges and move no vertices yet: see :func:`connect` and :func:`bind`.
+
+    Parameters
+    ----------
+    body : OrientedBody
+        The body.
+    positions : (k, 3)
+        The new particles [m].
+    radii : float, (k,) or (k, 3)
+        Half the lengths of their axes, above 0 [m].
+
+    Returns
+    -------
+    OrientedBody
+
+    Raises
+    ------
+    InputError
+        If a shape does not fit, a number is out of its bounds, or two particles coincide.
     """
     _check(body)
     new = OrientedBody(positions, radii=radii, loose=True)
@@ -97,37 +72,74 @@ def spray(
     radii: float | None = None,
     seed: int | np.random.Generator = 0,
 ) -> OrientedBody:
-    """With particles on the visual mesh within the brush, at random, none closer than `spacing` to another.
+    """Add particles on the visual mesh within a brush, at random, none closer than `spacing` to another.
 
     Particles across a gap in the mesh do not count: those of another component, and those that are not seen
-    from just below the surface; where that has no inside, all of the component do. `radii` are half the
-    spacing unless given. The same seed makes the same particles.
+    from just below the surface; where that has no inside, all of the component do.
+
+    Parameters
+    ----------
+    body : OrientedBody
+        The body.
+    where : Brush
+        Where they are.
+    spacing : float
+        Their least distance, above 0 [m].
+    radii : float, optional
+        Their radius [m]; by default half the spacing.
+    seed : int or Generator
+        The same seed makes the same particles.
+
+    Returns
+    -------
+    OrientedBody
+
+    Raises
+    ------
+    InputError
+        If the body has no visual mesh, a number is out of its bounds, or there would be too many.
     """
     _check(body)
     _brush(where)
-    _positive("spacing", spacing)
+    check_real("spacing", spacing, above=0)
     rng, skin = generator(seed), _visual(body)
-    points = _scattered(skin, where, spacing, rng)
+    points = scattered(skin, where, spacing, rng)
     if not len(points):
         return body
     old = body.positions[Brush(where.centre, where.radius + spacing).covers(body.positions)]
     first, places = len(old), np.concatenate([old, points])
-    views, tree = _lookouts(skin.inside, places, DEPTH * spacing), cKDTree(points)
+    views, tree = lookouts(skin.inside, places, LOOKOUT_DEPTH * spacing), cKDTree(points)
     room, chosen = np.ones(len(places), np.bool_), []
     for k in range(len(places)):
         if room[k]:
             near = first + np.array(tree.query_ball_point(places[k], spacing), np.int64)
             near = near[room[near]]
-            room[near[_aware(skin.inside, views, np.full(len(near), k), near)]] = False
+            room[near[see_each_other(skin.inside, views, np.full(len(near), k), near)]] = False
             if k >= first:
                 chosen.append(k)
     return add(body, places[chosen], radii=0.5 * spacing if radii is None else radii) if chosen else body
 
 
 def erase(body: OrientedBody, where: Brush | ArrayLike) -> OrientedBody:
-    """Without the particles within the brush, or of these numbers, and all that hangs on them.
+    """Remove particles, with their edges and their places in groups.
 
-    Vertices are carried by the particles left to them; those that have lost all are bound anew.
+    Vertices follow the particles that are left to them; those that have lost all are bound anew.
+
+    Parameters
+    ----------
+    body : OrientedBody
+        The body.
+    where : Brush, (k,) or (n,)
+        Which particles: within a brush, by number or by a mask.
+
+    Returns
+    -------
+    OrientedBody
+
+    Raises
+    ------
+    InputError
+        If that is every particle, or there is no such particle.
     """
     _check(body)
     gone = np.zeros(len(body), np.bool_)
@@ -157,7 +169,9 @@ def erase(body: OrientedBody, where: Brush | ArrayLike) -> OrientedBody:
         **{name: getattr(body, name)[kept] for name in EDGE_FIELDS},
         groups=[members for members in groups if len(members)],
         yield_speed=body.yield_speed[alive],
-        visual=None if body.visual is None else _without(body.visual, gone, number, body.positions[~gone]),
+        visual=None
+        if body.visual is None
+        else without_particles(body.visual, gone, number, body.positions[~gone]),
     )
 
 
@@ -169,25 +183,44 @@ def connect(
     stretch: float = 0.0,
     torsion: float = 0.0,
 ) -> OrientedBody:
-    """With edges between all particles within the brush closer than `longest` (m), or between pairs (k, 2).
+    """Add edges between all near particles within a brush, or between pairs.
 
     In a body with a visual mesh, the brush measures inside its shape: straight between particles that see
     each other, else over the surface, and never from one component to another, so that no edge leaps a gap.
-    Without one it measures straight. Pairs that have an edge keep it. `stretch` and `torsion` are those of
-    the new ones.
+    Without one it measures straight. Pairs that have an edge keep it.
+
+    Parameters
+    ----------
+    body : OrientedBody
+        The body.
+    where : Brush or (k, 2)
+        Where the particles are, or the pairs.
+    longest : float
+        The longest edge that a brush makes [m]; only with a brush.
+    stretch, torsion : float
+        Those of the new edges, 0 to 1: see :class:`OrientedBody`.
+
+    Returns
+    -------
+    OrientedBody
+
+    Raises
+    ------
+    InputError
+        If there is no such particle, a pair is one particle twice, or a number is out of its bounds.
     """
     _check(body)
-    _within("stretch", stretch, 1.0)
-    _within("torsion", torsion, 1.0)
+    check_real("stretch", stretch, at_least=0, at_most=1)
+    check_real("torsion", torsion, at_least=0, at_most=1)
     if isinstance(where, Brush):
         if longest is None:
             raise InputError("longest must say how long an edge may be: a brush covers pairs of all lengths")
-        _positive("longest", longest)
+        check_real("longest", longest, above=0)
         inside = np.flatnonzero(where.covers(body.positions))
         points = body.positions[inside]
         pairs = cKDTree(points).query_pairs(longest, output_type="ndarray").astype(np.int64)
         if body.visual is not None and len(pairs):
-            pairs = _inside(body.visual, points, pairs, longest)
+            pairs = close_inside(body.visual, points, pairs, longest)
         pairs = inside[pairs[np.lexsort(pairs.T[::-1])].reshape(-1, 2)]
     else:
         if longest is not None:
@@ -213,7 +246,24 @@ def connect(
 
 
 def cut(body: OrientedBody, where: Brush | ArrayLike) -> OrientedBody:
-    """Without the edges that pass through the brush, or that join pairs (k, 2)."""
+    """Remove the edges that pass through a brush, or that join pairs.
+
+    Parameters
+    ----------
+    body : OrientedBody
+        The body.
+    where : Brush or (k, 2)
+        Where the edges pass, or the pairs.
+
+    Returns
+    -------
+    OrientedBody
+
+    Raises
+    ------
+    InputError
+        If a pair has no edge, or there is no such particle.
+    """
     _check(body)
     if isinstance(where, Brush):
         a, b = body.positions[body.edges[:, 0]], body.positions[body.edges[:, 1]]
@@ -232,20 +282,38 @@ def cut(body: OrientedBody, where: Brush | ArrayLike) -> OrientedBody:
 
 
 def paint(
-    body: OrientedBody, where: Brush | ArrayLike, field: Field, value: float, *, strength: float = 1.0
+    body: OrientedBody, where: Brush | ArrayLike | None, field: Field, value: float, *, strength: float = 1.0
 ) -> OrientedBody:
-    """With `field` moved towards `value`, all the way at strength 1, for particles or edges.
+    """Move a field of particles or edges towards a value.
 
-    A brush takes the particles within it, or the edges whose middle is; numbers are those of particles or,
-    for "stretch" and "torsion", of edges. Nothing lies between a number and infinity: there any strength
-    goes all the way.
+    Parameters
+    ----------
+    body : OrientedBody
+        The body.
+    where : Brush, (k,) or (n,), optional
+        Which particles or, for "stretch" and "torsion", which edges: within a brush (edges by their
+        midpoints), by number or by a mask; None for all.
+    field : {"stiffness", "stretch", "torsion", "yield_strain", "creep", "mass"}
+        What is changed.
+    value : float
+        The value; its bounds and unit are those of the field.
+    strength : float
+        How far it is moved, from 0 to 1 for all the way. Nothing lies between a number and infinity: there
+        any strength goes all the way.
+
+    Returns
+    -------
+    OrientedBody
+
+    Raises
+    ------
+    InputError
+        If there is no such field, particle or edge, or a number is out of its bounds.
     """
     _check(body)
-    if field not in get_args(Field):
-        raise InputError(f"field must be one of {', '.join(get_args(Field))}, got {field!r}")
-    if isinstance(value, bool) or not isinstance(value, Real) or np.isnan(value):
-        raise InputError(f"value must be a number, got {value!r}")
-    _within("strength", strength, 1.0)
+    check_choice("field", field, get_args(Field))
+    check_real("value", value, infinite=True)
+    check_real("strength", strength, at_least=0, at_most=1)
     edges = field in EDGE_FIELDS
     places = body.positions[body.edges].mean(1) if edges else body.positions
     if isinstance(where, Brush):
@@ -266,20 +334,58 @@ def paint(
     return _edited(body, **{field: new})
 
 
-def pin(body: OrientedBody, where: Brush | ArrayLike, *, pinned: bool = True) -> OrientedBody:
-    """With particles held where they are, or let go."""
+def pin(body: OrientedBody, where: Brush | ArrayLike | None, *, pinned: bool = True) -> OrientedBody:
+    """Pin particles, so that they stay where they are, or release them.
+
+    Parameters
+    ----------
+    body : OrientedBody
+        The body.
+    where : Brush, (k,) or (n,), optional
+        Which particles: within a brush, by number or by a mask; None for all.
+    pinned : bool
+        Whether they are pinned.
+
+    Returns
+    -------
+    OrientedBody
+
+    Raises
+    ------
+    InputError
+        If there is no such particle.
+    """
     _check(body)
     if not isinstance(pinned, bool | np.bool_):
         raise InputError(f"pinned must be True or False, got {pinned!r}")
-    held = body.pinned.copy()
-    held[_chosen("where", where, body.positions, "particles")] = pinned
-    return body.replace(pinned=held)
+    mask = body.pinned.copy()
+    mask[_chosen("where", where, body.positions, "particles")] = pinned
+    return body.replace(pinned=mask)
 
 
-def group(body: OrientedBody, where: Brush | ArrayLike, *, yield_speed: float = inf) -> OrientedBody:
-    """With one more rigid group, of the particles within the brush or of these numbers."""
+def group(body: OrientedBody, where: Brush | ArrayLike | None, *, yield_speed: float = inf) -> OrientedBody:
+    """Make particles one more rigid group.
+
+    Parameters
+    ----------
+    body : OrientedBody
+        The body.
+    where : Brush, (k,) or (n,), optional
+        Which particles: within a brush, by number or by a mask; None for all.
+    yield_speed : float
+        The group deforms permanently if it is hit faster than this [m/s]; inf for never.
+
+    Returns
+    -------
+    OrientedBody
+
+    Raises
+    ------
+    InputError
+        If there is no such particle, or none at all.
+    """
     _check(body)
-    _within("yield_speed", yield_speed, inf)
+    check_real("yield_speed", yield_speed, at_least=0, infinite=True)
     members = _chosen("where", where, body.positions, "particles")
     if not len(members):
         raise InputError("where covers no particle: a group has at least one")
@@ -288,14 +394,33 @@ def group(body: OrientedBody, where: Brush | ArrayLike, *, yield_speed: float = 
     )
 
 
-def ungroup(body: OrientedBody, where: Brush | ArrayLike) -> OrientedBody:
-    """Without the rigid groups that have a particle within the brush, or of these numbers."""
+def ungroup(body: OrientedBody, where: Brush | ArrayLike | None) -> OrientedBody:
+    """Dissolve rigid groups.
+
+    Parameters
+    ----------
+    body : OrientedBody
+        The body.
+    where : Brush, (k,) or (groups,), optional
+        Which groups: those with a particle within a brush, by number or by a mask; None for all.
+
+    Returns
+    -------
+    OrientedBody
+
+    Raises
+    ------
+    InputError
+        If there is no such group.
+    """
     _check(body)
     if isinstance(where, Brush):
         gone = np.array([where.covers(body.positions[members]).any() for members in body.groups], np.bool_)
     else:
         gone = np.zeros(len(body.groups), np.bool_)
-        gone[_numbers("where", where, len(body.groups), "groups")] = True
+        gone[_numbers("where", where, len(body.groups), "groups") if where is not None else slice(None)] = (
+            True
+        )
     kept = [members for members, leaves in zip(body.groups, gone, strict=True) if not leaves]
     return _edited(body, groups=kept, yield_speed=body.yield_speed[~gone])
 
@@ -305,157 +430,67 @@ def bind(
     vertices: Brush | ArrayLike | None = None,
     particles: Brush | ArrayLike | None = None,
 ) -> OrientedBody:
-    """With the chosen vertices of the visual mesh carried by the chosen particles only; None for all of them.
+    """Make vertices of the visual mesh follow certain particles only.
 
     Everything else stays linked as it is. Distances are measured inside the shape.
+
+    Parameters
+    ----------
+    body : OrientedBody
+        The body.
+    vertices : Brush, (k,) or (V,), optional
+        Which vertices: within a brush, by number or by a mask; None for all.
+    particles : Brush, (k,) or (n,), optional
+        Which particles they follow, given alike.
+
+    Returns
+    -------
+    OrientedBody
+
+    Raises
+    ------
+    InputError
+        If the body has no visual mesh, or there is no such vertex or particle, or no particle at all.
     """
     _check(body)
     skin = _visual(body)
-    at = _all(len(skin)) if vertices is None else _chosen("vertices", vertices, skin.vertices, "vertices")
-    to = (
-        _all(len(body)) if particles is None else _chosen("particles", particles, body.positions, "particles")
-    )
+    at = _chosen("vertices", vertices, skin.vertices, "vertices")
+    to = _chosen("particles", particles, body.positions, "particles")
     if not len(to):
-        raise InputError("particles covers none: vertices have to be carried by something")
-    return body.replace(visual=_bound(skin, at, to, body.positions[to])) if len(at) else body
-
-
-def _bound(skin: Skin, vertices: NDArray[np.int64], numbers: NDArray[np.int64], positions: Array) -> Skin:
-    """The skin with `vertices` linked to the particles `numbers` (k,) at `positions` (k, 3)."""
-    found, share = links_to(skin.inside, positions, vertices)
-    links, weights = skin.links.copy(), skin.weights.copy()
-    links[vertices], weights[vertices] = numbers[found], share
-    return skin.relinked(links, weights)
-
-
-def _without(skin: Skin, gone: NDArray[np.bool_], number: NDArray[np.int64], positions: Array) -> Skin:
-    """The skin after the particles `gone` (n,) have left and the others, at `positions`, been renumbered."""
-    left = np.where(gone[skin.links], 0.0, skin.weights)
-    total = left.sum(1, keepdims=True)
-    lost = np.flatnonzero(total[:, 0] == 0)
-    total[lost], left[lost, 0] = 1.0, 1.0
-    # Rows that keep all their links keep their weights, to the last bit.
-    weights = np.where(gone[skin.links].any(1, keepdims=True), left / total, skin.weights)
-    # A link that is gone has no weight, and so may be any.
-    heaviest = np.take_along_axis(skin.links, weights.argmax(1)[:, None], axis=1)
-    links = number[np.where(gone[skin.links], heaviest, skin.links)]
-    links[lost] = 0
-    kept = skin.relinked(links, weights)
-    return _bound(kept, lost, _all(len(positions)), positions) if len(lost) else kept
-
-
-def _scattered(skin: Skin, brush: Brush, spacing: float, rng: np.random.Generator) -> Array:
-    """Points (k, 3) on the mesh within the brush, as dense everywhere and in random order.
-
-    A triangle's plane meets the ball in a disc: points are drawn in the smaller of the two, and those kept
-    that lie in both.
-    """
-    centre = np.asarray(brush.centre)
-    near = skin.inside.faces_in_box(centre - brush.radius, centre + brush.radius)
-    a, b, c = np.moveaxis(skin.vertices[skin.faces[near]], 1, 0)
-    normal = np.cross(b - a, c - a)
-    double = np.linalg.norm(normal, axis=1)
-    solid = double > 0
-    a, b, c, normal, double = a[solid], b[solid], c[solid], normal[solid] / double[solid, None], double[solid]
-    height = np.einsum("ni,ni->n", centre - a, normal)
-    middle = centre - height[:, None] * normal
-    rim = np.sqrt(np.maximum(brush.radius**2 - height**2, 0.0))
-    in_disc = pi * rim**2 < 0.5 * double
-    expected = TRIES * np.where(in_disc, pi * rim**2, 0.5 * double) / spacing**2
-    if expected.sum() > TRIES * MOST:
-        raise InputError(
-            f"spacing of {spacing:g} would make about {expected.sum() / TRIES:.0f} particles, "
-            f"more than {MOST}: take a larger one"
-        )
-    times = (expected + rng.random(len(expected))).astype(np.int64)
-    k = np.repeat(np.arange(len(times)), times)
-    u, v = rng.random((2, len(k)))
-    fold = u + v > 1
-    s, t = np.where(fold, 1 - u, u), np.where(fold, 1 - v, v)
-    points = a[k] + s[:, None] * (b - a)[k] + t[:, None] * (c - a)[k]
-    side = (b - a) / np.linalg.norm(b - a, axis=1, keepdims=True)
-    r, angle = rim[k] * np.sqrt(u), 2 * pi * v
-    round_about = np.cos(angle)[:, None] * side[k] + np.sin(angle)[:, None] * np.cross(normal, side)[k]
-    points = np.where(in_disc[k, None], middle[k] + r[:, None] * round_about, points)
-    within = brush.covers(points)
-    for p, q in ((a, b), (b, c), (c, a)):
-        left = np.einsum("ni,ni->n", np.cross((q - p)[k], points - p[k]), normal[k])
-        within &= ~in_disc[k] | (left >= 0)
-    return np.asarray(points[within][rng.permutation(int(within.sum()))])
-
-
-def _lookouts(inside: Inside, points: Array, depth: float) -> Viewpoints:
-    """Return viewpoints of points (k, 3): on the surface from `depth` below, or half way through a wall."""
-    views = inside.viewpoints(points)
-    shallow = views.sighted & (np.linalg.norm(points - views.foot, axis=1) < depth)
-    below, _ = inscribed_balls(inside, views, depth)
-    return replace(views, origins=np.where(shallow[:, None], below, views.origins))
-
-
-def _aware(
-    inside: Inside, views: Viewpoints, i: NDArray[np.int64], j: NDArray[np.int64]
-) -> NDArray[np.bool_]:
-    """Whether points i (m,) and j (m,) see each other, or are of one component that has no inside."""
-    blind = ~views.sighted[i] & (views.component[i] == views.component[j])
-    return np.asarray(blind | inside.line_of_sight(views, i, views, j))
-
-
-def _inside(skin: Skin, points: Array, pairs: NDArray[np.int64], longest: float) -> NDArray[np.int64]:
-    """Of pairs (m, 2) of points that close in a straight line, those that are as close inside the shape."""
-    views = skin.inside.viewpoints(points)
-    seen = skin.inside.line_of_sight(views, pairs[:, 0], views, pairs[:, 1])
-    rest = np.unique(pairs[~seen])
-    if not len(rest):
-        return pairs
-    # No way that short leaves the box around the points by more than half of it.
-    some = points[rest]
-    near = skin.inside.faces_in_box(some.min(0) - longest / 2, some.max(0) + longest / 2)
-    if not len(near):
-        return pairs[seen]
-    used, faces = np.unique(skin.faces[near], return_inverse=True)
-    faces = faces.reshape(-1, 3)
-    patch = Inside(*refined(skin.vertices[used], faces, longest / FINENESS, REFINED))
-    # All that a vertex can know on a way that short.
-    count = 1 + int(np.bincount(pairs.ravel()).max())
-    among = np.flatnonzero(np.isin(patch.components, patch.components_of(some)))
-    way, length = patch.between(some, 0.0, patch.nearest(some, count, among=among))
-    way = rest[way[length <= longest]]
-    alike = views.component[pairs[:, 0]] == views.component[pairs[:, 1]]
-    met = np.isin(pairs @ [len(points), 1], way @ [len(points), 1])
-    return np.asarray(pairs[seen | alike & met])
+        raise InputError("particles covers none: vertices have to follow something")
+    return body.replace(visual=rebound(skin, at, to, body.positions[to])) if len(at) else body
 
 
 def _edited(body: OrientedBody, **changes: Any) -> OrientedBody:
-    """The body with fields changed, loose if, and only if, some particle has no neighbour now."""
+    """Return the body with fields changed, loose if, and only if, some particle has no neighbour now."""
     edges, groups = changes.get("edges", body.edges), changes.get("groups", body.groups)
-    held = np.zeros(len(changes.get("positions", body.positions)), np.bool_)
-    held[np.concatenate([edges.ravel(), *groups])] = True
-    return body.replace(**changes, loose=bool(len(held) > 1 and not held.all()))
+    joined = np.zeros(len(changes.get("positions", body.positions)), np.bool_)
+    joined[np.concatenate([edges.ravel(), *groups])] = True
+    return body.replace(**changes, loose=bool(len(joined) > 1 and not joined.all()))
 
 
 def _check(body: OrientedBody) -> None:
+    """Raise unless it is a body."""
     if not isinstance(body, OrientedBody):
         raise InputError(f"body must be an OrientedBody, got {type(body).__name__}")
 
 
 def _visual(body: OrientedBody) -> Skin:
+    """Return the visual mesh of a body, or raise if it has none."""
     if body.visual is None:
         raise InputError("body has no visual mesh: give it one, visual=Skin.of(vertices, faces, ...)")
     return body.visual
 
 
-def _all(count: int) -> NDArray[np.int64]:
-    return np.arange(count)
-
-
-def _chosen(name: str, where: Brush | ArrayLike, places: Array, what: str) -> NDArray[np.int64]:
-    """Numbers of what is within the brush, of what a mask says, or the numbers themselves."""
+def _chosen(name: str, where: Brush | ArrayLike | None, places: Array, what: str) -> NDArray[np.int64]:
+    """Return the numbers of what is within a brush or in a mask, the numbers given, or all for None."""
     if isinstance(where, Brush):
         return np.flatnonzero(where.covers(places))
-    return _numbers(name, where, len(places), what)
+    return np.arange(len(places)) if where is None else _numbers(name, where, len(places), what)
 
 
 def _numbers(name: str, where: ArrayLike, count: int, what: str) -> NDArray[np.int64]:
+    """Return different numbers below `count`, given as such or by a mask, or raise."""
     given = as_array(name, where)
     if given.dtype == np.bool_:
         if given.shape != (count,):
@@ -469,6 +504,7 @@ def _numbers(name: str, where: ArrayLike, count: int, what: str) -> NDArray[np.i
 
 
 def _pairs(where: ArrayLike, count: int) -> NDArray[np.int64]:
+    """Return pairs (k, 2) of numbers below `count`, or raise."""
     given = as_array("where", where)
     if given.ndim != 2 or given.shape[1] != 2:
         raise InputError(f"where must be a Brush or pairs of shape (k, 2), got shape {given.shape}")
@@ -478,16 +514,6 @@ def _pairs(where: ArrayLike, count: int) -> NDArray[np.int64]:
 
 
 def _brush(where: Brush) -> None:
+    """Raise unless it is a brush."""
     if not isinstance(where, Brush):
         raise InputError(f"where must be a Brush, got {type(where).__name__}")
-
-
-def _within(name: str, value: float, high: float) -> None:
-    if isinstance(value, bool) or not isinstance(value, Real) or not 0 <= value <= high:
-        wanted = "not negative" if high == inf else f"between 0 and {high:g}"
-        raise InputError(f"{name} must be {wanted}, got {value!r}")
-
-
-def _positive(name: str, value: float) -> None:
-    if isinstance(value, bool) or not isinstance(value, Real) or not 0 < value < inf:
-        raise InputError(f"{name} must be positive and finite, got {value!r}")

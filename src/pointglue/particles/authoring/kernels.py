@@ -1,4 +1,4 @@
-"""Vertices and normals carried along by up to four particles each.
+"""Vertices and normals that follow up to four particles each.
 
 A frame takes the bind pose to now, measured from one centre c: x - c = R (v - c) + t. Linear frames are the
 columns of (R | t), each with a zero after it that makes it a vector of four, 16 numbers; dual ones a unit
@@ -18,7 +18,7 @@ CANCELLED = 1e-20
 
 @kernel
 def linear_points(start, stop, frames, links, weights, centre, points, out):
-    """x = c + (sum w R) (v - c) + sum w t."""
+    """Compute x = c + (sum w R) (v - c) + sum w t."""
     for v in range(start, stop):
         r0, r1, r2, t = splat(0.0), splat(0.0), splat(0.0), splat(0.0)
         for link in range(4):
@@ -38,7 +38,7 @@ def linear_points(start, stop, frames, links, weights, centre, points, out):
 
 @kernel
 def linear_normals(start, stop, frames, links, weights, normals, out):
-    """sum w R n made a unit vector again; R n of the heaviest link where the turns cancel each other."""
+    """Compute sum w R n made a unit vector again; R n of the heaviest link where they cancel."""
     for v in range(start, stop):
         x, y, z = normals[v, 0], normals[v, 1], normals[v, 2]
         sx = sy = sz = 0.0
@@ -61,6 +61,7 @@ def linear_normals(start, stop, frames, links, weights, normals, out):
 
 @kernel
 def _heaviest(v, weights):
+    """Return which link of vertex v has the largest weight."""
     best, most = 0, weights[v, 0]
     for link in range(1, 4):
         w = weights[v, link]
@@ -70,7 +71,7 @@ def _heaviest(v, weights):
 
 @kernel
 def _blended(v, frames, links, weights):
-    """The sums of w q and of w q', with each q on the side of the heaviest: that of q is 1/4 long or more."""
+    """Return the sums of w q and w q', each q on the side of the heaviest: that of q is 1/4 long or more."""
     heaviest = load(frames, links[v, _heaviest(v, weights)], 0)
     turn, move = splat(0.0), splat(0.0)
     for link in range(4):
@@ -85,7 +86,7 @@ def _blended(v, frames, links, weights):
 
 @kernel
 def _moved(turn, move, a, b, c):
-    """q p q^-1 + 2 q' q^-1 = p + 2 (w u + r x u - e r) / |q|^2 for p = (a, b, c) and u = r x p + m.
+    """Return q p q^-1 + 2 q' q^-1 = p + 2 (w u + r x u - e r) / |q|^2 for p = (a, b, c) and u = r x p + m.
 
     q is (w, r) and q' is (e, m).
     """
@@ -106,7 +107,7 @@ def _moved(turn, move, a, b, c):
 
 @kernel
 def dual_points(start, stop, frames, links, weights, centre, points, out):
-    """x = c + q (v - c) q^-1 + 2 q' q^-1."""
+    """Compute x = c + q (v - c) q^-1 + 2 q' q^-1."""
     c0, c1, c2 = centre[0], centre[1], centre[2]
     for v in range(start, stop):
         turn, move = _blended(v, frames, links, weights)
@@ -116,7 +117,7 @@ def dual_points(start, stop, frames, links, weights, centre, points, out):
 
 @kernel
 def dual_normals(start, stop, frames, links, weights, normals, out):
-    """q n q^-1: in these frames q' is 0."""
+    """Compute q n q^-1: in these frames q' is 0."""
     for v in range(start, stop):
         turn, move = _blended(v, frames, links, weights)
         out[v, 0], out[v, 1], out[v, 2] = _moved(turn, move, normals[v, 0], normals[v, 1], normals[v, 2])

@@ -1,4 +1,4 @@
-"""The visual mesh of a body: each vertex is carried along by at most four particles."""
+"""The visual mesh of a body: each vertex follows at most four particles."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,17 +8,27 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ...checks import Array, as_array, as_integers, as_reals, require_finite
+from ...checks import (
+    Array,
+    as_array,
+    as_integers,
+    as_reals,
+    check_choice,
+    check_rotations,
+    check_rows,
+    require_finite,
+)
 from ...compute import run
 from ...errors import InputError
 from ...geometry.inside import Inside
-from ..quaternions import matrices_of, quaternions_of
+from ..quaternions import quaternions_of
 from . import kernels
 
-__all__ = ["Blend", "Skin", "join_skins", "links_of", "links_to"]
+__all__ = ["Blend", "Skin", "join_skins", "links_of", "links_to", "rebound", "without_particles"]
 
 Blend = Literal["linear", "dual"]
 
+# Particles that a vertex follows at most.
 LINKS = 4
 # Vertices worth a thread of their own.
 GRAIN = 8192
@@ -26,19 +36,33 @@ GRAIN = 8192
 
 @dataclass(frozen=True, eq=False, init=False)
 class Skin:
-    """A triangle mesh in the bind pose and the particles that each of its vertices follows."""
+    """A triangle mesh in the bind pose and the particles that each of its vertices follows.
+
+    Parameters
+    ----------
+    vertices : (V, 3)
+        The vertices in the bind pose [m].
+    faces : (m, 3) or (m, 4)
+        Triangles, or quads, which are split.
+    links : (V, 4)
+        The particles that each vertex follows; those of weight 0 have no influence.
+    weights : (V, 4)
+        Their weights, not negative; each row adds up to 1.
+
+    Raises
+    ------
+    InputError
+        If a shape does not fit, a number is not finite, a face names no vertex, or weights do not add up to
+        1.
+    """
 
     vertices: Array
-    """(V, 3), in the bind pose, m."""
     faces: NDArray[np.int64]
-    """(m, 3)."""
     links: NDArray[np.int32]
-    """(V, 4), particles; those of weight 0 have no say."""
     weights: Array
-    """(V, 4), not negative, each row adds up to 1."""
 
     def __init__(self, vertices: ArrayLike, faces: ArrayLike, links: ArrayLike, weights: ArrayLike) -> None:
-        x = _rows("vertices", vertices)
+        x = np.ascontiguousarray(check_rows("vertices", vertices))
         if not len(x):
             raise InputError("vertices must be at least one, got none")
         count = len(x)
@@ -68,13 +92,31 @@ class Skin:
 
     @classmethod
     def of(cls, vertices: ArrayLike, faces: ArrayLike, particles: ArrayLike) -> "Skin":
-        """Link a mesh, faces (m, 3) or (m, 4), to the particles (n, 3) nearest to each vertex.
+        """Return a mesh linked to the particles nearest to each vertex.
 
         Distances are measured inside the shape, so that a limb does not follow its neighbour.
+
+        Parameters
+        ----------
+        vertices : (V, 3)
+            The vertices in the bind pose [m].
+        faces : (m, 3) or (m, 4)
+            Triangles, or quads, which are split.
+        particles : (n, 3)
+            The particles in the bind pose [m].
+
+        Returns
+        -------
+        Skin
+
+        Raises
+        ------
+        InputError
+            If a shape does not fit, a number is not finite, or a face names no vertex.
         """
-        x = _rows("vertices", vertices)
+        x = check_rows("vertices", vertices)
         triangles = _triangles(faces, len(x))
-        centres = _rows("particles", particles)
+        centres = check_rows("particles", particles)
         if not len(centres):
             raise InputError("particles must be at least one, got none")
         inside = Inside(x, triangles)
@@ -83,14 +125,14 @@ class Skin:
         return skin
 
     def relinked(self, links: ArrayLike, weights: ArrayLike) -> "Skin":
-        """The same mesh with other links."""
+        """Return the same mesh with other links (V, 4) and weights (V, 4)."""
         skin = Skin(self.vertices, self.faces, links, weights)
         if "inside" in self.__dict__:  # it knows nothing of links, and takes a while to make
             skin.__dict__["inside"] = self.inside
         return skin
 
     def moved(self, turn: Array, shift: Array) -> "Skin":
-        """The same mesh, its bind pose turned or scaled about the origin by `turn` (3, 3), then shifted."""
+        """Return the mesh with its bind pose multiplied by `turn` (3, 3), then shifted by (3,) [m]."""
         return Skin(self.vertices @ turn.T + shift, self.faces, self.links, self.weights)
 
     def __len__(self) -> int:
@@ -103,17 +145,17 @@ class Skin:
 
     @cached_property
     def particles(self) -> int:
-        """How many particles there must be at least."""
+        """The least number of particles that a body with this skin has."""
         return int(self.links.max()) + 1
 
     @cached_property
     def centre(self) -> Array:
-        """(3,), what vertices are measured from while they are blended: digits are lost to no distance."""
+        """The centre (3,) of the bounding box, about which vertices are blended to lose no digits [m]."""
         return np.asarray(0.5 * (self.vertices.min(0) + self.vertices.max(0)))
 
     @cached_property
     def rest_normals(self) -> Array:
-        """(V, 3), unit normals in the bind pose, by area of the faces; zero for vertices of none."""
+        """Unit normals (V, 3) in the bind pose, weighted by area; zero for vertices of no face."""
         corners = self.vertices[self.faces]
         area = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
         at = self.faces.ravel()
@@ -130,23 +172,41 @@ class Skin:
         blend: Blend = "linear",
         out: Array | None = None,
     ) -> Array:
-        """Vertices (V, 3), blended from the particles' motions x -> R (x - a) + a + t.
+        """Return the vertices, blended from the particles' motions x -> R (x - a) + a + t.
 
-        `rotations` are (n, 3, 3) and `translations` (n, 3); `about` (n, 3) is a, the origin if it is None:
-        given the particles' bind positions, no digits are lost far from the origin. "linear" blends matrices,
-        "dual" dual quaternions, which only rotations have: twisted limbs keep their girth. `out` (V, 3) takes
-        the result.
+        Parameters
+        ----------
+        rotations : (n, 3, 3)
+            R of each particle.
+        translations : (n, 3)
+            t of each particle [m].
+        about : (n, 3), optional
+            a of each particle [m], by default the origin: given the particles' bind positions, no digits are
+            lost far from the origin.
+        blend : {"linear", "dual"}
+            Whether matrices are blended, or dual quaternions, which only rotations have: twisted limbs keep
+            their girth.
+        out : (V, 3), optional
+            Takes the result.
+
+        Returns
+        -------
+        (V, 3)
+            The vertices [m].
+
+        Raises
+        ------
+        InputError
+            If a shape does not fit, a number is not finite, or a matrix is no rotation but should be.
         """
         R, t = self._motions(rotations, translations)
-        a = np.zeros_like(t) if about is None else _rows("about", about)
-        if a.shape != t.shape:
-            raise InputError(f"about must have shape {t.shape}, got shape {a.shape}")
+        a = np.zeros_like(t) if about is None else check_rows("about", about, count=len(t))
         # From the centre, not the origin: (a - c) + R (c - a) is 0 without rounding if R is the identity.
         arm = a - self.centre
         shift = t + (arm - np.einsum("nij,nj->ni", R, arm))
         result = self._result(out)
         linked = (self.links, self.weights, self.centre, self.vertices, result)
-        if _checked(blend) == "linear":
+        if check_choice("blend", blend, get_args(Blend)) == "linear":
             run(kernels.linear_points, len(self), GRAIN, _columns(R, shift), *linked)
         else:
             q, half = _quaternions(R), 0.5 * shift
@@ -156,11 +216,31 @@ class Skin:
         return result
 
     def normals(self, rotations: ArrayLike, *, blend: Blend = "linear", out: Array | None = None) -> Array:
-        """Unit normals (V, 3): those of the bind pose, turned as the vertices are."""
+        """Return the unit normals: those of the bind pose, turned as the vertices are.
+
+        Parameters
+        ----------
+        rotations : (n, 3, 3)
+            The rotation of each particle.
+        blend : {"linear", "dual"}
+            See :meth:`pose`.
+        out : (V, 3), optional
+            Takes the result.
+
+        Returns
+        -------
+        (V, 3)
+            The normals; zero for vertices of no face.
+
+        Raises
+        ------
+        InputError
+            If a shape does not fit, a number is not finite, or a matrix is no rotation but should be.
+        """
         R, _ = self._motions(rotations, None)
         result = self._result(out)
         linked = (self.links, self.weights, self.rest_normals, result)
-        if _checked(blend) == "linear":
+        if check_choice("blend", blend, get_args(Blend)) == "linear":
             run(kernels.linear_normals, len(self), GRAIN, _columns(R, np.zeros((len(R), 3))), *linked)
         else:
             frames = np.concatenate([_quaternions(R), np.zeros((len(R), 4))], axis=1)
@@ -168,13 +248,14 @@ class Skin:
         return result
 
     def _motions(self, rotations: ArrayLike, translations: ArrayLike | None) -> tuple[Array, Array]:
+        """Return rotations (n, 3, 3) and translations (n, 3) of enough particles, or raise."""
         R = as_reals("rotations", rotations).astype(np.float64)
         if R.ndim != 3 or R.shape[1:] != (3, 3):
             raise InputError(f"rotations must have shape (n, 3, 3), got shape {R.shape}")
         require_finite("rotations", R)
-        t = np.zeros((len(R), 3)) if translations is None else _rows("translations", translations)
-        if len(t) != len(R):
-            raise InputError(f"translations must have shape ({len(R)}, 3), got shape {t.shape}")
+        t = np.zeros((len(R), 3))
+        if translations is not None:
+            t = check_rows("translations", translations, count=len(R))
         if len(R) < self.particles:
             raise InputError(
                 f"rotations are of {len(R)} particles, but the skin is linked to number {self.particles - 1}"
@@ -182,6 +263,7 @@ class Skin:
         return R, t
 
     def _result(self, out: Array | None) -> Array:
+        """Return room for a result (V, 3), that given by the caller if it fits, or raise."""
         if out is None:
             return np.empty((len(self), 3))
         if not isinstance(out, np.ndarray) or out.shape != (len(self), 3) or out.dtype != np.float64:
@@ -193,7 +275,7 @@ class Skin:
 
 
 def join_skins(skins: Sequence[Skin | None], particles: Sequence[int]) -> Skin | None:
-    """All as one, where those before have so many `particles` each; bodies without a skin add nothing."""
+    """Return all skins as one; their bodies have so many `particles` each, and None adds nothing."""
     first, shift = 0, 0
     parts: list[tuple[Array, Array, Array, Array]] = []
     for skin, count in zip(skins, particles, strict=True):
@@ -207,12 +289,12 @@ def join_skins(skins: Sequence[Skin | None], particles: Sequence[int]) -> Skin |
 def links_to(
     inside: Inside, particles: Array, among: NDArray[np.int64] | None = None
 ) -> tuple[NDArray[np.int32], Array]:
-    """Links (V, 4) of the vertices `among` (V,), or of all, to particles (n, 3), and their weights (V, 4)."""
+    """Return links and weights (V, 4) of the vertices `among` (V,), or of all, to particles (n, 3)."""
     return links_of(*inside.nearest(particles, LINKS + 1, among=among))
 
 
 def links_of(nearest: NDArray[np.int32], distances: Array) -> tuple[NDArray[np.int32], Array]:
-    """Links (V, 4) and weights (V, 4), (1 - d / r)^2 made to sum to 1, from what `Inside.nearest` gives.
+    """Return links (V, 4) and weights (V, 4), (1 - d / r)^2 made to sum to 1, from `Inside.nearest`.
 
     That must be for a count of five or more. The reach r is the distance of the fifth: a link has faded to
     nothing where another takes its place, so that weights are continuous over the surface. Where there are
@@ -232,41 +314,48 @@ def links_of(nearest: NDArray[np.int32], distances: Array) -> tuple[NDArray[np.i
     return links, weights / weights.sum(1, keepdims=True)
 
 
+def rebound(skin: Skin, vertices: NDArray[np.int64], numbers: NDArray[np.int64], positions: Array) -> Skin:
+    """Return the skin with `vertices` linked to the particles `numbers` (k,) at `positions` (k, 3)."""
+    found, share = links_to(skin.inside, positions, vertices)
+    links, weights = skin.links.copy(), skin.weights.copy()
+    links[vertices], weights[vertices] = numbers[found], share
+    return skin.relinked(links, weights)
+
+
+def without_particles(
+    skin: Skin, gone: NDArray[np.bool_], number: NDArray[np.int64], positions: Array
+) -> Skin:
+    """Return the skin without the particles `gone` (n,), where the others, at `positions`, are renumbered."""
+    left = np.where(gone[skin.links], 0.0, skin.weights)
+    total = left.sum(1, keepdims=True)
+    lost = np.flatnonzero(total[:, 0] == 0)
+    total[lost], left[lost, 0] = 1.0, 1.0
+    # Rows that keep all their links keep their weights, to the last bit.
+    weights = np.where(gone[skin.links].any(1, keepdims=True), left / total, skin.weights)
+    # A link that is gone has no weight, and so may be any.
+    heaviest = np.take_along_axis(skin.links, weights.argmax(1)[:, None], axis=1)
+    links = number[np.where(gone[skin.links], heaviest, skin.links)]
+    links[lost] = 0
+    kept = skin.relinked(links, weights)
+    return rebound(kept, lost, np.arange(len(positions)), positions) if len(lost) else kept
+
+
 def _columns(R: Array, t: Array) -> Array:
-    """Frames for linear blending, see skin_kernels."""
+    """Return the frames (n, 16) of linear blending: see `kernels`."""
     frames = np.zeros((len(R), 4, 4))
     frames[:, :3, :3], frames[:, 3, :3] = np.swapaxes(R, 1, 2), t
     return frames.reshape(-1, 16)
 
 
 def _quaternions(R: Array) -> Array:
-    """(n, 4), of matrices (n, 3, 3), which must be rotations: those that their quaternions give back."""
+    """Return the quaternions (n, 4) of matrices (n, 3, 3), or raise if one of these is no rotation."""
     with np.errstate(over="ignore", invalid="ignore"):
-        q = quaternions_of(R)
-        wrong = ~(np.abs(matrices_of(q) - R) < 1e-6).all((1, 2))
-    if wrong.any():
-        bad = int(wrong.argmax())
-        raise InputError(f"rotations[{bad}] must be a rotation for blend 'dual', got {R[bad].tolist()}")
-    return q
-
-
-def _checked(blend: str) -> str:
-    if blend not in get_args(Blend):
-        raise InputError(f"blend must be 'linear' or 'dual', got {blend!r}")
-    return blend
-
-
-def _rows(name: str, value: ArrayLike) -> Array:
-    """`value` as a new array (k, 3) of finite numbers."""
-    rows = np.array(as_reals(name, value), np.float64, order="C")
-    if rows.ndim != 2 or rows.shape[1] != 3:
-        raise InputError(f"{name} must have shape (n, 3), got shape {rows.shape}")
-    require_finite(name, rows)
-    return rows
+        check_rotations("rotations", R)
+        return quaternions_of(R)
 
 
 def _triangles(faces: ArrayLike, count: int) -> NDArray[np.int64]:
-    """Faces (m, 3), quads (m, 4) split."""
+    """Return faces (m, 3), quads (m, 4) split, or raise."""
     given = as_array("faces", faces)
     if given.ndim != 2 or given.shape[1] not in (3, 4) or not len(given):
         raise InputError(f"faces must have shape (m, 3) or (m, 4) with m at least 1, got shape {given.shape}")

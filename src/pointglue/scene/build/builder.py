@@ -17,7 +17,7 @@ from ...elastic import Contact, ElasticBody, ImplicitSolver, RigidBody
 from ...errors import BindingCycleError, InputError, IntersectionError, PointglueError, PointglueWarning
 from ...glue import bind_glue
 from ...io.frame_records import Motion, StoredObject
-from ...particles import ParticleSolver, Script
+from ...particles import KinematicParticles, ParticleSolver
 from ..engines import HandleEngine, ImplicitEngine, ParticleEngine
 from ..schema import scene as schema
 from ..schema.loading import LoadedScene, Problem, Where, read_tables, validated
@@ -336,13 +336,13 @@ class _Builder:
         items: dict[str, BuiltParticles] = self._all(BuiltParticles)
         if not items:
             return None
-        bodies, scripts, velocities, spins = [], [], [], []
+        bodies, kinematic, velocities, spins = [], [], [], []
         offsets, first = {}, 0
         for name, item in items.items():
             table, body = self.objects[name], item.body
             for one in item.pinned:
                 if one.track is not None:
-                    scripts.append(Script(first + one.rows, one.track.at))
+                    kinematic.append(KinematicParticles(first + one.rows, one.track.at))
                 else:
                     body = body.replace(pinned=body.pinned | np.isin(np.arange(len(body)), one.rows))
             bodies.append(body)
@@ -368,7 +368,7 @@ class _Builder:
                 gravity=world.gravity,
                 colliders=colliders,
                 forces=acting,
-                scripts=scripts,
+                kinematic=kinematic,
                 **self.tables.solver.particles.model_dump(),
             )
             return ParticleEngine(solver, list(items), np.concatenate(velocities), np.concatenate(spins))

@@ -8,7 +8,15 @@ import numpy as np
 from ...checks import Array
 from ...errors import InputError
 from ...geometry.moments import solid_moments
-from ...particles.authoring.from_mesh import EDGE, MOST, PER_CUBE, PER_SQUARE, REFINED, SAMPLE, USUAL
+from ...particles.authoring.from_mesh import (
+    MEASURING_EDGE,
+    MOST_PARTICLES,
+    MOST_TRIANGLES,
+    PER_CUBE,
+    PER_SQUARE,
+    SAMPLE_SPACING,
+    USUAL_PARTICLES,
+)
 from ..schema import scene as schema
 from ..schema import shapes
 from .surfaces import USUAL_CELLS, Surface
@@ -123,16 +131,16 @@ def _particles(table: schema.ParticlesObject, surface: Surface) -> Estimate:
     filled = table.placement in (None, "volume") and volume > 0
     per = PER_CUBE * volume if filled else PER_SQUARE * area
     power = 3 if filled else 2
-    step = table.spacing or max(per / USUAL, 1e-300) ** (1 / power)
+    step = table.spacing or max(per / USUAL_PARTICLES, 1e-300) ** (1 / power)
     with np.errstate(over="ignore"):
-        wanted = float(np.maximum(1.0, (longest / (EDGE * step)) ** 2).sum())
+        wanted = float(np.maximum(1.0, (longest / (MEASURING_EDGE * step)) ** 2).sum())
         count = per / step**power
-        samples = volume / (SAMPLE * step) ** 3
-    triangles = min(wanted, max(2.0 * REFINED, len(longest)))
+        samples = volume / (SAMPLE_SPACING * step) ** 3
+    triangles = min(wanted, max(2.0 * MOST_TRIANGLES, len(longest)))
     return Estimate(
         count,
         "particles",
-        MOST,
+        MOST_PARTICLES,
         "a larger spacing" if table.spacing else "a simpler mesh",
         samples * SAMPLE_COST[0] + triangles * TRIANGLE_COST[0],
         samples * SAMPLE_COST[1] + triangles * TRIANGLE_COST[1],

@@ -12,7 +12,7 @@ from ...glue.parents import rest_gap
 from ...particles import OrientedBody, Skin
 from ...particles.authoring import editing
 from ...particles.authoring.editing import Brush
-from ...particles.authoring.from_mesh import LINKS, RADIUS, fitted_ellipsoids
+from ...particles.authoring.ellipsoid_fitting import LINKS, RADIUS, fitted_ellipsoids
 from ...particles.quaternions import quaternions_of
 from ...procrustes import Groups
 from ..document.document import Document

@@ -3,8 +3,6 @@
 There a solid stands in one way only: a half space is y <= 0, a capsule lies along y about the origin (a ball
 is one without length) and a box is centred and straight. G is the shape of a particle as in `ellipsoids`,
 and A = G^-1 = M M^T: lengths |M^T u| are those in which the particle is a unit ball.
-
-A frame (12,) holds a rotation R, row by row, and a translation t: p = R q + t.
 """
 
 from math import inf, sqrt
@@ -15,23 +13,28 @@ from ....compute import kernel
 from ....procrustes.algebra import product_tn
 from .ellipsoids import pair_normal, shape_matrix, support
 
-__all__ = ["BOX", "CAPSULE", "PLANE", "approach", "carried", "push_solid"]
+__all__ = [
+    "BOX", "CAPSULE", "PLANE", "away", "collider_displacement", "correct", "find_near_solid", "resolve_solid",
+    "scaled", "to_local", "to_world", "unscaling",
+]  # fmt: skip
 
 PLANE, CAPSULE, BOX = 0, 1, 2
-# Nearer to the axis or the centre than this, in radii, there is no direction to it.
-_CENTRE = 1e-30
+# In radii: nearer than this to the axis or the centre of a capsule, there is no direction away from it.
+_NO_DIRECTION = 1e-30
 
 
 @kernel
-def approach(start, stop, kind, size, before, now, P, X0, bounds, origin, near):
-    """near[i]: whether particle i may touch the solid, on its path or up to twice its bound away.
+def find_near_solid(start, stop, solid, poses, X, P, bounds, neighbours):
+    """Mark the particles that may touch the solid, on their path or up to twice their bound away.
 
-    The path starts at `origin`: where X0 was, seen from the collider as it stood then.
+    Paths go from X (n, 3) to P, as seen from the collider as it stands at the time.
     """
+    kind, size, before, now = solid.kind, solid.size, poses.before, poses.now
+    origins, near = neighbours.origins, neighbours.near
     for i in range(start, stop):
-        ox, oy, oz = into(before, X0[i, 0], X0[i, 1], X0[i, 2])
-        x, y, z = into(now, P[i, 0], P[i, 1], P[i, 2])
-        origin[i, 0], origin[i, 1], origin[i, 2] = ox, oy, oz
+        ox, oy, oz = to_local(before, X[i, 0], X[i, 1], X[i, 2])
+        x, y, z = to_local(now, P[i, 0], P[i, 1], P[i, 2])
+        origins[i, 0], origins[i, 1], origins[i, 2] = ox, oy, oz
         if kind == PLANE:
             gap = y
         elif kind == CAPSULE:
@@ -43,8 +46,10 @@ def approach(start, stop, kind, size, before, now, P, X0, bounds, origin, near):
 
 
 @kernel
-def push_solid(start, stop, kind, size, now, chosen, origin, P, E, C, fixed, pushed, normals, total):
-    """Move the particles `chosen` out of a solid."""
+def resolve_solid(start, stop, solid, now, chosen, origins, ellipsoids, contacts):
+    """Move the particles `chosen` out of a solid that stands in the pose `now`."""
+    kind, size = solid.kind, solid.size
+    P, E, C, fixed = ellipsoids.P, ellipsoids.E, ellipsoids.shapes, ellipsoids.fixed
     G, M, T = np.empty(9), np.empty(9), np.empty(9)
     X, X0, n = np.empty(3), np.empty(3), np.empty(3)
     G2 = np.zeros(9)
@@ -52,60 +57,65 @@ def push_solid(start, stop, kind, size, now, chosen, origin, P, E, C, fixed, pus
         i = chosen[entry]
         if fixed[i]:
             continue
-        X[0], X[1], X[2] = into(now, P[i, 0], P[i, 1], P[i, 2])
-        product_tn(now, E[i], T)
+        X[0], X[1], X[2] = to_local(now, P[i, 0], P[i, 1], P[i, 2])
+        product_tn(now.rotation, E[i], T)
         shape_matrix(T, C[i], G)
         if kind == PLANE:
             n[0], n[1], n[2] = 0.0, 1.0, 0.0
             depth = sqrt(G[4]) - X[1]
         else:
-            X0[0], X0[1], X0[2] = origin[i, 0], origin[i, 1], origin[i, 2]
+            X0[0], X0[1], X0[2] = origins[i, 0], origins[i, 1], origins[i, 2]
             if kind == CAPSULE:
                 depth = _out_of_capsule(X, X0, size[0], size[1], G, G2, T, n)
             else:
                 depth = _out_of_box(X, X0, size, G, M, n)
         if depth > 0.0:
-            nx, ny, nz = turned(now, n[0], n[1], n[2])
-            move(i, depth * nx, depth * ny, depth * nz, depth, nx, ny, nz, P, pushed, normals, total)
+            nx, ny, nz = to_world(now, n[0], n[1], n[2])
+            correct(i, (depth * nx, depth * ny, depth * nz), depth, (nx, ny, nz), P, contacts)
 
 
 @kernel
-def into(frame, x, y, z):
-    """R^T (p - t): a point in the coordinates of the collider."""
-    x, y, z = x - frame[9], y - frame[10], z - frame[11]
+def to_local(pose, x, y, z):
+    """Return R^T (p - t): a point in the coordinates of the collider."""
+    R, t = pose.rotation, pose.translation
+    x, y, z = x - t[0], y - t[1], z - t[2]
     return (
-        frame[0] * x + frame[3] * y + frame[6] * z,
-        frame[1] * x + frame[4] * y + frame[7] * z,
-        frame[2] * x + frame[5] * y + frame[8] * z,
+        R[0] * x + R[3] * y + R[6] * z,
+        R[1] * x + R[4] * y + R[7] * z,
+        R[2] * x + R[5] * y + R[8] * z,
     )
 
 
 @kernel
-def turned(frame, x, y, z):
-    """R v: a direction in the coordinates of the world."""
+def to_world(pose, x, y, z):
+    """Return R v: a direction in the coordinates of the world."""
+    R = pose.rotation
     return (
-        frame[0] * x + frame[1] * y + frame[2] * z,
-        frame[3] * x + frame[4] * y + frame[5] * z,
-        frame[6] * x + frame[7] * y + frame[8] * z,
+        R[0] * x + R[1] * y + R[2] * z,
+        R[3] * x + R[4] * y + R[5] * z,
+        R[6] * x + R[7] * y + R[8] * z,
     )
 
 
 @kernel
-def carried(before, now, x, y, z):
-    """p - p0: how far the collider has carried its point that is now at p, since it stood as `before`."""
-    qx, qy, qz = into(now, x, y, z)
-    px, py, pz = turned(before, qx, qy, qz)
-    return x - px - before[9], y - py - before[10], z - pz - before[11]
+def collider_displacement(poses, x, y, z):
+    """Return how far the collider has moved its point that is now at (x, y, z), since the substep began."""
+    qx, qy, qz = to_local(poses.now, x, y, z)
+    px, py, pz = to_world(poses.before, qx, qy, qz)
+    t = poses.before.translation
+    return x - px - t[0], y - py - t[1], z - pz - t[2]
 
 
 @kernel
-def move(i, sx, sy, sz, depth, nx, ny, nz, P, pushed, normals, total):
-    """Shift particle i by s, and note the push."""
+def correct(i, shift, depth, normal, P, contacts):
+    """Shift particle i, and add the correction to its contact."""
+    sx, sy, sz = shift
+    normals, total = contacts.normals, contacts.corrections
     P[i, 0] += sx
     P[i, 1] += sy
     P[i, 2] += sz
-    pushed[i] += depth
-    normals[i, 0], normals[i, 1], normals[i, 2] = nx, ny, nz
+    contacts.depths[i] += depth
+    normals[i, 0], normals[i, 1], normals[i, 2] = normal
     total[i, 0] += sx
     total[i, 1] += sy
     total[i, 2] += sz
@@ -113,7 +123,7 @@ def move(i, sx, sy, sz, depth, nx, ny, nz, P, pushed, normals, total):
 
 @kernel
 def unscaling(G, M):
-    """M = L^-T, flat (9,), where G = L L^T. Its rows are the axes in lengths of the ellipsoid."""
+    """Compute M = L^-T, flat (9,), where G = L L^T. Its rows are the axes in lengths of the ellipsoid."""
     l00 = sqrt(G[0])
     l10, l20 = G[1] / l00, G[2] / l00
     l11 = sqrt(G[4] - l10 * l10)
@@ -128,13 +138,13 @@ def unscaling(G, M):
 
 @kernel
 def scaled(M, x, y, z):
-    """M^T u."""
+    """Return M^T u."""
     return M[0] * x, M[1] * x + M[4] * y, M[2] * x + M[5] * y + M[8] * z
 
 
 @kernel
 def away(M, x, y, z):
-    """-A u / |A u|, from the scaled v = M^T u: the normal, towards the centre, of the ellipsoid through u."""
+    """Return -A u / |A u| from the scaled v = M^T u: the normal, inwards, of the ellipsoid through u."""
     ax, ay, az = M[0] * x + M[1] * y + M[2] * z, M[4] * y + M[5] * z, M[8] * z
     scale = -1.0 / sqrt(ax * ax + ay * ay + az * az)
     return scale * ax, scale * ay, scale * az
@@ -142,7 +152,7 @@ def away(M, x, y, z):
 
 @kernel
 def _out_of_capsule(X, X0, radius, half, G, G2, G1, n):
-    """Depth and direction n of the push out of a capsule: along the common normal, until they touch.
+    """Return the depth of a particle in a capsule; n becomes the common normal along which it moves out.
 
     How far it is, in units of the distance at which the two touch, is a convex function along n, so that
     Newton's method comes down to its root from above.
@@ -173,7 +183,7 @@ def _out_of_capsule(X, X0, radius, half, G, G2, G1, n):
 
 @kernel
 def _capsule_gap(x, y, z, radius, half, G, G2, G1):
-    """Unit normal between a capsule and an ellipsoid centred at (x, y, z), the gap along it, sum of supports.
+    """Return the unit normal between a capsule and an ellipsoid at (x, y, z), the gap, the sum of supports.
 
     Over the places t on the axis, the touching distance is convex: its least is either that of the cylinder,
     a problem of the shadows along the axis, or lies at an end.
@@ -181,7 +191,7 @@ def _capsule_gap(x, y, z, radius, half, G, G2, G1):
     G1[:] = 0.0
     G1[0] = G1[4] = G1[8] = radius * radius
     t = min(max(y, -half), half)
-    near = _CENTRE * radius
+    near = _NO_DIRECTION * radius
     if half > 0.0 and abs(x) + abs(z) > near:
         G2[0], G2[2], G2[4], G2[6], G2[8] = G[0], G[2], radius * radius, G[6], G[8]
         wx, wy, wz, h1, h2 = pair_normal(G1, G2, x, 0.0, z)
@@ -202,7 +212,7 @@ def _capsule_gap(x, y, z, radius, half, G, G2, G1):
 
 @kernel
 def _enters_capsule(X, X0, radius, half, n):
-    """Whether the path from X0 to X enters a capsule and has passed its middle; the normal n where it enters.
+    """Return whether the path from X0 to X enters a capsule and has passed its axis; n where it enters.
 
     The distance from the axis is convex along the path: Newton's method never oversteps its first root.
     """
@@ -226,7 +236,7 @@ def _enters_capsule(X, X0, radius, half, n):
 
 @kernel
 def _out_of_box(X, X0, half, G, M, n):
-    """Depth and direction n of the push out of a box with these half extents.
+    """Return the depth of a particle in a box with these half extents; n becomes the way out.
 
     Outside of it, the nearest point of the box in the lengths of the particle decides: u from the centre,
     k = |M^T u| < 1 for an overlap, n = -A u / |A u| and depth (1 - k) sqrt(n^T G n).
@@ -263,17 +273,23 @@ def _out_of_box(X, X0, half, G, M, n):
             n[a] = side
             return sqrt(G[4 * a]) - abs(u)
         if abs(over_b) > half[b]:
-            best = _at_box_edge(X, half, M, a, u, b, (half[b] if over_b > 0.0 else -half[b]) - X[b], best, n)
+            v = (half[b] if over_b > 0.0 else -half[b]) - X[b]
+            best = _at_box_edge(X, half, M, (a, b), (u, v), best, n)
         if abs(over_c) > half[c]:
-            best = _at_box_edge(X, half, M, a, u, c, (half[c] if over_c > 0.0 else -half[c]) - X[c], best, n)
+            v = (half[c] if over_c > 0.0 else -half[c]) - X[c]
+            best = _at_box_edge(X, half, M, (a, c), (u, v), best, n)
     if best >= 1.0:
         return 0.0
     return (1.0 - sqrt(best)) * support(G, n[0], n[1], n[2])
 
 
 @kernel
-def _at_box_edge(X, half, M, a, ua, b, ub, best, n):
-    """The nearest point of the edge at u_a, u_b: its squared length and normal n, if it is less than best."""
+def _at_box_edge(X, half, M, axes, offsets, best, n):
+    """Return the square of the length to the nearest point of a box edge, if it is less than `best`, or that.
+
+    The edge is at `offsets` (u_a, u_b) from the centre along the axes (a, b); n becomes the normal there.
+    """
+    (a, b), (ua, ub) = axes, offsets
     c = 3 - a - b
     ex, ey, ez = M[3 * c], M[3 * c + 1], M[3 * c + 2]
     fx = M[3 * a] * ua + M[3 * b] * ub
@@ -291,7 +307,7 @@ def _at_box_edge(X, half, M, a, ua, b, ub, best, n):
 
 @kernel
 def _enters_box(X, X0, half):
-    """Axis of the face by which the path from X0 to X enters a box; -1 if it does not, or starts inside."""
+    """Return the axis of the face by which the path enters a box; -1 if it starts inside or misses it."""
     axis, first, last = -1, 0.0, 1.0
     for a in range(3):
         d = X[a] - X0[a]

@@ -1,4 +1,4 @@
-"""Particles that meet: who is near whom (spatial hash), and how two ellipsoids are kept apart."""
+"""Contact of particles with each other: the broad phase (a spatial hash), and how two ellipsoids separate."""
 
 import math
 
@@ -6,26 +6,29 @@ import numpy as np
 
 from ....compute import kernel
 from .ellipsoids import pair_separation, shape_matrix, support
-from .rigid import ease, place, push
+from .rigid import apply_impulse, corrected_position, inverse_effective_mass
 
-# Candidates are looked for this much farther than they reach, for what the solver may still move.
-SLACK = 0.1
+__all__ = ["fill_table", "find_far", "find_near", "list_pairs", "overlaps", "separate"]
+
+# Ratio by which the balls of the broad phase are inflated, since constraints still move the particles.
+BROAD_PHASE_INFLATION = 1.1
 
 
 @kernel
 def _row(x, y, slots):
-    """Where the cell (x, y, 0) stands in the table; the others of its row follow it."""
+    """Return the slot of the cell (x, y, 0); those of the others of its row follow it."""
     return ((x * 73856093) ^ (y * 19349663)) & (slots - 1)
 
 
 @kernel
-def fill_table(bounds, X, P, balls, cells, table, ids, sorted_balls) -> float:
-    """Put the ball around each particle's way from X to P into a cell of a grid; how wide the cells are.
+def fill_table(bounds, X, P, grid) -> float:
+    """Sort the balls around the paths from X to P into the cells of a grid; return the width of a cell [m].
 
-    The balls (middle and reach) are sorted by the slots of their cells: those of slot k are from table[k] to
-    table[k + 1]. Cells are wide enough for all if these are alike; what reaches much farther than the mean
-    is left to `find_far`.
+    Cells are wide enough for all if these are alike; what reaches much farther than the mean is left to
+    `find_far`.
     """
+    balls, cells, table, ids = grid.balls, grid.cells, grid.table, grid.ids
+    sorted_balls = grid.sorted_balls
     n, slots = len(bounds), len(table) - 2
     # All paths as seen from what they have in common: what moves together has not moved.
     common = np.zeros(3)
@@ -39,7 +42,7 @@ def fill_table(bounds, X, P, balls, cells, table, ids, sorted_balls) -> float:
             way = P[i, j] - X[i, j] - common[j]
             balls[i, j] = X[i, j] + 0.5 * way
             square += way * way
-        balls[i, 3] = (1.0 + SLACK) * bounds[i] + 0.5 * math.sqrt(square)
+        balls[i, 3] = BROAD_PHASE_INFLATION * bounds[i] + 0.5 * math.sqrt(square)
         widest = max(widest, balls[i, 3])
         mean += balls[i, 3] / n
     cell = 2.0 * min(widest, 1.5 * mean)
@@ -60,13 +63,15 @@ def fill_table(bounds, X, P, balls, cells, table, ids, sorted_balls) -> float:
 
 
 @kernel
-def find_near(start, stop, cell, cells, table, ids, balls, family, fixed, apart, apart_starts, near, counts):
-    """For each particle those whose balls meet its own in its cell and in half of the cells around it.
+def find_near(start, stop, cell, grid, without, near, counts):
+    """List for each particle those whose balls meet its own in its cell and in half of the cells around it.
 
     The other half finds the same pairs from the other side. Three cells of a row lie side by side in the
     table. Particles that reach farther than half a cell are left to `find_far`. near (n, room) and counts are
-    in the order of the table; counts may exceed the room, which means: ask again with more.
+    in the order of the table; counts may exceed the room, which means: ask again with more. `without` is a
+    `PairFilter`.
     """
+    cells, table, ids, balls = grid.cells, grid.table, grid.ids, grid.sorted_balls
     slots, half = len(table) - 2, 0.5 * cell
     for s in range(start, stop):
         i, found = ids[s], 0
@@ -86,7 +91,7 @@ def find_near(start, stop, cell, cells, table, ids, balls, family, fixed, apart,
                         j = ids[e]
                         # Another row may share the slots by chance.
                         same = cells[j, 0] == cx and cells[j, 1] == cy
-                        if same and _may_meet(i, j, family, fixed, apart, apart_starts):
+                        if same and _may_meet(i, j, without):
                             if found < near.shape[1]:
                                 near[s, found] = j
                             found += 1
@@ -94,8 +99,9 @@ def find_near(start, stop, cell, cells, table, ids, balls, family, fixed, apart,
 
 
 @kernel
-def find_far(start, stop, which, ids, balls, family, fixed, apart, apart_starts, near, counts):
-    """The same for particles `which` that reach far: they are compared with all that reach less far."""
+def find_far(start, stop, which, grid, without, near, counts):
+    """List the same for particles `which` that reach far: they are compared with all that reach less far."""
+    ids, balls = grid.ids, grid.sorted_balls
     for w in range(start, stop):
         s = which[w]
         i, found = ids[s], 0
@@ -104,7 +110,7 @@ def find_far(start, stop, which, ids, balls, family, fixed, apart, apart_starts,
             dx, dy, dz, far = balls[e, 0] - x, balls[e, 1] - y, balls[e, 2] - z, balls[e, 3]
             less = far < reach or (far == reach and e < s)
             meets = less and dx * dx + dy * dy + dz * dz <= (reach + far) ** 2
-            if meets and _may_meet(i, ids[e], family, fixed, apart, apart_starts):
+            if meets and _may_meet(i, ids[e], without):
                 if found < near.shape[1]:
                     near[s, found] = ids[e]
                 found += 1
@@ -112,8 +118,9 @@ def find_far(start, stop, which, ids, balls, family, fixed, apart, apart_starts,
 
 
 @kernel
-def _may_meet(i, j, family, fixed, apart, apart_starts):
-    """Whether contact of two particles is to be looked at."""
+def _may_meet(i, j, without):
+    """Return whether contact of two particles is to be looked at."""
+    family, fixed, apart, apart_starts = without.family, without.fixed, without.apart, without.apart_starts
     if (family[i] >= 0 and family[i] == family[j]) or (fixed[i] and fixed[j]):
         return False
     together = True
@@ -124,7 +131,7 @@ def _may_meet(i, j, family, fixed, apart, apart_starts):
 
 @kernel
 def list_pairs(ids, near, counts, starts, pairs) -> None:
-    """The lists of all particles as one list of pairs, in order, smaller number first.
+    """Write the lists of all particles as one list of pairs, in order, smaller number first.
 
     In order, because cells come in that of the table, which has to do with where the scene stands.
     """
@@ -151,8 +158,8 @@ def list_pairs(ids, near, counts, starts, pairs) -> None:
 
 
 @kernel
-def overlapping(start, stop, pairs, X, C, E, depth):
-    """By how much the ellipsoids of each pair overlap along the line of their centres; negative if apart."""
+def overlaps(start, stop, pairs, X, C, E, depth):
+    """Compute the overlap of each pair of ellipsoids along the line of centres [m]; negative if apart."""
     G, H = np.empty(9), np.empty(9)
     for k in range(start, stop):
         i, j = pairs[k, 0], pairs[k, 1]
@@ -166,38 +173,28 @@ def overlapping(start, stop, pairs, X, C, E, depth):
 
 
 @kernel
-def separate(
-    start,
-    stop,
-    base,
-    recovery,
-    pairs,
-    bounds,
-    inverse_mass,
-    rigid_of,
-    piece_of,
-    C,
-    X,
-    P,
-    E,
-    frames,
-    touched,
-    normals,
-    met,
-):
-    """Push the two particles of each overlapping pair, or their rigid groups, apart by equal impulses.
+def separate(start, stop, base, recovery, contacts, groups, particles, buffers):
+    """Move the two particles of each overlapping pair, or their rigid groups, apart by equal impulses.
 
     They part along the line of their centres, so that angular momentum is kept; if they went through each
-    other within the substep, along the line on which they came. `touched` is what the impulse comes to as a
-    distance, for the masses of the two particles; `met` marks those that met another piece.
+    other within the substep, along the line on which they came. Overlaps of before the substep are resolved
+    by at most `recovery` radii. Particles that met another piece are marked as `touched`.
     """
+    pairs, depths, normals = contacts.pairs, contacts.depths, contacts.normals
+    inverse_mass, bounds, C, piece_of = (
+        particles.inverse_mass,
+        particles.bounds,
+        particles.shapes,
+        particles.piece_of,
+    )
+    X, P, E, touched = buffers.X, buffers.P, buffers.E, buffers.touched
     G, H = np.empty(9), np.empty(9)
     for k in range(base + start, base + stop):
         i, j = pairs[k, 0], pairs[k, 1]
         if inverse_mass[i] + inverse_mass[j] == 0.0:
             continue
-        xi, yi, zi = place(i, rigid_of, frames, P)
-        xj, yj, zj = place(j, rigid_of, frames, P)
+        xi, yi, zi = corrected_position(i, groups, P)
+        xj, yj, zj = corrected_position(j, groups, P)
         x, y, z = xj - xi, yj - yi, zj - zi
         a, b, c = X[j, 0] - X[i, 0], X[j, 1] - X[i, 1], X[j, 2] - X[i, 2]
         square, widest = x * x + y * y + z * z, bounds[i] + bounds[j]
@@ -235,13 +232,14 @@ def separate(
         depth = min(depth, came_nearer + recovery * min(bounds[i], bounds[j]))
         if depth <= 0.0:
             continue
-        u = ease(i, xi, yi, zi, nx, ny, nz, rigid_of, inverse_mass, frames)
-        v = ease(j, xj, yj, zj, nx, ny, nz, rigid_of, inverse_mass, frames)
+        point_i, point_j, normal = (xi, yi, zi), (xj, yj, zj), (nx, ny, nz)
+        u = inverse_effective_mass(i, point_i, normal, groups, inverse_mass)
+        v = inverse_effective_mass(j, point_j, normal, groups, inverse_mass)
         impulse = depth / (u + v)
-        push(i, -impulse, xi, yi, zi, nx, ny, nz, rigid_of, inverse_mass, frames, P)
-        push(j, impulse, xj, yj, zj, nx, ny, nz, rigid_of, inverse_mass, frames, P)
-        touched[k] += impulse * (inverse_mass[i] + inverse_mass[j])
+        apply_impulse(i, -impulse, point_i, normal, groups, inverse_mass, P)
+        apply_impulse(j, impulse, point_j, normal, groups, inverse_mass, P)
+        depths[k] += impulse * (inverse_mass[i] + inverse_mass[j])
         normals[k, 0], normals[k, 1], normals[k, 2] = nx, ny, nz
         if piece_of[i] != piece_of[j]:
-            met[i] = True
-            met[j] = True
+            touched[i] = True
+            touched[j] = True

@@ -1,6 +1,6 @@
-"""Ellipsoids that meet planes and each other, exactly: appendix A of the paper, its A.2 put right.
+"""Ellipsoids that touch planes and each other, exactly: appendix A of the paper, with its A.2 corrected.
 
-An ellipsoid about the origin is {x : x^T A x <= 1}, and what is held of it is G = A^-1 (paper, eq. 25): flat,
+An ellipsoid about the origin is {x : x^T A x <= 1}, and it is stored as G = A^-1 (paper, eq. 25): flat,
 9 numbers row by row, of which the symmetric half is read. From rest to now it turns by E, G = E C E^T.
 """
 
@@ -18,7 +18,7 @@ _ROUND = 1e-7
 
 @kernel
 def shape_matrix(E, C, G):
-    """G = E C E^T, all flat (9,)."""
+    """Compute G = E C E^T, all flat (9,)."""
     for i in range(3):
         e0, e1, e2 = E[3 * i], E[3 * i + 1], E[3 * i + 2]
         x = e0 * C[0] + e1 * C[1] + e2 * C[2]
@@ -31,13 +31,13 @@ def shape_matrix(E, C, G):
 
 @kernel
 def support(G, nx, ny, nz):
-    """sqrt(n^T G n), half the extent along a unit vector n; n^T x for the x of eq. 28."""
+    """Return sqrt(n^T G n), half the extent along a unit vector n; n^T x for the x of eq. 28."""
     return sqrt(_square(G, nx, ny, nz))
 
 
 @kernel
 def pair_separation(G1, G2, nx, ny, nz):
-    """The distance d of their centres at which two ellipsoids touch from outside, 2 along unit n from 1.
+    """Return the distance d of centres at which two ellipsoids touch from outside, 2 along unit n from 1.
 
     d = min over w of (h1 + h2) / (n^T w),    h_i = sqrt(w^T G_i w),
 
@@ -50,9 +50,10 @@ def pair_separation(G1, G2, nx, ny, nz):
 
 @kernel
 def pair_normal(G1, G2, nx, ny, nz):
-    """Unit normal w, from 1 to 2, of the plane between two ellipsoids moved apart along n until they touch.
+    """Return the unit normal w of the plane between two ellipsoids moved apart along n until they touch.
 
-    With it come their supports h1 and h2 along w. The vector n may have any length but 0.
+    It points from 1 to 2. With it come their supports h1 and h2 along w. The vector n may have any length
+    but 0.
     """
     wx, wy, wz, f, g = _between(G1, G2, nx, ny, nz)
     scale = 1.0 / sqrt(wx * wx + wy * wy + wz * wz)
@@ -61,7 +62,7 @@ def pair_normal(G1, G2, nx, ny, nz):
 
 @kernel
 def _between(G1, G2, nx, ny, nz):
-    """Normal w, of some length, of the plane between two ellipsoids that touch; w^T G1 w and w^T G2 w.
+    """Return the normal w, of some length, of the plane between two touching ellipsoids, and w^T G w of both.
 
     Equations 31 to 34 with k = -lambda > 0 say that x = G1 w and d n - x = k G2 w at the contact, so that
 
@@ -75,8 +76,8 @@ def _between(G1, G2, nx, ny, nz):
         return nx, ny, nz, _square(G1, nx, ny, nz), _square(G2, nx, ny, nz)
     a0, a1, a2, a4, a5, a8 = G1[0], G1[1], G1[2], G1[4], G1[5], G1[8]
     b0, b1, b2, b4, b5, b8 = G2[0], G2[1], G2[2], G2[4], G2[5], G2[8]
-    px, py, pz = _adjugate(a0, a1, a2, a4, a5, a8, nx, ny, nz)
-    mx, my, mz = _adjugate(b0, b1, b2, b4, b5, b8, nx, ny, nz)
+    px, py, pz = _adjugate((a0, a1, a2, a4, a5, a8), nx, ny, nz)
+    mx, my, mz = _adjugate((b0, b1, b2, b4, b5, b8), nx, ny, nz)
     # The part of adj(G1 + k G2) that is linear in k.
     c0 = a4 * b8 + b4 * a8 - 2.0 * a5 * b5
     c4 = a0 * b8 + b0 * a8 - 2.0 * a2 * b2
@@ -115,19 +116,20 @@ def _between(G1, G2, nx, ny, nz):
 
 @kernel
 def _is_round(G):
-    """Whether G is a multiple of the identity, nearly."""
+    """Return whether G is a multiple of the identity, nearly."""
     return abs(G[0] - G[4]) + abs(G[0] - G[8]) + abs(G[1]) + abs(G[2]) + abs(G[5]) <= _ROUND * G[0]
 
 
 @kernel
 def _square(G, x, y, z):
-    """v^T G v."""
+    """Return v^T G v."""
     return G[0] * x * x + G[4] * y * y + G[8] * z * z + 2.0 * (G[1] * x * y + G[2] * x * z + G[5] * y * z)
 
 
 @kernel
-def _adjugate(g0, g1, g2, g4, g5, g8, x, y, z):
-    """adj(G) v."""
+def _adjugate(upper, x, y, z):
+    """Return adj(G) v, G symmetric and given by its upper half, row by row."""
+    g0, g1, g2, g4, g5, g8 = upper
     c0, c4, c8 = g4 * g8 - g5 * g5, g0 * g8 - g2 * g2, g0 * g4 - g1 * g1
     c1, c2, c5 = g2 * g5 - g1 * g8, g1 * g5 - g2 * g4, g1 * g2 - g5 * g0
     return c0 * x + c1 * y + c2 * z, c1 * x + c4 * y + c5 * z, c2 * x + c5 * y + c8 * z

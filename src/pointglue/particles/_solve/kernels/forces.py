@@ -4,15 +4,27 @@ import math
 
 from ....compute import kernel
 
+__all__ = ["immersion_forces"]
+
 
 @kernel
-def immerse(start, stop, level, up, strength, density, drag, current, dt, radii, mass, X, V, E, R, forces):
-    """Lift of the submerged share of each ellipsoid, (1 + t)^2 (2 - t) / 4, and drag; level inf for air.
+def immersion_forces(start, stop, medium, dt, particles, forces):
+    """Lift of the submerged share of each ellipsoid, (1 + t)^2 (2 - t) / 4, and drag [N].
 
-    E (n, 9) are rotations from rest and R (n, 9) axes at rest. The shadow of an ellipsoid along the unit
-    vector u has the area pi abc |diag(1/a, 1/b, 1/c) axes^T u|. Drag is taken at the end of the step, so that
-    it never reverses the motion.
+    `medium` is a `Medium`, `particles` are `Immersed`. The shadow of an ellipsoid along the unit vector u has
+    the area pi abc |diag(1/a, 1/b, 1/c) axes^T u|. Drag is taken at the end of the step of length `dt`, so
+    that it never reverses the motion.
     """
+    level, up, strength, density, drag, current = (
+        medium.level,
+        medium.up,
+        medium.gravity,
+        medium.density,
+        medium.drag,
+        medium.flow,
+    )
+    radii, mass, X, V = particles.radii, particles.mass, particles.positions, particles.velocities
+    E, R = particles.rotations, particles.axes
     for i in range(start, stop):
         a, b, c = radii[i, 0], radii[i, 1], radii[i, 2]
         x, y, z = current[0] - V[i, 0], current[1] - V[i, 1], current[2] - V[i, 2]

@@ -1,54 +1,53 @@
-"""From one substep to the next: prediction, the new velocities, and the momentum that must be kept."""
+"""Integration of one substep: prediction, the new velocities, and the momentum that must be kept."""
 
 import math
 
 import numpy as np
 
 from ....compute import kernel
-from .rotations import inertia, inertia_times, times, turn, turned_by
+from .rotations import inertia, inertia_times, rotate, rotation_between, update_moment
 
-# Sums over a chunk of a piece, all about the place that the piece's first particle, its origin, had: wanted
-# angular momentum (3), angular momentum now (3), mass, mass times place (3), momentum (3), the inertia
-# xx, xy, xz, yy, yz, zz, how many particles touch something outside, and wanted momentum (3).
+__all__ = ["MOTION", "SUMS", "balance", "conserve", "finish", "predict"]
+
+# Columns of the sums (chunks, SUMS) over the chunks of pieces, all about where the piece's origin was. In one
+# row, because LLVM then adds several of them up at once.
+WANTED_ANGULAR = 0  # angular momentum before constraints act (3), kg m^2/s
+ANGULAR = 3  # angular momentum after them (3), kg m^2/s
+MASS = 6  # kg
+FIRST_MOMENT = 7  # mass times position (3), kg m
+LINEAR = 10  # linear momentum after constraints (3), kg m/s
+INERTIA = 13  # xx, xy, xz, yy, yz, zz (6), kg m^2
+TOUCHING = 19  # how many particles touch something outside of the piece
+WANTED_LINEAR = 20  # linear momentum before constraints act (3), kg m/s
 SUMS = 23
+# Columns of the rigid motion (pieces, MOTION) of pieces.
+CENTROID = 0  # centre of mass (3), m
+VELOCITY = 3  # (3), m/s
+SPIN = 6  # (3), rad/s
+MISSING_SPIN = 9  # what constraints took of the spin (3), rad/s
+MISSING_VELOCITY = 12  # what rounding took of the velocity (3), m/s
+MOTION = 15
+
 # Radians that a particle turns in a substep, at most: absurd steps stay finite.
 MOST_TURN = 1e6
-# Rigid motion of a piece: centre, velocity, spin, the spin that is missing, and the velocity that is.
-RIGID = 15
 
 
 @kernel
-def predict(
-    start,
-    stop,
-    h,
-    farthest,
-    chunks,
-    origins,
-    order,
-    gained,
-    mass,
-    fixed,
-    M,
-    X,
-    F,
-    V,
-    W,
-    P,
-    E,
-    met,
-    sums,
-):
-    """x = X + h v, E = exp(h w) F (equations 10, 11) after v += `gained`; no way is longer than `farthest`.
+def predict(start, stop, h, farthest, pieces, particles, buffers, sums):
+    """Predict x = X + h v and E = exp(h w) F (equations 10, 11) after v += gain; paths end at `farthest` [m].
 
     The momenta before constraints act go into `sums`.
     """
+    chunks, origins, order = pieces.chunks, pieces.origins, pieces.order
+    mass, fixed, M = particles.mass, particles.fixed, particles.moments
+    X, F, P, E, V, W = buffers.X, buffers.F, buffers.P, buffers.E, buffers.V, buffers.W
+    gain, touched = buffers.velocity_gain, buffers.touched
     for c in range(start, stop):
         o = origins[c]
         lx = ly = lz = px = py = pz = 0.0
         for k in range(chunks[c], chunks[c + 1]):
             i = order[k]
-            met[i] = False
+            touched[i] = False
             u = v = w = 0.0
             if fixed[i]:
                 for j in range(3):
@@ -56,7 +55,7 @@ def predict(
                     W[i, j] = 0.0
             else:
                 for j in range(3):
-                    V[i, j] += gained[i, j]
+                    V[i, j] += gain[i, j]
                 way = h * math.sqrt(V[i, 0] ** 2 + V[i, 1] ** 2 + V[i, 2] ** 2)
                 if not way <= farthest:
                     for j in range(3):
@@ -75,21 +74,22 @@ def predict(
                 E[i, j] = F[i, j]
             x, y, z = W[i, 0], W[i, 1], W[i, 2]
             if not fixed[i]:
-                x, y, z = _precessed(h, F[i], M[i], x, y, z, u, v, w)
+                x, y, z = _precessed(h, F[i], M[i], (x, y, z), (u, v, w))
             most = h * max(abs(x), abs(y), abs(z))
             f = h if most < MOST_TURN else h * (MOST_TURN / most)
-            turn(f * x, f * y, f * z, E[i])
-            times(E[i], M[i], P[i])
-        sums[c, 0], sums[c, 1], sums[c, 2] = lx, ly, lz
-        sums[c, 20], sums[c, 21], sums[c, 22] = px, py, pz
+            rotate(f * x, f * y, f * z, E[i])
+            update_moment(E[i], M[i], P[i])
+        sums[c, WANTED_ANGULAR], sums[c, WANTED_ANGULAR + 1], sums[c, WANTED_ANGULAR + 2] = lx, ly, lz
+        sums[c, WANTED_LINEAR], sums[c, WANTED_LINEAR + 1], sums[c, WANTED_LINEAR + 2] = px, py, pz
 
 
 @kernel
-def _precessed(h, F, M, x, y, z, u, v, w):
-    """The mean spin in the step, w + h/2 J^-1 (J w x w): an ellipsoid keeps its momentum, not its spin.
+def _precessed(h, F, M, spin, momentum):
+    """Return the mean spin in the step, w + h/2 J^-1 (J w x w): momentum is kept, spin is not.
 
-    (x, y, z) is w and (u, v, w) is J w.
+    `spin` is w and `momentum` is J w.
     """
+    (x, y, z), (u, v, w) = spin, momentum
     p, q, r = v * z - w * y, w * x - u * z, u * y - v * x
     most = (u * u + v * v + w * w) * (x * x + y * y + z * z)
     if p * p + q * q + r * r <= 1e-24 * most:
@@ -106,15 +106,18 @@ def _precessed(h, F, M, x, y, z, u, v, w):
 
 
 @kernel
-def finish(start, stop, h, chunks, origins, order, mass, fixed, M, X, F, met, P, E, V0, V, W, sums):
-    """v = (x - X) / h and w = vector(E F^T) / h (equations 12 to 15), and the sums that `balance` needs."""
+def finish(start, stop, h, pieces, particles, buffers, sums):
+    """Compute v = (x - X) / h and w = vector(E F^T) / h (equations 12 to 15), and the sums for `balance`."""
+    chunks, origins, order = pieces.chunks, pieces.origins, pieces.order
+    mass, fixed, M = particles.mass, particles.fixed, particles.moments
+    X, F, P, E, V, W, V0 = buffers.X, buffers.F, buffers.P, buffers.E, buffers.V, buffers.W, buffers.V0
     for c in range(start, stop):
         o = origins[c]
-        lx = ly = lz = m = mx = my = mz = px = py = pz = touched = 0.0
+        lx = ly = lz = m = mx = my = mz = px = py = pz = touching = 0.0
         ixx = ixy = ixz = iyy = iyz = izz = 0.0
         for k in range(chunks[c], chunks[c + 1]):
             i = order[k]
-            W[i, 0], W[i, 1], W[i, 2] = turned_by(E[i], F[i])
+            W[i, 0], W[i, 1], W[i, 2] = rotation_between(E[i], F[i])
             for j in range(3):
                 V0[i, j] = V[i, j]
                 V[i, j] = (P[i, j] - X[i, j]) / h
@@ -122,8 +125,8 @@ def finish(start, stop, h, chunks, origins, order, mass, fixed, M, X, F, met, P,
             if fixed[i]:
                 continue
             s = mass[i]
-            if met[i]:
-                touched += 1.0
+            if buffers.touched[i]:
+                touching += 1.0
             x, y, z = P[i, 0] - X[o, 0], P[i, 1] - X[o, 1], P[i, 2] - X[o, 2]
             a, b, d, e, f, g = inertia(E[i], M[i])
             lx += s * (y * V[i, 2] - z * V[i, 1]) + a * W[i, 0] + b * W[i, 1] + d * W[i, 2]
@@ -142,81 +145,95 @@ def finish(start, stop, h, chunks, origins, order, mass, fixed, M, X, F, met, P,
             ixy += b - s * x * y
             ixz += d - s * x * z
             iyz += f - s * y * z
-        sums[c, 19] = touched
-        sums[c, 3], sums[c, 4], sums[c, 5], sums[c, 6] = lx, ly, lz, m
-        sums[c, 7], sums[c, 8], sums[c, 9], sums[c, 10], sums[c, 11], sums[c, 12] = mx, my, mz, px, py, pz
-        sums[c, 13], sums[c, 14], sums[c, 15] = ixx, ixy, ixz
-        sums[c, 16], sums[c, 17], sums[c, 18] = iyy, iyz, izz
+        sums[c, TOUCHING] = touching
+        sums[c, ANGULAR], sums[c, ANGULAR + 1], sums[c, ANGULAR + 2], sums[c, MASS] = lx, ly, lz, m
+        sums[c, FIRST_MOMENT], sums[c, FIRST_MOMENT + 1], sums[c, FIRST_MOMENT + 2] = mx, my, mz
+        sums[c, LINEAR], sums[c, LINEAR + 1], sums[c, LINEAR + 2] = px, py, pz
+        sums[c, INERTIA], sums[c, INERTIA + 1], sums[c, INERTIA + 2] = ixx, ixy, ixz
+        sums[c, INERTIA + 3], sums[c, INERTIA + 4], sums[c, INERTIA + 5] = iyy, iyz, izz
 
 
 @kernel
-def balance(piece_chunks, origins, held, X, sums, rigid) -> None:
-    """From the sums the rigid motion of each piece, and the spin that its own constraints took from it.
+def balance(pieces, X, sums, motion) -> None:
+    """Compute the rigid motion of each piece from the sums, and the spin that its constraints took from it.
 
     Matching straight paths to a turning shape loses angular momentum of the order of (w h)^2 a step. What is
     pinned or touches something gives and takes momentum there, and nothing is made up for.
     """
     J = np.empty(9)
-    for piece in range(len(piece_chunks) - 1):
-        first = piece_chunks[piece]
-        for c in range(first + 1, piece_chunks[piece + 1]):
+    for piece in range(len(pieces.piece_chunks) - 1):
+        first = pieces.piece_chunks[piece]
+        for c in range(first + 1, pieces.piece_chunks[piece + 1]):
             for j in range(SUMS):
                 sums[first, j] += sums[c, j]
         s = sums[first]
-        rigid[piece] = 0.0
-        m = s[6]
+        motion[piece] = 0.0
+        m = s[MASS]
         if m == 0.0:
             continue
-        x, y, z = s[7] / m, s[8] / m, s[9] / m
-        u, v, w = s[10] / m, s[11] / m, s[12] / m
+        x, y, z = s[FIRST_MOMENT] / m, s[FIRST_MOMENT + 1] / m, s[FIRST_MOMENT + 2] / m
+        u, v, w = s[LINEAR] / m, s[LINEAR + 1] / m, s[LINEAR + 2] / m
         J[0], J[4], J[8] = (
-            s[13] - m * (y * y + z * z),
-            s[16] - m * (x * x + z * z),
-            s[18] - m * (x * x + y * y),
+            s[INERTIA] - m * (y * y + z * z),
+            s[INERTIA + 3] - m * (x * x + z * z),
+            s[INERTIA + 5] - m * (x * x + y * y),
         )
-        J[1], J[2], J[5] = s[14] + m * x * y, s[15] + m * x * z, s[17] + m * y * z
+        J[1], J[2] = s[INERTIA + 1] + m * x * y, s[INERTIA + 2] + m * x * z
+        J[5] = s[INERTIA + 4] + m * y * z
         J[3], J[6], J[7] = J[1], J[2], J[5]
-        free = not held[piece] and s[19] == 0.0
-        now = 0 if free else 3
+        free = not pieces.fixed[piece] and s[TOUCHING] == 0.0
+        now = WANTED_ANGULAR if free else ANGULAR
         # What rounding took of the linear momentum, which would add up over thousands of steps.
-        ex, ey, ez = (s[20] / m - u, s[21] / m - v, s[22] / m - w) if free else (0.0, 0.0, 0.0)
-        gx, gy, gz = _solve(J, s[now] - s[3], s[now + 1] - s[4], s[now + 2] - s[5])
+        ex, ey, ez = (
+            (s[WANTED_LINEAR] / m - u, s[WANTED_LINEAR + 1] / m - v, s[WANTED_LINEAR + 2] / m - w)
+            if free
+            else (0.0, 0.0, 0.0)
+        )
+        gx, gy, gz = _solve(J, s[now] - s[ANGULAR], s[now + 1] - s[ANGULAR + 1], s[now + 2] - s[ANGULAR + 2])
         rx, ry, rz = _solve(
             J,
             s[now] - m * (y * w - z * v),
             s[now + 1] - m * (z * u - x * w),
             s[now + 2] - m * (x * v - y * u),
         )
-        o = origins[first]
-        r = rigid[piece]
-        r[0], r[1], r[2], r[3], r[4], r[5] = x + X[o, 0], y + X[o, 1], z + X[o, 2], u, v, w
-        r[6], r[7], r[8], r[9], r[10], r[11] = rx, ry, rz, gx, gy, gz
-        r[12], r[13], r[14] = ex, ey, ez
+        o = pieces.origins[first]
+        r = motion[piece]
+        r[CENTROID], r[CENTROID + 1], r[CENTROID + 2] = x + X[o, 0], y + X[o, 1], z + X[o, 2]
+        r[VELOCITY], r[VELOCITY + 1], r[VELOCITY + 2] = u, v, w
+        r[SPIN], r[SPIN + 1], r[SPIN + 2] = rx, ry, rz
+        r[MISSING_SPIN], r[MISSING_SPIN + 1], r[MISSING_SPIN + 2] = gx, gy, gz
+        r[MISSING_VELOCITY], r[MISSING_VELOCITY + 1], r[MISSING_VELOCITY + 2] = ex, ey, ez
 
 
 @kernel
-def conserve(start, stop, damped, dragged, piece_of, rigid, fixed, P, X, V, W):
+def conserve(start, stop, damped, dragged, particles, motion, buffers):
     """Give each piece the spin it is missing, about its centre of mass: shape and linear momentum stay.
 
-    Then all motion but the rigid one is multiplied by `damped`, and all by `dragged`. X takes the new places.
+    Then all motion but the rigid one is multiplied by `damped`, and all by `dragged`. X takes the new
+    positions.
     """
+    P, X, V, W = buffers.P, buffers.X, buffers.V, buffers.W
     for i in range(start, stop):
-        if not fixed[i]:
-            r = rigid[piece_of[i]]
-            x, y, z = P[i, 0] - r[0], P[i, 1] - r[1], P[i, 2] - r[2]
-            u, v, w = r[3] + r[7] * z - r[8] * y, r[4] + r[8] * x - r[6] * z, r[5] + r[6] * y - r[7] * x
-            V[i, 0] = dragged * (r[12] + u + damped * (V[i, 0] + r[10] * z - r[11] * y - u))
-            V[i, 1] = dragged * (r[13] + v + damped * (V[i, 1] + r[11] * x - r[9] * z - v))
-            V[i, 2] = dragged * (r[14] + w + damped * (V[i, 2] + r[9] * y - r[10] * x - w))
+        if not particles.fixed[i]:
+            r = motion[particles.piece_of[i]]
+            sx, sy, sz = r[SPIN], r[SPIN + 1], r[SPIN + 2]
+            gx, gy, gz = r[MISSING_SPIN], r[MISSING_SPIN + 1], r[MISSING_SPIN + 2]
+            x, y, z = P[i, 0] - r[CENTROID], P[i, 1] - r[CENTROID + 1], P[i, 2] - r[CENTROID + 2]
+            u = r[VELOCITY] + sy * z - sz * y
+            v = r[VELOCITY + 1] + sz * x - sx * z
+            w = r[VELOCITY + 2] + sx * y - sy * x
+            V[i, 0] = dragged * (r[MISSING_VELOCITY] + u + damped * (V[i, 0] + gy * z - gz * y - u))
+            V[i, 1] = dragged * (r[MISSING_VELOCITY + 1] + v + damped * (V[i, 1] + gz * x - gx * z - v))
+            V[i, 2] = dragged * (r[MISSING_VELOCITY + 2] + w + damped * (V[i, 2] + gx * y - gy * x - w))
             for j in range(3):
-                W[i, j] = dragged * (r[6 + j] + damped * (W[i, j] + r[9 + j] - r[6 + j]))
+                W[i, j] = dragged * (r[SPIN + j] + damped * (W[i, j] + r[MISSING_SPIN + j] - r[SPIN + j]))
         for j in range(3):
             X[i, j] = P[i, j]
 
 
 @kernel
 def _solve(J, x, y, z):
-    """J^-1 (x, y, z) for a symmetric positive matrix; zero where it has no inverse."""
+    """Return J^-1 (x, y, z) for a symmetric positive matrix; zero where it has no inverse."""
     a, b, c = J[4] * J[8] - J[5] * J[7], J[5] * J[6] - J[3] * J[8], J[3] * J[7] - J[4] * J[6]
     det = J[0] * a + J[1] * b + J[2] * c
     trace = J[0] + J[4] + J[8]

@@ -1,8 +1,7 @@
-"""Rigid groups in contact: what pushes one of their particles moves and turns the group as a whole.
+"""Rigid groups in contact: what corrects one of their particles moves and turns the group as a whole.
 
-A frame holds, of one group: centre of mass (0 to 2), inverse mass (3), inverse inertia xx, xy, xz, yy, yz,
-zz (4 to 9), and how far contacts have moved it (10 to 12) and turned it (13 to 15) since the last `carry`.
-Particles that belong to no group in force, `rigid_of` -1, answer for themselves with their own mass.
+Corrections of a group gather in its row of `RigidGroups.rows` until `apply_corrections`.
+Particles of no group that moves freely, `group_of` -1, are corrected with their own mass.
 """
 
 import math
@@ -10,17 +9,31 @@ import math
 import numpy as np
 
 from ....compute import kernel
-from .colliders import carried
-from .rotations import inertia, times, turn
+from .colliders import collider_displacement
+from .rotations import inertia, rotate, update_moment
 
-FRAME = 16
-# How often the pushes of one collider are gone through until they agree.
+__all__ = [
+    "CENTROID", "PASSES", "ROTATION", "ROW", "TRANSLATION", "apply_corrections", "apply_impulse",
+    "apply_velocity_corrections", "corrected_position", "inverse_effective_mass", "limit_recovery",
+    "mass_properties", "resolve_group_contacts",
+]  # fmt: skip
+
+# Columns of `RigidGroups.rows`: what is read and changed together stands side by side.
+CENTROID = 0  # centre of mass (3), m
+INVERSE_MASS = 3  # 1/kg
+INVERSE_INERTIA = 4  # xx, xy, xz, yy, yz, zz (6), 1/(kg m^2)
+TRANSLATION = 10  # gathered corrections (3), m, or m/s while velocities are corrected
+ROTATION = 13  # gathered rotation vector (3), rad or rad/s
+ROW = 16
+# Gauss-Seidel passes over the contacts of one group with one collider, after which their impulses agree.
 PASSES = 8
 
 
 @kernel
-def weigh(start, stop, starts, members, mass, M, P, E, frames):
-    """Centre, inverse mass and inverse inertia of each group as it lies now."""
+def mass_properties(start, stop, groups, particles, buffers):
+    """Compute centre of mass, inverse mass and inverse inertia of each group as it lies now."""
+    starts, members = groups.starts, groups.members
+    mass, M, P, E = particles.mass, particles.moments, buffers.P, buffers.E
     for g in range(start, stop):
         m, cx, cy, cz = 0.0, 0.0, 0.0, 0.0
         for k in range(starts[g], starts[g + 1]):
@@ -45,117 +58,136 @@ def weigh(start, stop, starts, members, mass, M, P, E, frames):
         det = a * p + b * q + c * r
         trace = a + d + f
         turns = 1.0 / det if det > 1e-14 * trace * trace * trace else 0.0
-        frames[g, 0], frames[g, 1], frames[g, 2], frames[g, 3] = cx, cy, cz, 1.0 / m
-        frames[g, 4], frames[g, 5], frames[g, 6] = turns * p, turns * q, turns * r
-        frames[g, 7], frames[g, 8] = turns * (a * f - c * c), turns * (b * c - a * e)
-        frames[g, 9] = turns * (a * d - b * b)
-        for j in range(10, FRAME):
-            frames[g, j] = 0.0
+        w = groups.rows[g]
+        w[CENTROID], w[CENTROID + 1], w[CENTROID + 2], w[INVERSE_MASS] = cx, cy, cz, 1.0 / m
+        w[INVERSE_INERTIA], w[INVERSE_INERTIA + 1], w[INVERSE_INERTIA + 2] = turns * p, turns * q, turns * r
+        w[INVERSE_INERTIA + 3], w[INVERSE_INERTIA + 4] = turns * (a * f - c * c), turns * (b * c - a * e)
+        w[INVERSE_INERTIA + 5] = turns * (a * d - b * b)
+        for j in range(TRANSLATION, ROW):
+            w[j] = 0.0
 
 
 @kernel
-def place(i, rigid_of, frames, P):
-    """Where particle i is, with what its group has been moved by since."""
+def corrected_position(i, groups, P):
+    """Return the position of particle i, with the correction of its group that is still to be applied."""
     x, y, z = P[i, 0], P[i, 1], P[i, 2]
-    if rigid_of[i] < 0:
+    g = groups.group_of[i]
+    if g < 0:
         return x, y, z
-    w = frames[rigid_of[i]]
-    rx, ry, rz = x - w[0], y - w[1], z - w[2]
+    w = groups.rows[g]
+    rx, ry, rz = x - w[CENTROID], y - w[CENTROID + 1], z - w[CENTROID + 2]
     return (
-        x + w[10] + w[14] * rz - w[15] * ry,
-        y + w[11] + w[15] * rx - w[13] * rz,
-        z + w[12] + w[13] * ry - w[14] * rx,
+        x + w[TRANSLATION] + w[ROTATION + 1] * rz - w[ROTATION + 2] * ry,
+        y + w[TRANSLATION + 1] + w[ROTATION + 2] * rx - w[ROTATION] * rz,
+        z + w[TRANSLATION + 2] + w[ROTATION] * ry - w[ROTATION + 1] * rx,
     )
 
 
 @kernel
-def ease(i, x, y, z, nx, ny, nz, rigid_of, inverse_mass, frames):
-    """How far the point (x, y, z) of particle i's group goes along n for an impulse of 1 along n."""
-    if rigid_of[i] < 0:
+def inverse_effective_mass(i, point, normal, groups, inverse_mass):
+    """Return how far a point of particle i's group goes along a unit normal for an impulse of 1 along it."""
+    g = groups.group_of[i]
+    if g < 0:
         return inverse_mass[i]
-    w = frames[rigid_of[i]]
-    x, y, z = x - w[0], y - w[1], z - w[2]
+    x, y, z = point
+    nx, ny, nz = normal
+    w = groups.rows[g]
+    x, y, z = x - w[CENTROID], y - w[CENTROID + 1], z - w[CENTROID + 2]
     x, y, z = y * nz - z * ny, z * nx - x * nz, x * ny - y * nx
     return (
-        w[3] + x * (w[4] * x + 2.0 * (w[5] * y + w[6] * z)) + y * (w[7] * y + 2.0 * w[8] * z) + w[9] * z * z
+        w[INVERSE_MASS]
+        + x * (w[INVERSE_INERTIA] * x + 2.0 * (w[INVERSE_INERTIA + 1] * y + w[INVERSE_INERTIA + 2] * z))
+        + y * (w[INVERSE_INERTIA + 3] * y + 2.0 * w[INVERSE_INERTIA + 4] * z)
+        + w[INVERSE_INERTIA + 5] * z * z
     )
 
 
 @kernel
-def push(i, j, x, y, z, nx, ny, nz, rigid_of, inverse_mass, frames, P):
-    """An impulse j along n at the point (x, y, z) of particle i's group, or on the particle itself."""
-    if rigid_of[i] < 0:
+def apply_impulse(i, j, point, normal, groups, inverse_mass, P):
+    """Apply an impulse j along `normal` at a point of particle i's group, or to the particle itself.
+
+    P are positions, or velocities if it is these that are corrected.
+    """
+    nx, ny, nz = normal
+    g = groups.group_of[i]
+    if g < 0:
         P[i, 0] += inverse_mass[i] * j * nx
         P[i, 1] += inverse_mass[i] * j * ny
         P[i, 2] += inverse_mass[i] * j * nz
         return
-    w = frames[rigid_of[i]]
-    x, y, z = x - w[0], y - w[1], z - w[2]
+    x, y, z = point
+    w = groups.rows[g]
+    x, y, z = x - w[CENTROID], y - w[CENTROID + 1], z - w[CENTROID + 2]
     x, y, z = j * (y * nz - z * ny), j * (z * nx - x * nz), j * (x * ny - y * nx)
-    w[10] += w[3] * j * nx
-    w[11] += w[3] * j * ny
-    w[12] += w[3] * j * nz
-    w[13] += w[4] * x + w[5] * y + w[6] * z
-    w[14] += w[5] * x + w[7] * y + w[8] * z
-    w[15] += w[6] * x + w[8] * y + w[9] * z
+    w[TRANSLATION] += w[INVERSE_MASS] * j * nx
+    w[TRANSLATION + 1] += w[INVERSE_MASS] * j * ny
+    w[TRANSLATION + 2] += w[INVERSE_MASS] * j * nz
+    w[ROTATION] += w[INVERSE_INERTIA] * x + w[INVERSE_INERTIA + 1] * y + w[INVERSE_INERTIA + 2] * z
+    w[ROTATION + 1] += w[INVERSE_INERTIA + 1] * x + w[INVERSE_INERTIA + 3] * y + w[INVERSE_INERTIA + 4] * z
+    w[ROTATION + 2] += w[INVERSE_INERTIA + 2] * x + w[INVERSE_INERTIA + 4] * y + w[INVERSE_INERTIA + 5] * z
 
 
 @kernel
-def carry(start, stop, starts, members, M, P, E, frames):
-    """Move and turn the particles of each group by what its contacts have gathered."""
+def apply_corrections(start, stop, groups, particles, buffers):
+    """Move and turn the particles of each group by the corrections that it has gathered."""
+    starts, members = groups.starts, groups.members
+    M, P, E = particles.moments, buffers.P, buffers.E
     for g in range(start, stop):
-        w = frames[g]
+        w = groups.rows[g]
         moved = False
-        for j in range(10, FRAME):
+        for j in range(TRANSLATION, ROW):
             moved = moved or w[j] != 0.0
         if not moved:
             continue
         turned = np.zeros(9)
         turned[0] = turned[4] = turned[8] = 1.0
-        turn(w[13], w[14], w[15], turned)
+        rotate(w[ROTATION], w[ROTATION + 1], w[ROTATION + 2], turned)
         for e in range(starts[g], starts[g + 1]):
             i = members[e]
-            x, y, z = P[i, 0] - w[0], P[i, 1] - w[1], P[i, 2] - w[2]
-            P[i, 0] = w[0] + w[10] + turned[0] * x + turned[1] * y + turned[2] * z
-            P[i, 1] = w[1] + w[11] + turned[3] * x + turned[4] * y + turned[5] * z
-            P[i, 2] = w[2] + w[12] + turned[6] * x + turned[7] * y + turned[8] * z
-            turn(w[13], w[14], w[15], E[i])
-            times(E[i], M[i], P[i])
+            x, y, z = P[i, 0] - w[CENTROID], P[i, 1] - w[CENTROID + 1], P[i, 2] - w[CENTROID + 2]
+            P[i, 0] = w[CENTROID] + w[TRANSLATION] + turned[0] * x + turned[1] * y + turned[2] * z
+            P[i, 1] = w[CENTROID + 1] + w[TRANSLATION + 1] + turned[3] * x + turned[4] * y + turned[5] * z
+            P[i, 2] = w[CENTROID + 2] + w[TRANSLATION + 2] + turned[6] * x + turned[7] * y + turned[8] * z
+            rotate(w[ROTATION], w[ROTATION + 1], w[ROTATION + 2], E[i])
+            update_moment(E[i], M[i], P[i])
         for j in range(3):
-            w[j] += w[10 + j]
-            w[10 + j] = 0.0
-            w[13 + j] = 0.0
+            w[CENTROID + j] += w[TRANSLATION + j]
+            w[TRANSLATION + j] = 0.0
+            w[ROTATION + j] = 0.0
 
 
 @kernel
-def carry_speed(start, stop, starts, members, X, V, W, frames):
-    """The same with velocities: what the group has gathered goes into those of its particles."""
+def apply_velocity_corrections(start, stop, groups, buffers):
+    """Add the velocity corrections that a group has gathered to the velocities of its particles."""
+    starts, members = groups.starts, groups.members
+    X, V, W = buffers.X, buffers.V, buffers.W
     for g in range(start, stop):
-        w = frames[g]
+        w = groups.rows[g]
         for e in range(starts[g], starts[g + 1]):
             i = members[e]
-            x, y, z = X[i, 0] - w[0], X[i, 1] - w[1], X[i, 2] - w[2]
-            V[i, 0] += w[10] + w[14] * z - w[15] * y
-            V[i, 1] += w[11] + w[15] * x - w[13] * z
-            V[i, 2] += w[12] + w[13] * y - w[14] * x
+            x, y, z = X[i, 0] - w[CENTROID], X[i, 1] - w[CENTROID + 1], X[i, 2] - w[CENTROID + 2]
+            V[i, 0] += w[TRANSLATION] + w[ROTATION + 1] * z - w[ROTATION + 2] * y
+            V[i, 1] += w[TRANSLATION + 1] + w[ROTATION + 2] * x - w[ROTATION] * z
+            V[i, 2] += w[TRANSLATION + 2] + w[ROTATION] * y - w[ROTATION + 1] * x
             for j in range(3):
-                W[i, j] += w[13 + j]
-        for j in range(10, FRAME):
+                W[i, j] += w[ROTATION + j]
+        for j in range(TRANSLATION, ROW):
             w[j] = 0.0
 
 
 @kernel
-def restrain(start, stop, recovery, bounds, before, now, X, P, shift, pushed):
-    """Take back by how much a collider has pushed a particle out of an overlap of before, but for a little.
+def limit_recovery(start, stop, recovery, bounds, poses, buffers, contacts):
+    """Take back corrections that resolve an overlap of before the substep faster than `recovery` allows.
 
-    `recovery`, in radii; `before` and `now` (12,) are the poses of the collider.
+    `recovery` is in radii; `poses` are those of the collider.
     """
+    X, P, shift, depths = buffers.X, buffers.P, contacts.corrections, contacts.depths
     for i in range(start, stop):
         d = math.sqrt(shift[i, 0] ** 2 + shift[i, 1] ** 2 + shift[i, 2] ** 2)
         if d == 0.0:
             continue
         nx, ny, nz = shift[i, 0] / d, shift[i, 1] / d, shift[i, 2] / d
-        sx, sy, sz = carried(before, now, P[i, 0], P[i, 1], P[i, 2])
+        sx, sy, sz = collider_displacement(poses, P[i, 0], P[i, 1], P[i, 2])
         x, y, z = X[i, 0] + sx - P[i, 0], X[i, 1] + sy - P[i, 1], X[i, 2] + sz - P[i, 2]
         excess = d - max(0.0, nx * x + ny * y + nz * z + d) - recovery * bounds[i]
         if excess > 0.0:
@@ -163,46 +195,52 @@ def restrain(start, stop, recovery, bounds, before, now, X, P, shift, pushed):
                 back = excess * shift[i, j] / d
                 P[i, j] -= back
                 shift[i, j] -= back
-            pushed[i] -= excess
+            depths[i] -= excess
 
 
 @kernel
-def respond(start, stop, starts, members, rigid_of, mass, inverse_mass, frames, shift, pushed, P):
-    """Instead of its particles alone, move a group by the impulses that keep all of them out of a collider.
+def resolve_group_contacts(start, stop, groups, particles, contacts, P):
+    """Move a group as a whole, instead of its particles alone, by impulses that keep it out of a collider.
 
-    The collider has moved particle i by `shift`, along n by a depth d. Sought are impulses l_i >= 0 along n
-    so that each goes at least d (projected Gauss-Seidel). `pushed` becomes l_i / m_i, what friction goes by.
+    The collider has corrected particle i along n by a depth d. Sought are impulses l_i >= 0 along n so that
+    each goes at least d (projected Gauss-Seidel). The contact's depth becomes l_i / m_i, which limits
+    friction.
     """
+    starts, members, group_of = groups.starts, groups.members, groups.group_of
+    mass, inverse_mass, shift = particles.mass, particles.inverse_mass, contacts.corrections
     for g in range(start, stop):
         count = 0
         for e in range(starts[g], starts[g + 1]):
             i = members[e]
-            if rigid_of[i] == g and (shift[i, 0] != 0.0 or shift[i, 1] != 0.0 or shift[i, 2] != 0.0):
+            if group_of[i] == g and (shift[i, 0] != 0.0 or shift[i, 1] != 0.0 or shift[i, 2] != 0.0):
                 count += 1
         if count == 0:
             continue
-        hits, contact = np.empty(count, np.int64), np.empty((count, 8))
+        hits, depths, impulses = np.empty(count, np.int64), np.empty(count), np.zeros(count)
+        normals, points = np.empty((count, 3)), np.empty((count, 3))
         k = 0
         for e in range(starts[g], starts[g + 1]):
             i = members[e]
-            if rigid_of[i] == g and (shift[i, 0] != 0.0 or shift[i, 1] != 0.0 or shift[i, 2] != 0.0):
+            if group_of[i] == g and (shift[i, 0] != 0.0 or shift[i, 1] != 0.0 or shift[i, 2] != 0.0):
                 d = math.sqrt(shift[i, 0] ** 2 + shift[i, 1] ** 2 + shift[i, 2] ** 2)
                 for j in range(3):
                     P[i, j] -= shift[i, j]
-                    contact[k, j] = shift[i, j] / d
-                    contact[k, 3 + j] = P[i, j]
-                contact[k, 6], contact[k, 7] = d, 0.0
+                    normals[k, j] = shift[i, j] / d
+                    points[k, j] = P[i, j]
+                depths[k] = d
                 hits[k] = i
                 k += 1
         for _ in range(PASSES):
             for k in range(count):
-                i, c = hits[k], contact[k]
-                x, y, z = place(i, rigid_of, frames, P)
-                gone = (x - c[3]) * c[0] + (y - c[4]) * c[1] + (z - c[5]) * c[2]
-                w = ease(i, c[3], c[4], c[5], c[0], c[1], c[2], rigid_of, inverse_mass, frames)
-                before = c[7]
-                c[7] = max(0.0, before + (c[6] - gone) / w)
-                push(i, c[7] - before, c[3], c[4], c[5], c[0], c[1], c[2], rigid_of, inverse_mass, frames, P)
+                i = hits[k]
+                normal = (normals[k, 0], normals[k, 1], normals[k, 2])
+                point = (points[k, 0], points[k, 1], points[k, 2])
+                x, y, z = corrected_position(i, groups, P)
+                gone = (x - point[0]) * normal[0] + (y - point[1]) * normal[1] + (z - point[2]) * normal[2]
+                w = inverse_effective_mass(i, point, normal, groups, inverse_mass)
+                before = impulses[k]
+                impulses[k] = max(0.0, before + (depths[k] - gone) / w)
+                apply_impulse(i, impulses[k] - before, point, normal, groups, inverse_mass, P)
         for k in range(count):
             i = hits[k]
-            pushed[i] += contact[k, 7] / mass[i] - contact[k, 6]
+            contacts.depths[i] += impulses[k] / mass[i] - depths[k]

@@ -6,10 +6,14 @@ import numpy as np
 
 from ....compute import kernel
 
+__all__ = [
+    "flow_edges", "flow_turns", "inertia", "inertia_times", "rotate", "rotation_between", "update_moment",
+]  # fmt: skip
+
 
 @kernel
-def turn(x, y, z, E):
-    """E <- exp([r]x) E for the rotation vector r = (x, y, z), by Rodrigues' formula in sinc form."""
+def rotate(x, y, z, E):
+    """Compute E <- exp([r]x) E for the rotation vector r = (x, y, z), by Rodrigues' formula in sinc form."""
     t = x * x + y * y + z * z
     if t < 1e-2:  # the next terms of the two series are below rounding
         s = 1.0 - t * (1 / 6 - t * (1 / 120 - t * (1 / 5040 - t / 362880)))
@@ -28,8 +32,8 @@ def turn(x, y, z, E):
 
 
 @kernel
-def turned_by(E, F):
-    """The rotation vector r of the shorter way from F to E, exp([r]x) F = E: no jump and no nan anywhere.
+def rotation_between(E, F):
+    """Return the rotation vector r of the shorter way from F to E, exp([r]x) F = E: no jump, no nan anywhere.
 
     With D = E F^T: the axial part of D is n sin, its trace 1 + 2 cos. Near half a turn the axis comes from
     the largest column of D + I instead.
@@ -66,8 +70,8 @@ def turned_by(E, F):
 
 
 @kernel
-def times(E, M, P):
-    """B = E M, the particle's share in its groups' moment matrices, into its row of P (see matching)."""
+def update_moment(E, M, P):
+    """Write B = E M, the particle's share in its groups' moment matrices, into its row of P."""
     for row in range(3):
         a, b, c = E[3 * row], E[3 * row + 1], E[3 * row + 2]
         P[4 + 4 * row] = a * M[0] + b * M[3] + c * M[6]
@@ -77,7 +81,7 @@ def times(E, M, P):
 
 @kernel
 def inertia_times(E, M, x, y, z):
-    """(tr(M) I - E M E^T) applied to (x, y, z): the moment of inertia of an ellipsoid as it lies now."""
+    """Return (tr(M) I - E M E^T) (x, y, z): the inertia of an ellipsoid as it lies now, times a vector."""
     u = E[0] * x + E[3] * y + E[6] * z
     v = E[1] * x + E[4] * y + E[7] * z
     w = E[2] * x + E[5] * y + E[8] * z
@@ -94,7 +98,7 @@ def inertia_times(E, M, x, y, z):
 
 @kernel
 def inertia(E, M):
-    """tr(M) I - E M E^T, the moment of inertia of an ellipsoid as it lies now: xx, xy, xz, yy, yz, zz."""
+    """Return xx, xy, xz, yy, yz, zz of tr(M) I - E M E^T, the inertia of an ellipsoid as it lies now."""
     trace = M[0] + M[4] + M[8]
     a, b = E[0] * M[0] + E[1] * M[3] + E[2] * M[6], E[0] * M[1] + E[1] * M[4] + E[2] * M[7]
     c = E[0] * M[2] + E[1] * M[5] + E[2] * M[8]
@@ -112,17 +116,22 @@ def inertia(E, M):
 
 @kernel
 def flow_turns(start, stop, pairs, share, Q, bend):
-    """bend = share log(Q_i^T Q_j), how much of the turn between the two ends of an edge becomes permanent."""
+    """Compute bend = share log(Q_i^T Q_j), the part of the rotation along an edge that becomes permanent."""
     for k in range(start, stop):
         i, j = pairs[k, 0], pairs[k, 1]
-        x, y, z = turned_by(Q[j], Q[i])
+        x, y, z = rotation_between(Q[j], Q[i])
         for a in range(3):
             bend[k, a] = share[k] * (Q[i, a] * x + Q[i, 3 + a] * y + Q[i, 6 + a] * z)
 
 
 @kernel
-def flow_edges(start, stop, pairs, fraction, Q, phi, at_rest, now, edges):
-    """The mean over both ends of exp([phi]x) ((1 - f) e + f Q^T d), e and d the edge at rest and now."""
+def flow_edges(start, stop, flowing, fraction, Q, phi, edges):
+    """Compute edges = mean over both ends of exp([phi]x) ((1 - f) e + f Q^T d).
+
+    `flowing` are `PlasticEdges`: e and d are the edge at rest and now. `fraction` (n,) is f, `Q` (n, 9) and
+    `phi` (n, 3) are the rotations of the particles' groups and those of their frames at rest.
+    """
+    pairs, at_rest, now = flowing.pairs, flowing.rest, flowing.now
     column = np.empty(9)
     for k in range(start, stop):
         edges[k] = 0.0
@@ -133,6 +142,6 @@ def flow_edges(start, stop, pairs, fraction, Q, phi, at_rest, now, edges):
                 local = Q[i, a] * now[k, 0] + Q[i, 3 + a] * now[k, 1] + Q[i, 6 + a] * now[k, 2]
                 column[3 * a] = (1.0 - f) * at_rest[k, a] + f * local
                 column[3 * a + 1], column[3 * a + 2] = 0.0, 0.0
-            turn(phi[i, 0], phi[i, 1], phi[i, 2], column)
+            rotate(phi[i, 0], phi[i, 1], phi[i, 2], column)
             for a in range(3):
                 edges[k, a] += 0.5 * column[3 * a]

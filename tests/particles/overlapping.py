@@ -4,6 +4,8 @@ import numpy as np
 from scipy.optimize import brentq, minimize_scalar, nnls
 from scipy.spatial.transform import Rotation
 
+from pointglue.particles._solve.kernels.records import ContactArrays, Ellipsoids
+
 CUBE = np.array([[x, y, z] for x in (-1, 1) for y in (-1, 1) for z in (-1, 1)], float)
 
 
@@ -18,13 +20,18 @@ class Particles:
         self.C = np.broadcast_to(np.reshape(shapes, (-1, 9)), (n, 9)).copy()
         self.fixed = np.zeros(n, bool) if fixed is None else fixed
         self.bounds = np.sqrt(np.linalg.eigvalsh(self.C.reshape(n, 3, 3)).max(1))
-        self.pushed, self.normals, self.total = np.zeros(n), np.zeros((n, 3)), np.zeros((n, 3))
+        self.contacts = ContactArrays(np.zeros(n), np.zeros((n, 3)), np.zeros((n, 3)))
+        self.depths, self.normals, self.corrections = self.contacts
+
+    @property
+    def ellipsoids(self):
+        return Ellipsoids(self.P, self.E, self.C, self.fixed)
 
     def push(self, collider, start=None, times=(0.0, 0.0)):
         ready = collider.ready(len(self.P))
         start = self.P[:, :3].copy() if start is None else np.array(start, float)
         ready.prepare(start, self.P, self.bounds, *times)
-        ready.push_out(self.P, self.E, self.C, self.fixed, self.pushed, self.normals, self.total)
+        ready.resolve(self.ellipsoids, self.contacts)
         return ready
 
     @property
@@ -100,17 +107,17 @@ def check_touch(collider, gap, way, C):
     inside, outside = (Particles([s * (1 + off) * way], C) for off in (-1e-9, 1e-9))
     inside.push(collider)
     outside.push(collider)
-    assert inside.pushed[0] > 0
-    assert outside.pushed[0] == 0
+    assert inside.depths[0] > 0
+    assert outside.depths[0] == 0
     assert (outside.P[0, :3] == s * (1 + 1e-9) * way).all()
 
 
 def check_bookkeeping(p, before):
     """What is noted of one push is the push."""
     moved = p.P[:, :3] - before
-    np.testing.assert_allclose(p.total, moved, atol=1e-14)
-    np.testing.assert_allclose(p.pushed[:, None] * p.normals, moved, atol=1e-14)
-    np.testing.assert_allclose(np.linalg.norm(p.normals[p.pushed > 0], axis=1), 1, rtol=1e-14)
+    np.testing.assert_allclose(p.corrections, moved, atol=1e-14)
+    np.testing.assert_allclose(p.depths[:, None] * p.normals, moved, atol=1e-14)
+    np.testing.assert_allclose(np.linalg.norm(p.normals[p.depths > 0], axis=1), 1, rtol=1e-14)
     assert (p.P[:, 3:] == 7).all()
 
 

@@ -1,0 +1,370 @@
+"""The records that kernels take: named arrays instead of long lists of arguments.
+
+There are n particles, in connected pieces, some of them in rigid groups. Matrices are flat, row by row.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ....checks import Array
+
+__all__ = [
+    "ColliderPoses",
+    "ContactArrays",
+    "EdgeArrays",
+    "Ellipsoids",
+    "Friction",
+    "HashGrid",
+    "Immersed",
+    "Medium",
+    "MeshArrays",
+    "MeshNeighbours",
+    "Neighbours",
+    "PairArrays",
+    "PairFilter",
+    "ParticleArrays",
+    "ParticleBuffers",
+    "PieceArrays",
+    "PlasticEdges",
+    "Pose",
+    "Restitution",
+    "RigidGroups",
+    "ShapeGroups",
+    "Solid",
+]
+
+Integers = NDArray[np.int64]
+Booleans = NDArray[np.bool_]
+
+
+class ParticleArrays(NamedTuple):
+    """What particles are: nothing in here changes within a step."""
+
+    mass: Array
+    """(n,), kg."""
+    inverse_mass: Array
+    """(n,), 1/kg; 0 where `fixed`."""
+    inverse_inertia: Array
+    """(n,), 1 over the trace of the moment matrix, 1/(kg m^2); 0 where `fixed` or without orientation."""
+    fixed: Booleans
+    """(n,): pinned or kinematic, so that no constraint moves it."""
+    bounds: Array
+    """(n,), radius of a ball that holds the ellipsoid, m."""
+    moments: Array
+    """(n, 9), M = (m/5) Rrest diag(r^2) Rrest^T, the moment matrix at rest, kg m^2."""
+    padded_moments: Array
+    """(n, 12), M in rows of four numbers, the last of which is 0."""
+    shapes: Array
+    """(n, 9), C: the ellipsoid at rest is x^T C^-1 x <= 1, m^2."""
+    piece_of: Integers
+    """(n,), the number of the connected piece."""
+    alone: Booleans
+    """(n,): the only particle of its piece."""
+
+
+class ParticleBuffers(NamedTuple):
+    """Where particles are and how they move: the buffers of a solver, which kernels change in place."""
+
+    X: Array
+    """(n, 3), positions at the start of the substep, m."""
+    F: Array
+    """(n, 9), rotations from rest at the start of the substep."""
+    P: Array
+    """(n, 16), positions at its end and moments B = E M, in rows of four numbers: see `matching`."""
+    E: Array
+    """(n, 9), rotations from rest at its end."""
+    V: Array
+    """(n, 3), velocities, m/s."""
+    W: Array
+    """(n, 3), angular velocities in world axes, rad/s."""
+    V0: Array
+    """(n, 3), velocities before constraints and contacts acted, m/s."""
+    velocity_gain: Array
+    """(n, 3), what gravity and forces add to the velocity in a substep, m/s."""
+    impact_speeds: Array
+    """(n,), the fastest approach in any contact of the step, m/s."""
+    touched: Booleans
+    """(n,): was in contact with another piece or with a collider in this substep."""
+
+    @classmethod
+    def empty(cls, count: int) -> "ParticleBuffers":
+        """Return room for so many particles."""
+        # Rows of P begin with a cache line, so that reading them at random is cheaper.
+        room = np.zeros(16 * count + 8)
+        skip = -room.ctypes.data // 8 % 8
+        return cls(
+            X=np.empty((count, 3)),
+            F=np.empty((count, 9)),
+            P=room[skip : skip + 16 * count].reshape(count, 16),
+            E=np.empty((count, 9)),
+            V=np.empty((count, 3)),
+            W=np.empty((count, 3)),
+            V0=np.empty((count, 3)),
+            velocity_gain=np.empty((count, 3)),
+            impact_speeds=np.zeros(count),
+            touched=np.empty(count, np.bool_),
+        )
+
+
+class RigidGroups(NamedTuple):
+    """The rigid groups that move freely, with the corrections that contacts have made to them.
+
+    Corrections gather here until `rigid.apply_corrections` moves the particles. Particles of no such group
+    have their own mass instead.
+    """
+
+    starts: Integers
+    """(groups + 1,): group g has the particles ``members[starts[g]:starts[g + 1]]``."""
+    members: Integers
+    """(entries,), numbers of particles."""
+    group_of: Integers
+    """(n,), the group of each particle; -1 for none."""
+    rows: Array
+    """(groups, ROW), mass properties and gathered corrections of each group: see the columns in `rigid`."""
+
+
+class ShapeGroups(NamedTuple):
+    """The groups of shape matching, in the order in which they are worked on: see `Schedule`."""
+
+    blocks: Integers
+    """(blocks + 1,): where each block begins in `batches`."""
+    batches: Integers
+    """(batches + 1,): where each batch of independent groups begins."""
+    starts: Integers
+    """(groups + 1,): where each group begins in `members`."""
+    members: NDArray[np.int32]
+    """(entries,), numbers of particles."""
+    offsets: Array
+    """(entries, 4), position at rest from the group's centre of mass [m], and share in its mass."""
+    turning: Integers
+    """(groups,): how many members, the first ones, take the rotation of the group."""
+    scales: Array
+    """(groups, 2), mass / s and 1 / s, s the trace of the moment matrix at rest."""
+    compliances: Array
+    """(6 groups,), xx, xy, xz, yy, yz, zz of (tr(A) I - A)^-1 each, A the moment matrix at rest over s."""
+    stiffness: Array
+    """(groups, 4), the fraction of its deviation that a group corrects, three times, and 0."""
+
+
+class EdgeArrays(NamedTuple):
+    """The edges of bodies, sorted by colour."""
+
+    pairs: Integers
+    """(m, 2), numbers of particles."""
+    lengths: Array
+    """(m,), at rest, m."""
+    stretch: Array
+    """(m,), the fraction of a deviation in length that is corrected in an iteration."""
+    torsion: Array
+    """(m,), the fraction of a twist that is corrected in a substep."""
+
+
+class PlasticEdges(NamedTuple):
+    """Edges that flow: their ends and their vectors."""
+
+    pairs: Integers
+    """(m, 2), numbers of particles."""
+    rest: Array
+    """(m, 3), vectors at rest, m."""
+    now: Array
+    """(m, 3), vectors now, m."""
+
+
+class PieceArrays(NamedTuple):
+    """The connected pieces, cut into chunks whose sums do not depend on who adds them up."""
+
+    order: Integers
+    """(n,), numbers of particles, sorted by piece."""
+    chunks: Integers
+    """(chunks + 1,): where each chunk begins in `order`."""
+    origins: Integers
+    """(chunks,), the first particle of the chunk's piece: sums are about where it was."""
+    piece_chunks: Integers
+    """(pieces + 1,): the first chunk of each piece."""
+    fixed: Booleans
+    """(pieces,): has a pinned or kinematic particle."""
+
+
+class Pose(NamedTuple):
+    """A rigid pose p = R q + t."""
+
+    rotation: Array
+    """(9,), R."""
+    translation: Array
+    """(3,), t, m."""
+
+
+class ColliderPoses(NamedTuple):
+    """How a collider stands at both ends of a substep: which of its points is taken does not matter."""
+
+    before: Pose
+    now: Pose
+
+
+class ContactArrays(NamedTuple):
+    """The contacts of particles with one collider in one substep."""
+
+    depths: Array
+    """(n,), how far contact has corrected each particle, the sum of all corrections, m."""
+    normals: Array
+    """(n, 3), unit vector out of the collider at the last correction."""
+    corrections: Array
+    """(n, 3), the sum of corrections in this call, m."""
+
+
+class PairArrays(NamedTuple):
+    """Pairs of particles that may touch in one substep, sorted by colour."""
+
+    pairs: Integers
+    """(k, 2), numbers of particles."""
+    depths: Array
+    """(k,), how far contact has moved the two apart for their own masses, m."""
+    normals: Array
+    """(k, 3), unit vector from the first to the second."""
+
+
+class PairFilter(NamedTuple):
+    """Which pairs of particles are never in contact."""
+
+    family: Integers
+    """(n,): particles of one family do not collide; -1 for none."""
+    fixed: Booleans
+    """(n,): two of these do not collide."""
+    apart: Integers
+    """(entries,), numbers of the particles that a particle does not collide with."""
+    apart_starts: Integers
+    """(n + 1,): where those of each particle begin in `apart`."""
+
+
+class HashGrid(NamedTuple):
+    """A spatial hash: balls sorted by the slots of the grid cells that their centres are in."""
+
+    balls: Array
+    """(n, 4), centre and radius of the ball that a particle sweeps, m."""
+    cells: Integers
+    """(n, 3), the cell of each particle."""
+    table: Integers
+    """(slots + 2,): those of slot k are from table[k] to table[k + 1]."""
+    ids: Integers
+    """(n,), numbers of particles in the order of the table."""
+    sorted_balls: Array
+    """(n, 4), `balls` in the order of the table."""
+
+
+class Ellipsoids(NamedTuple):
+    """The particles as a collider sees them."""
+
+    P: Array
+    """(n, 3 or more), positions in the first three columns, m; contact changes them."""
+    E: Array
+    """(n, 9), rotations from rest."""
+    shapes: Array
+    """(n, 9), C at rest, m^2."""
+    fixed: Booleans
+    """(n,): not to be moved."""
+
+
+class Solid(NamedTuple):
+    """A primitive solid in its own coordinates: see `colliders`."""
+
+    kind: int
+    """PLANE, CAPSULE or BOX."""
+    size: Array
+    """(3,), m: radius and half length of a capsule, half extents of a box."""
+
+
+class Neighbours(NamedTuple):
+    """The particles near a collider in this substep."""
+
+    origins: Array
+    """(n, 3), where their paths begin, in coordinates of the collider, m."""
+    near: Booleans
+    """(n,): may touch the collider."""
+
+
+class MeshNeighbours(NamedTuple):
+    """The particles near a mesh, and what is remembered of their distances."""
+
+    origins: Array
+    """(n, 3), where their paths begin, in coordinates of the mesh, m."""
+    near: Booleans
+    """(n,): may touch the mesh."""
+    inside: Booleans
+    """(n,): its path begins inside of a closed mesh."""
+    asked: Array
+    """(n, 3), where the distance was last measured, m."""
+    gaps: Array
+    """(n,), the distance from the mesh there, negative inside, m."""
+
+
+class MeshArrays(NamedTuple):
+    """Triangles in the order of the leaves of a `TriangleTree`."""
+
+    corners: Array
+    """(m, 9), corners a, b, c, m."""
+    normals: Array
+    """(m, 3), unit normals."""
+    features: Array
+    """(m, 18), pseudo-normals of the edges ab, bc, ca and the corners a, b, c; zero for open meshes."""
+    low: Array
+    """(nodes, 3), least corners of the boxes of the tree, m."""
+    high: Array
+    """(nodes, 3), greatest corners, m."""
+    closed: bool
+    """Whether it is the surface of a solid."""
+
+
+class Friction(NamedTuple):
+    """Coefficients of friction."""
+
+    sliding: float
+    """Coulomb's coefficient."""
+    rolling: float
+    """The fraction of the slip that is left that turns a particle with neighbours, in a substep."""
+
+
+class Restitution(NamedTuple):
+    """How contact gives speed back."""
+
+    coefficient: float
+    """The share of the approach speed that is returned."""
+    threshold: float
+    """Slower approaches return nothing, m/s."""
+    substep: float
+    """s."""
+
+
+class Medium(NamedTuple):
+    """Air or water that flows."""
+
+    level: float
+    """Height of the surface along `up`, m; inf for air."""
+    up: Array
+    """(3,), unit vector."""
+    gravity: float
+    """m/s^2."""
+    density: float
+    """kg/m^3."""
+    drag: float
+    """The drag coefficient."""
+    flow: Array
+    """(3,), velocity, m/s."""
+
+
+class Immersed(NamedTuple):
+    """Ellipsoids in a medium."""
+
+    radii: Array
+    """(n, 3), m."""
+    mass: Array
+    """(n,), kg."""
+    positions: Array
+    """(n, 3), m."""
+    velocities: Array
+    """(n, 3), m/s."""
+    rotations: Array
+    """(n, 9), from rest."""
+    axes: Array
+    """(n, 9), axes at rest."""
