@@ -80,10 +80,15 @@ class FrameStore:
     bytes; points are stored in 32 bits. One process at a time can write: it locks the folder until the store
     is closed, or the process ends. Stores are made by `create` and `open`.
 
-    Attributes
+    Parameters
     ----------
     directory : Path
         The folder.
+    locked : IO of bytes, optional
+        The open file that locks the folder, for a store that is written.
+
+    Attributes
+    ----------
     objects : tuple of StoredObject
         The objects of the run.
     rate : float

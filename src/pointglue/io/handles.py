@@ -27,7 +27,7 @@ KEYS = ("rest", "now", "frames", "names", *NUMBERS, *PER_HANDLE, "rotations", "d
 class Handles:
     """The content of a handles file.
 
-    Attributes
+    Parameters
     ----------
     path : Path
         The file.

@@ -43,7 +43,7 @@ IMAGES = (
 class Part:
     """Triangles of one material.
 
-    Attributes
+    Parameters
     ----------
     name : str
         The name of the object, which no other part of the mesh has.
@@ -77,7 +77,7 @@ class Part:
 class Mesh:
     """The content of a mesh file.
 
-    Attributes
+    Parameters
     ----------
     parts : tuple of Part
         One part, or one for every object and material, in the coordinates of the file.

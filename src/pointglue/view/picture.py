@@ -51,7 +51,7 @@ class Picture:
         self, *, size: Size = (1280, 720), ground: bool | float = True, camera: Camera | None = None
     ) -> None:
         self.size = check_size(size)
-        self.ground = bool(ground) if isinstance(ground, bool | np.bool_) else check_real("ground", ground)
+        self.ground = bool(ground) if type(ground) in (bool, np.bool_) else check_real("ground", ground)
         self.camera = camera or Camera()
         self._items: list[Item] = []
         self._cycled = 0

@@ -27,14 +27,21 @@ SURROUNDINGS = 0.25
 
 @dataclass(frozen=True)
 class Rendered:
-    """The files that `render_run` has written."""
+    """The files that `render_run` has written.
+
+    Parameters
+    ----------
+    pictures : tuple of Path
+        One for each frame drawn.
+    sheet : Path
+        The contact sheet.
+    movie : Path or None
+        The movie, if one was asked for.
+    """
 
     pictures: tuple[Path, ...]
-    """One for each frame drawn."""
     sheet: Path
-    """The contact sheet."""
     movie: Path | None
-    """The movie, if one was asked for."""
 
 
 def render_run(
