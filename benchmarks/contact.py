@@ -36,7 +36,7 @@ BLANKETS = (16, 32, 64)  # cells along a metre
 
 
 def mean_step(solver: ImplicitSolver, settling: int, steps: int) -> dict[str, float]:
-    """Numbers of a mean step, and seconds of a frame, after some steps in which things come to hang."""
+    """Return the numbers of a mean step and the seconds of a frame, after some steps to settle."""
     state = solver.start()
     for _ in range(settling):
         state = solver.step(state, STEP)
@@ -61,25 +61,25 @@ def mean_step(solver: ImplicitSolver, settling: int, steps: int) -> dict[str, fl
 
 
 def shirt(outfits: type, detail: int, settling: int, steps: int) -> dict[str, float]:
-    """The shirt; its `fits` are what the paper's figure is of."""
+    """Measure the shirt; the paper's figure is that of its `fits`."""
     outfit = outfits(detail, close=0.1, release=np.inf)
     return {"vertices": len(outfit.shirt.vertices), **mean_step(outfit.solver, settling, steps)}
 
 
 def blankets(cells: int) -> ImplicitSolver:
-    """A square metre of cloth that lies on another, which is held."""
+    """Return a solver of a square metre of cloth that lies on another, which is pinned."""
     bodies = []
     over = [0.3 / cells, 1.5e-3, 0.2 / cells]
-    for name, shift, held in (("under", [0.0, 0.0, 0.0], True), ("over", over, False)):
+    for name, shift, fixed in (("under", [0.0, 0.0, 0.0], True), ("over", over, False)):
         points, faces = sheet_grid((1.0, 1.0), (cells, cells))
         x = points + shift
         energy = ClothEnergy(x, faces, stretch=500.0, bend=1e-5)
-        pinned = np.full(len(x), held)
+        pinned = np.full(len(x), fixed)
         bodies.append(ElasticBody(x, energy.mass(0.2), [energy], pinned=pinned, faces=faces, name=name))
     return ImplicitSolver(bodies, contact=Contact(distance=2e-3), tolerance=1e-2)
 
 
-def told(row: dict[str, float]) -> str:
+def in_words(row: dict[str, float]) -> str:
     """Return the cost of blankets in words."""
     iteration = 1e3 * row[SECONDS] / FRAME / row["iterations a step"]
     return (
@@ -88,7 +88,7 @@ def told(row: dict[str, float]) -> str:
 
 
 def exponent(rows: list[dict[str, float]], by: str, part: str | None = None) -> float:
-    """Of a number, by which the time of an iteration grows, fitted to all rows; or of its `part`."""
+    """Return the power of a number with which the time of an iteration, or of a `part` of it, grows."""
     cost = [row[SECONDS] * (row[part] if part else 1.0) / row["iterations a step"] for row in rows]
     return float(np.polyfit(np.log([row[by] for row in rows]), np.log(cost), 1)[0])
 
@@ -115,7 +115,7 @@ def measure(quick: bool = False) -> Results:
         "Glue is all that it adds; fits, first derivatives included, and second ones are of its kernels",
         f"The time of an iteration grows as the number of vertices to the {exponent(rows, 'vertices'):.2f}, "
         f"that of its contact to the {exponent(rows, 'vertices', 'contact'):.2f}",
-        f"A blanket on another: {', '.join(map(told, covers))}: as their number to the "
+        f"A blanket on another: {', '.join(map(in_words, covers))}: as their number to the "
         f"{exponent(covers, 'contacts'):.2f}, contact itself to the "
         f"{exponent(covers, 'contacts', 'contact'):.2f}",
     ]
