@@ -28,7 +28,6 @@ from .bonds import bonds_of, cycle_problem
 from .built import (
     SKIN_SUFFIX,
     Built,
-    BuiltAnimated,
     BuiltCollider,
     BuiltFollower,
     BuiltHandles,
@@ -38,6 +37,7 @@ from .built import (
     PinnedPoints,
     start_velocities,
 )
+from .consistency import IMPLICIT, meeting_problems, moment_problems, of_kind, partner_problems
 from .construct import build_with_surface, object_surface
 from .estimates import size_warnings
 from .pitfalls import find_pitfalls
@@ -47,7 +47,6 @@ from .summary import summarise
 __all__ = ["build_scene", "check_scene"]
 
 Progress = Callable[[str], object]
-IMPLICIT = (BuiltSolid, BuiltRigid, BuiltAnimated)  # what the implicit solver moves
 
 
 def build_scene(scene: LoadedScene, progress: Progress | None = None) -> Simulation:
@@ -179,13 +178,13 @@ class _Builder:
         for name, table in self.objects.items():
             with self.recording("objects", name):
                 self._object(name, table)
-        self._check_moments()
-        self._check_meetings()
+        self.problems += moment_problems(self.tables)
+        self.problems += meeting_problems(self.tables, self.built)
 
     def simulation(self) -> Simulation:
         """Return the simulation, with all engines that the scene needs."""
         self.build_objects()
-        self._check_partners()
+        self.problems += partner_problems(self.tables, self.built)
         if "usd" in self.tables.output.formats and find_spec("pxr") is None:
             text = "has usd, which needs usd-core: pip install 'pointglue[usd]'"
             self.problems.append((("output", "formats"), text))
@@ -235,7 +234,7 @@ class _Builder:
                 item.pinned.append(PinnedPoints(rows, track))
 
     def _all(self, *kinds: type[Built]) -> dict[str, Any]:
-        return {name: item for name, item in self.built.items() if isinstance(item, kinds)}
+        return of_kind(self.built, *kinds)
 
     def _look(self, name: str, color: Rgb) -> StoredObject | None:
         table, item = self.objects[name], self.built[name]
@@ -257,63 +256,6 @@ class _Builder:
             radius=radius,
             motion=motion,
         )
-
-    def _check_moments(self) -> None:
-        """Find ends that come before beginnings."""
-        spans: list[tuple[tuple[str | int, ...], Any, Any, str]] = [
-            (("force", k, "stop"), force.start, force.stop, "start")
-            for k, force in enumerate(self.tables.force)
-        ]
-        if self.tables.world.wind is not None:
-            wind = self.tables.world.wind
-            spans.append((("world", "wind", "stop"), wind.start, wind.stop, "start"))
-        for k, attach in enumerate(self.tables.attach):
-            if attach.attach is not None:
-                spans.append((("attach", k, "release"), attach.attach, attach.release, "attach"))
-        for where, start, stop, name in spans:
-            if stop is not None and not self.frames.seconds(start) < self.frames.seconds(stop):
-                self.problems.append((where, f"must come after {name}, which is {start}, got {stop}"))
-
-    def _check_meetings(self) -> None:
-        """Find what cannot be attached, touched or pushed."""
-        built, kinds = self.built, {name: table.kind for name, table in self.objects.items()}
-        implicit, particles = self._all(*IMPLICIT), self._all(BuiltParticles)
-        for k, attach in enumerate(self.tables.attach):
-            for key, name in (("from", attach.source), ("to", attach.to)):
-                wrong = name not in implicit or (key == "from" and isinstance(built[name], BuiltAnimated))
-                if name in built and wrong:
-                    text = (
-                        f"must be flesh, cloth, jelly or rigid, got {name!r}, which is of kind {kinds[name]}"
-                    )
-                    self.problems.append((("attach", k, key), text))
-        for k, force in enumerate(self.tables.force):
-            for j, name in enumerate(force.on):
-                movable = name in particles or (name in implicit and kinds[name] != "animated")
-                if name in built and not movable:
-                    text = f"cannot be pushed: {name!r} is of kind {kinds[name]}"
-                    self.problems.append((("force", k, "on", j), text))
-        contact = self.tables.contact
-        meeting = {*implicit, *self._all(BuiltCollider)}
-        for k, pair in enumerate(contact.ignore if contact is not None else ()):
-            for j, name in enumerate(pair):
-                if name not in meeting:
-                    text = f"must name what contact is of, {', '.join(sorted(meeting))}, got {name!r}"
-                    self.problems.append((("contact", "ignore", k, j), text))
-        for name, follower in self._all(BuiltFollower).items():
-            if isinstance(built.get(follower.on), BuiltCollider | BuiltFollower):
-                what = f"{follower.on!r}, which is of kind {kinds[follower.on]}"
-                text = f"must be an object that a solver moves, got {what}"
-                self.problems.append((("objects", name, "on"), text))
-
-    def _check_partners(self) -> None:
-        """Find what is there for other objects, of which there are none."""
-        implicit, contact = self._all(*IMPLICIT), self.tables.contact
-        if contact is not None and not implicit:
-            text = "is for flesh, cloth, jelly and rigid objects: there are none"
-            self.problems.append((("contact",), text))
-        if not self._all(BuiltParticles) and (contact is None or not implicit):
-            text = "is a collider that nothing can touch: particles can, and others where there is [contact]"
-            self.problems += [(("objects", name), text) for name in self._all(BuiltCollider)]
 
     def _followers(self, engines: list[Engine]) -> dict[str, Follower]:
         """Return the meshes that are bound to other objects."""
