@@ -7,8 +7,9 @@ those that scene files know by name.
 
 from .figures import FIGURE, bowl, button, donkey, duck, figure, leaves, pony, pudding
 from .registry import ASSETS, Asset, Parameter
-from .shirt import SHIRT_PARTS, Shirt, Torso, shirt, torso
+from .shirt import SHIRT_PARTS, Shirt, shirt
 from .simple import fish, gear, octopus, plant, stairs
+from .torso import Torso, torso
 from .truck import Car, car
 
 __all__ = [

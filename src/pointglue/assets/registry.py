@@ -15,8 +15,9 @@ from scipy.spatial import cKDTree
 
 from ..checks import Array
 from .figures import bowl, button, donkey, duck, figure, leaves, pony, pudding
-from .shirt import BUTTONS, Shirt, Torso, shirt, torso
+from .shirt import BUTTONS, Shirt, shirt
 from .simple import fish, gear, octopus, plant, stairs
+from .torso import Torso, torso
 from .truck import TRUCK_PARTS, Car, car, truck_part
 
 __all__ = ["ASSETS", "Asset", "Parameter"]
