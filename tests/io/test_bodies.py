@@ -178,7 +178,7 @@ class TestReading:
     def test_entries(self, refused):
         assert refused(mass=None) == "has no entry 'mass'"
         assert refused(visual_links=None) == "has no entry 'visual_links'"
-        assert refused(color=np.zeros(3)) == "has an entry 'colour'"
+        assert refused(color=np.zeros(3)) == "has an entry 'color'"
 
     def test_values(self, refused):
         body = bodies()["shown"]
