@@ -16,7 +16,7 @@ from threadpoolctl import threadpool_limits
 import pointglue as pg
 from pointglue.compute import measured
 from pointglue.elastic import ClothEnergy, Contact, ElasticBody, ImplicitSolver
-from pointglue.scene.build.surfaces import sheet_grid
+from pointglue.scene.build.meshing import sheet_grid
 
 STEP, FRAME = 1 / 60, 2  # s, and steps a frame
 SETTLING, MEASURED = 6, 4  # steps

@@ -45,7 +45,7 @@ def section() -> str:
 
 def _summary(container: str, name: str) -> str:
     """Return the first paragraph of the docstring of a module or package."""
-    path = ROOT / "src" / Path(*container.split(".")) / name
+    path = ROOT / "src" / Path(*container.split("."), *name.split("."))
     path = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
     doc = ast.get_docstring(ast.parse(path.read_text())) or ""
     return " ".join(doc.split("\n\n")[0].split()).replace("|", "\\|")

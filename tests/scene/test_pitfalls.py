@@ -245,7 +245,7 @@ class TestEstimates:
         table = {"kind": "particles", "mesh": BOX, "spacing": "3 cm", "placement": placement}
         loaded = load_scene({"objects": {"a": table}})
         from pointglue.scene.build.construct import object_surface
-        from pointglue.scene.build.estimates import estimate
+        from pointglue.scene.build.review.estimates import estimate
 
         table = loaded.tables.objects["a"]
         found = estimate(table, object_surface(table, loaded.source.folder))
@@ -257,7 +257,7 @@ class TestEstimates:
 def test_nothing_of_the_demos_is_extreme(name):
     """No demo has an object whose size is worth a warning."""
     from pointglue.scene.build.construct import object_surface
-    from pointglue.scene.build.estimates import size_warnings
+    from pointglue.scene.build.review.estimates import size_warnings
 
     loaded = load_scene(demo_path(name))
     for table in loaded.tables.objects.values():

@@ -11,8 +11,8 @@ from small_scenes import ALL, HANDLES, PARTICLES, SOLIDS
 import pointglue as pg
 from pointglue.errors import SceneError
 from pointglue.scene import build_scene, check_scene, load_scene
+from pointglue.scene.build.meshing import surface_of
 from pointglue.scene.build.selection import select
-from pointglue.scene.build.surfaces import surface_of
 from pointglue.scene.schema.fields import Key, Points, Transform
 from pointglue.scene.schema.loading import LoadedScene
 from pointglue.scene.schema.scene import Frames

@@ -8,11 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import bsr_array, csr_array
 
-from ..checks import (
-    Array,
-    as_reals,
-    require_finite,
-)
+from ..checks import Array, as_reals, require_finite
 from ..compute import run
 from ..errors import DegenerateFitError, InputError
 from ..procrustes import Groups, RestShape, RigidFit

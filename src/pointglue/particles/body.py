@@ -10,16 +10,12 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from ..checks import (
-    Array,
-    as_reals,
-    check_real,
-    check_rotations,
-    require_finite,
-)
+from ..checks import Array, as_reals, check_real, check_rotations, require_finite
 from ..errors import InputError
 from ._solve.pairs import touching_pairs
-from .arguments import (
+from .authoring.from_mesh import Placement, author
+from .authoring.skinning import Blend, Skin, join_skins, links_of
+from .particle_checks import (
     check_edges,
     check_group,
     check_layout,
@@ -28,8 +24,6 @@ from .arguments import (
     check_vector,
     spread,
 )
-from .authoring.from_mesh import Placement, author
-from .authoring.skinning import Blend, Skin, join_skins, links_of
 from .quaternions import matrices_of, quaternions_of
 from .state import ParticleState, RestPose
 

@@ -8,8 +8,8 @@ from numpy.typing import ArrayLike
 from ..checks import Array, as_reals, check_integer, check_real
 from ..errors import InputError
 from ..geometry.shapes import check_box
-from .arguments import check_vector
 from .body import WATER, OrientedBody
+from .particle_checks import check_vector
 from .quaternions import quaternions_of
 
 __all__ = ["block", "hinged_boxes", "rope", "sheet"]

@@ -11,8 +11,8 @@ from ..checks import Array, check_real
 from ..compute import run
 from ._solve.kernels.forces import immersion_forces
 from ._solve.kernels.records import Immersed, Medium
-from .arguments import check_vector
 from .body import OrientedBody
+from .particle_checks import check_vector
 from .state import ParticleState
 
 __all__ = ["Buoyancy", "Force", "Wind"]

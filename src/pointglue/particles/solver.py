@@ -9,15 +9,7 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..checks import (
-    Array,
-    as_integers,
-    as_reals,
-    check_choice,
-    check_integer,
-    check_real,
-    require_finite,
-)
+from ..checks import Array, as_integers, as_reals, check_choice, check_integer, check_real, require_finite
 from ..compute import run, thread_count
 from ..errors import InputError
 from ._solve.kernels import friction, integration, matching, rigid
@@ -37,11 +29,11 @@ from ._solve.pairs import PairContacts
 from ._solve.plasticity import creep, set_rest_shape
 from ._solve.schedule import Schedule
 from ._solve.topology import Topology
-from .arguments import check_list, check_vector
 from .body import OrientedBody, join
 from .colliders.motion import RigidMotion, pose_at
 from .colliders.primitives import Collider
 from .forces import Force
+from .particle_checks import check_list, check_vector
 from .state import ParticleState
 
 __all__ = ["KinematicParticles", "ParticleSolver"]

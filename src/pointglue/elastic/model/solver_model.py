@@ -9,16 +9,7 @@ from numpy.typing import NDArray
 
 from ...checks import Array, as_integers
 from ...errors import BindingCycleError, InputError
-from ...glue import (
-    Assembly,
-    AssemblyPose,
-    Attachment,
-    BodyFrames,
-    Spring,
-    Springs,
-    assemble,
-    bind_glue,
-)
+from ...glue import Assembly, AssemblyPose, Attachment, BodyFrames, Spring, Springs, assemble, bind_glue
 from ...glue.linear import LinearBinding
 from ..bodies import Bond, ElasticBody, JointBond
 from .bond_layers import Layer, among_particles, merged_layers, shifted_binding, with_targets

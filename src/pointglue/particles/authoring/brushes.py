@@ -10,7 +10,7 @@ from ...checks import Array, check_real
 from ...errors import InputError
 from ...geometry.inside import Inside, Viewpoints
 from ...geometry.sampling import inscribed_balls, refined
-from ..arguments import check_vector
+from ..particle_checks import check_vector
 from .skinning import Skin
 
 __all__ = ["LOOKOUT_DEPTH", "Brush", "close_inside", "lookouts", "scattered", "see_each_other"]

@@ -11,7 +11,7 @@ from ...errors import InputError
 from ...geometry.bvh import TriangleTree
 from .._solve.kernels.mesh_colliders import find_near_mesh, resolve_mesh
 from .._solve.kernels.records import ContactArrays, Ellipsoids, MeshArrays, MeshNeighbours
-from ..arguments import frozen
+from ..particle_checks import frozen
 from .primitives import Collider, ReadyCollider
 
 __all__ = ["MeshCollider"]

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from ...checks import Array, check_real, check_rotations
 from ...errors import InputError
 from ...procrustes import special_procrustes
-from ..arguments import check_vector, finite, frozen
+from ..particle_checks import check_vector, finite, frozen
 from ..quaternions import matrices_of
 
 __all__ = ["Motion", "RigidMotion", "check_rotation", "pose_at"]

@@ -19,7 +19,7 @@ from ...errors import InputError
 from ...procrustes.space import perpendiculars
 from .._solve.kernels.colliders import BOX, CAPSULE, PLANE, find_near_solid, resolve_solid
 from .._solve.kernels.records import ColliderPoses, ContactArrays, Ellipsoids, Neighbours, Pose, Solid
-from ..arguments import check_vector, frozen
+from ..particle_checks import check_vector, frozen
 from .motion import Motion, RigidMotion, check_rotation, pose_at
 
 __all__ = ["Ball", "Box", "Capsule", "Collider", "Plane", "ReadyCollider"]

@@ -1,1 +1,1 @@
-"""From the tables of a scene file to the bodies of a simulation."""
+"""The builders that turn the tables of a scene file into the bodies of a simulation."""

@@ -1,4 +1,4 @@
-"""From the [[attach]] tables of a scene to bonds and joints of the implicit solver."""
+"""Turn the [[attach]] tables of a scene into bonds and joints of the implicit solver."""
 
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
@@ -18,8 +18,8 @@ from ..schema import scene as schema
 from ..schema.fields import Points
 from ..schema.loading import LoadedScene, Problem
 from .built import Built
+from .meshing import Indices
 from .selection import select
-from .surfaces import Indices
 
 __all__ = ["bonds_of", "cycle_problem"]
 

@@ -1,4 +1,4 @@
-"""From a scene file to a simulation, or to a list of all that cannot be built."""
+"""Turn a scene file into a simulation, or into a list of all that cannot be built."""
 
 import warnings
 from collections.abc import Callable, Iterator, Mapping
@@ -37,12 +37,12 @@ from .built import (
     PinnedPoints,
     start_velocities,
 )
-from .consistency import IMPLICIT, meeting_problems, moment_problems, of_kind, partner_problems
 from .construct import build_with_surface, object_surface
-from .estimates import size_warnings
-from .pitfalls import find_pitfalls
+from .review.consistency import IMPLICIT, meeting_problems, moment_problems, of_kind, partner_problems
+from .review.estimates import size_warnings
+from .review.pitfalls import find_pitfalls
+from .review.summary import summarise
 from .selection import select
-from .summary import summarise
 
 __all__ = ["build_scene", "check_scene"]
 

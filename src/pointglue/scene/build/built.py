@@ -14,7 +14,7 @@ from ...glue import Binding, embed
 from ...particles import Collider, OrientedBody
 from ..schema.fields import Points
 from ..tracks import Track, box_center
-from .surfaces import Indices, Surface
+from .meshing import Indices, Surface
 
 __all__ = [
     "SKIN_SUFFIX",

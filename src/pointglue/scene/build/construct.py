@@ -1,4 +1,4 @@
-"""From the table of an object to what it is built into; see `particle_bodies` for particles."""
+"""Build an object from its table; see `particle_bodies` for particles."""
 
 from pathlib import Path
 from typing import Any
@@ -18,8 +18,8 @@ from ..tracks import placed, rotation
 from .animated import motion_of
 from .built import Built, BuiltAnimated, BuiltCollider, BuiltFollower, BuiltHandles, BuiltRigid, BuiltSolid
 from .keyed_handles import KeyedHandles, handle_deformer
+from .meshing import Indices, Surface, cage_of, groups_of, surface_of
 from .particle_bodies import build_particles
-from .surfaces import Indices, Surface, cage_of, groups_of, surface_of
 
 __all__ = ["WELDED", "build_object", "build_with_surface", "object_surface"]
 

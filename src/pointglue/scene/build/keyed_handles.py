@@ -11,7 +11,7 @@ from ...deform import HandleDeformer
 from ...errors import InputError
 from ..schema import scene as schema
 from ..tracks import Track
-from .surfaces import Surface
+from .meshing import Surface
 
 __all__ = ["KeyedHandles", "handle_deformer"]
 

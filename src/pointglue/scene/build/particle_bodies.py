@@ -15,8 +15,8 @@ from ..schema.scene import ParticlesObject
 from ..schema.shapes import RopeShape, SheetShape
 from ..tracks import placed, rotation
 from .built import BuiltParticles
+from .meshing import Indices, Surface, sheet_grid
 from .selection import select
-from .surfaces import Indices, Surface, sheet_grid
 
 __all__ = ["build_particles"]
 

@@ -8,7 +8,7 @@ from scipy.spatial import cKDTree
 from ...checks import Array
 from ...errors import InputError
 from ..schema.fields import Points
-from .surfaces import Indices
+from .meshing import Indices
 
 __all__ = ["select"]
 

@@ -23,7 +23,7 @@ from ...particles import OrientedBody
 from ...scene import LoadedScene, SceneFile, load_scene
 from ...scene.build.built import BuiltParticles
 from ...scene.build.construct import WELDED, build_object
-from ...scene.build.surfaces import USUAL_CELLS, Surface, surface_of
+from ...scene.build.meshing import USUAL_CELLS, Surface, surface_of
 from ...scene.schema.fields import Transform
 from ...scene.tracks import box_center, rotation
 from ..protocol.commands import What

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...assets.palette import color_code, object_colors
 from ...errors import InputError, PointglueWarning
-from ...scene.build.surfaces import FARTHEST, SMALLEST, USUAL_CELLS
+from ...scene.build.meshing import FARTHEST, SMALLEST, USUAL_CELLS
 from ...scene.tracks import box_center, rotation
 from ..document.document import BINDABLE, GROUND, Document, Selection
 from ..protocol import commands as messages

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Union
 from pydantic import BaseModel, ConfigDict, FailFast, Field, TypeAdapter
 
 from ...assets.registry import ASSETS
-from ...scene.build.surfaces import FARTHEST, SMALLEST
+from ...scene.build.meshing import FARTHEST, SMALLEST
 
 __all__ = ["COMMANDS", "SHAPES", "Axis", "Brushed", "Edit", "Message", "Vector", "What", "parse_command"]
 

@@ -4,9 +4,9 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from ..schema import scene as schema
-from ..simulation import ObjectSummary
-from .built import (
+from ...schema import scene as schema
+from ...simulation import ObjectSummary
+from ..built import (
     Built,
     BuiltAnimated,
     BuiltCollider,

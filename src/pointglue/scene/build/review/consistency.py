@@ -3,17 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
-from ..schema import scene as schema
-from ..schema.loading import Problem
-from .built import (
-    Built,
-    BuiltAnimated,
-    BuiltCollider,
-    BuiltFollower,
-    BuiltParticles,
-    BuiltRigid,
-    BuiltSolid,
-)
+from ...schema import scene as schema
+from ...schema.loading import Problem
+from ..built import Built, BuiltAnimated, BuiltCollider, BuiltFollower, BuiltParticles, BuiltRigid, BuiltSolid
 
 __all__ = ["IMPLICIT", "meeting_problems", "moment_problems", "of_kind", "partner_problems"]
 

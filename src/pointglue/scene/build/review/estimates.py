@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from ...checks import Array
-from ...errors import InputError
-from ...geometry.moments import solid_moments
-from ...particles.authoring.from_mesh import (
+from ....checks import Array
+from ....errors import InputError
+from ....geometry.moments import solid_moments
+from ....particles.authoring.from_mesh import (
     MEASURING_EDGE,
     MOST_PARTICLES,
     MOST_TRIANGLES,
@@ -17,9 +17,9 @@ from ...particles.authoring.from_mesh import (
     SAMPLE_SPACING,
     USUAL_PARTICLES,
 )
-from ..schema import scene as schema
-from ..schema import shapes
-from .surfaces import USUAL_CELLS, Surface
+from ...schema import scene as schema
+from ...schema import shapes
+from ..meshing import USUAL_CELLS, Surface
 
 __all__ = ["Estimate", "estimate", "extents", "size_warnings"]
 

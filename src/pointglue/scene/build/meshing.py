@@ -1,4 +1,4 @@
-"""From the mesh tables of a scene to vertices and faces, and to tetrahedra that fill them."""
+"""Turn the mesh tables of a scene into vertices and faces, and into tetrahedra that fill them."""
 
 from dataclasses import dataclass
 from functools import partial

@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from ...checks import Array
-from ...geometry.inside import Inside
-from ..schema import scene as schema
-from ..schema.fields import Key
-from ..schema.loading import LoadedScene, Problem, Where
-from ..schema.shapes import PlaneShape
-from ..tracks import Track
-from .built import (
+from ....checks import Array
+from ....geometry.inside import Inside
+from ...schema import scene as schema
+from ...schema.fields import Key
+from ...schema.loading import LoadedScene, Problem, Where
+from ...schema.shapes import PlaneShape
+from ...tracks import Track
+from ..built import (
     Built,
     BuiltAnimated,
     BuiltCollider,
