@@ -14,7 +14,7 @@ from pointglue.procrustes import torch as front
 from pointglue.procrustes.torch import fit_rigid, special_procrustes
 
 # The derivative of the rotation in torch alone, and by the kernels.
-pure_turn, kernel_turn = front._turn, front._Turn.apply
+pure_turn, kernel_turn = front._derivative, front._Derivative.apply
 CASES = {
     "random": np.random.default_rng(1).standard_normal((4, 3, 3)),
     "reflected": np.diag([1.0, 0.8, -0.5])[None] @ random_rotation(np.random.default_rng(2)),
