@@ -9,9 +9,9 @@ INTERPRETER = $(or $(call working,$(or $(PYTHON),python3.11 python3.12 python3.1
 VENV := .venv$(if $(PYTHON),-$(notdir $(PYTHON)))
 BIN := $(VENV)/bin
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
-# Tests that are long are not left to one of the workers at the end.
 NPM := $(BIN)/python studio-client/npm.py
 MODULES := studio-client/node_modules/.package-lock.json
+# Tests that are long are not left to one of the workers at the end.
 PYTEST := $(BIN)/python -m pytest -n auto --maxprocesses 4 --dist worksteal
 
 .PHONY: demo test test-quick test-second test-steady blender chromium check docs moving-picture timings bench clean
