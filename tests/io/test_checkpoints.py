@@ -103,10 +103,10 @@ def test_a_changed_scene_is_refused(tmp_path):
 
 
 def test_a_version_to_come(tmp_path, monkeypatch):
-    monkeypatch.setattr("pointglue.io.checkpoints.VERSION", 2)
+    monkeypatch.setattr("pointglue.io.checkpoints.VERSION", 99)
     save_checkpoint(tmp_path / "state.npz", {}, scene_hash="")
     monkeypatch.undo()
-    with pytest.raises(InputError, match=r"state.npz: has version 2, but this pointglue reads 1"):
+    with pytest.raises(InputError, match=r"state.npz: has version 99, but this pointglue reads 2"):
         load_checkpoint(tmp_path / "state.npz", scene_hash="")
 
 
