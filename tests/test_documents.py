@@ -105,15 +105,17 @@ def test_old_api_pages_are_removed(tmp_path):
 def layers_of_the_page():
     """Return the layers in the tables of CONTRIBUTING.md, by package, each a set of siblings."""
     tables = re.findall(
-        r"^### Layers of `([a-z.]+)`\n\n(.*?)\n\n",
+        r"^### Layers of `([a-z_.]+)`\n\n(.*?)\n\n",
         (ROOT / "CONTRIBUTING.md").read_text(),
         re.DOTALL | re.MULTILINE,
     )
-    rows = {package: table.splitlines()[2:] for package, table in tables}
-    return {
-        package: [set(re.findall(r"`(\w+)`", row.split("|")[1])) for row in table]
-        for package, table in rows.items()
-    }
+    found = {}
+    for package, table in tables:
+        found[package] = {}
+        for row in table.splitlines()[2:]:
+            number, module = re.match(r"\| (\d+) \| `([\w.]+)` \|", row).groups()
+            found[package].setdefault(int(number), set()).add(module)
+    return {package: [modules for _, modules in sorted(each.items())] for package, each in found.items()}
 
 
 def test_contributing_shows_the_layers_as_they_are():

@@ -14,7 +14,7 @@ MOST_PRIVATE_IN_TESTS = 19
 # Words that begin a fragment ("Of the results."), not a sentence ("Return the results.").
 FRAGMENT = re.compile(r"(Of|That|Those|So many|By|With|In|To|From|As|At|For|And|Not)\b")
 # Files that play the same role in two packages, and so have the same name.
-SAME_ROLE = {"__init__", "bodies", "jax", "kernels", "materials", "solver", "state", "torch"}
+SAME_ROLE = {"__init__", "bodies", "jax", "kernels", "materials", "shapes", "solver", "state", "torch"}
 NAMED_TUPLE = {"_asdict", "_fields", "_make", "_replace"}  # public, whatever their names say
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 

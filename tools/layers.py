@@ -30,16 +30,19 @@ def contracts() -> dict[str, list[list[str]]]:
 def section() -> str:
     """Return the tables, in Markdown."""
     parts = []
-    for container, layers in contracts().items():
-        rows = []
-        for siblings in layers:
-            summaries = " ".join(_summary(container, name) for name in siblings)
-            rows.append(f"| {', '.join(f'`{name}`' for name in siblings)} | {summaries} |")
-        parts.append(
-            "\n".join(
-                [f"### Layers of `{container}`", "", "| layer | what it is |", "| --- | --- |", *rows, ""]
-            )
-        )
+    for container, layers in sorted(contracts().items()):  # a package comes before what is in it
+        rows = [
+            f"| {number} | `{name}` | {_summary(container, name)} |"
+            for number, siblings in enumerate(layers, 1)
+            for name in siblings
+        ]
+        heading = [
+            f"### Layers of `{container}`",
+            "",
+            "| layer | module | what it is |",
+            "| ---: | --- | --- |",
+        ]
+        parts.append("\n".join([*heading, *rows, ""]))
     return "\n".join(parts)
 
 

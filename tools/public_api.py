@@ -23,7 +23,9 @@ PUBLIC = (
     "pointglue.errors",
 )
 # Modules that are no part of the API: the command line, the studio's server, and what other modules share.
-INTERNAL = ("__main__", "checks", "cli", "compute", "files", "studio")
+INTERNAL = (
+    "__main__", "actions", "checks", "cli", "compute", "console", "files", "studio", "version",
+)  # fmt: skip
 
 
 def modules() -> list[ModuleType]:
