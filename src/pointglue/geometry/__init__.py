@@ -1,6 +1,6 @@
 """Shapes and what can be measured on them."""
 
-from . import bvh, cages, inside, moments, normals, sampling, shapes, simplices, welding, winding
+from . import bvh, cages, inside, moments, normals, partition, sampling, shapes, simplices, welding, winding
 
 __all__ = [
     "bvh",
@@ -8,6 +8,7 @@ __all__ = [
     "inside",
     "moments",
     "normals",
+    "partition",
     "sampling",
     "shapes",
     "simplices",

@@ -5,6 +5,7 @@ from numpy.typing import NDArray
 
 from ...checks import Array
 from ...compute import run
+from ...geometry.partition import bisect_points
 from ...procrustes.groups import runs
 from .kernels import blocks as block_kernels
 from .kernels import cg as kernels
@@ -46,7 +47,7 @@ class ConjugateGradients:
         positions: Array,
     ) -> None:
         self._indptr, self._indices, self._diagonal = indptr, indices, diagonal
-        groups = _groups(positions)
+        groups = bisect_points(positions, GROUP_SIZE)
         count = len(groups)
         sizes = np.array([len(group) for group in groups], np.int64)
         self._members = np.concatenate([*groups, np.empty(0, np.int64)])
@@ -153,17 +154,3 @@ class ConjugateGradients:
             before, size = size, float(sums.sum()) + self._correct(vectors.r, moves)
             run(kernels.turn, chunks, 8, size / before, self._group_of, moves, vectors)
         return None
-
-
-def _groups(positions: Array) -> list[NDArray[np.int64]]:
-    """Return groups of near nodes, found by halving the longest side of their box recursively."""
-    done, todo = [], [np.arange(len(positions))] if len(positions) else []
-    while todo:
-        part = todo.pop()
-        if len(part) <= GROUP_SIZE:
-            done.append(part)
-            continue
-        axis = int(np.ptp(positions[part], axis=0).argmax())
-        part = part[np.argsort(positions[part, axis], kind="stable")]
-        todo += [part[: len(part) // 2], part[len(part) // 2 :]]
-    return done

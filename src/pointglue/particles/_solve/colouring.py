@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from ...checks import Array
 from ...compute import kernel
+from ...geometry.partition import bisect_points
 
 __all__ = ["Order", "by_color", "gather", "in_blocks", "in_chunks"]
 
@@ -109,7 +110,7 @@ class Order:
 
 def in_blocks(starts: Array, members: Array, positions: Array, particles: int, most: int) -> Order:
     """Return the sets in blocks of at most `most` neighbours by their `positions` (k, 3)."""
-    parts = _bisected(positions, most)
+    parts = bisect_points(positions, most) or [np.empty(0, np.int64)]  # no sets are one block of none
     touched = [np.unique(gather(starts, members, part)[1]) for part in parts]
     ends = np.cumsum([0, *(len(t) for t in touched)]).astype(np.int64)
     order, layers = by_color(ends, np.concatenate(touched), particles)
@@ -131,20 +132,6 @@ def in_chunks(starts: Array, members: Array, particles: int, most: int) -> Order
     batches = np.concatenate([*bounds, colors[-1:]]).astype(np.int64)
     layers = np.cumsum([0, *(len(b) for b in bounds)]).astype(np.int64)
     return Order(sets, batches, np.arange(len(batches)), layers)
-
-
-def _bisected(positions: Array, most: int) -> list[Array]:
-    """Halve points (k, 3) along the longest side of their box until no part has more than `most`."""
-    waiting, parts = [np.arange(len(positions))], []
-    while waiting:
-        part = waiting.pop()
-        if len(part) <= most:
-            parts.append(part)
-            continue
-        axis = int(np.ptp(positions[part], axis=0).argmax())
-        order = part[np.argsort(positions[part, axis], kind="stable")]
-        waiting += [np.sort(order[len(order) // 2 :]), np.sort(order[: len(order) // 2])]
-    return parts
 
 
 def gather(starts: Array, values: Array, chosen: Array) -> tuple[Array, Array]:
