@@ -76,6 +76,7 @@ def car() -> Car:
     Returns
     -------
     Car
+        The parts of the truck.
     """
     ends = np.array([[(x, RADIUS, -TRACK), (x, RADIUS, TRACK)] for x in AXLES])
     axle, rim, tyre = _axle(), _rim(), _tyre()

@@ -12,7 +12,18 @@ __all__ = ["is_watertight", "solid_moments"]
 
 
 def is_watertight(faces: Array) -> bool:
-    """Return whether every edge of the faces (m, 3) belongs to exactly two of them."""
+    """Return whether every edge of a triangle mesh belongs to exactly two triangles.
+
+    Parameters
+    ----------
+    faces : (m, 3)
+        The triangles, as rows of vertices.
+
+    Returns
+    -------
+    bool
+        Whether the surface is closed; True also where there are no faces.
+    """
     edges = np.sort(faces[:, [[0, 1], [1, 2], [2, 0]]].reshape(-1, 2), axis=1)
     _, counts = np.unique(edges[:, 0] * (edges.max(initial=0) + 1) + edges[:, 1], return_counts=True)
     return bool((counts == 2).all())

@@ -24,7 +24,18 @@ def area_normals(corners: Array) -> Array:
 
 
 def unit_normals(corners: Array) -> Array:
-    """Return the unit normals (m, 3) of triangles (m, 3, 3); zero for those without an area."""
+    """Return the unit normals of triangles a, b, c, along (b - a) x (c - a).
+
+    Parameters
+    ----------
+    corners : (m, 3, 3)
+        The corners [m].
+
+    Returns
+    -------
+    (m, 3)
+        The normals, of length one; zero for triangles without an area.
+    """
     normal = area_normals(corners)
     length = np.linalg.norm(normal, axis=1, keepdims=True)
     return np.asarray(np.divide(normal, length, out=np.zeros_like(normal), where=length > 0))

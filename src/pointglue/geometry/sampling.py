@@ -127,10 +127,26 @@ def on_surface(inside: Inside, spacing: float, rng: np.random.Generator, within:
 def in_volume(
     inside: Inside, spacing: float, rng: np.random.Generator, samples: tuple[Viewpoints, Array]
 ) -> Array:
-    """Spread points (k, 3) inside the solid components, about `spacing` apart [m].
+    """Spread points inside the solid components, about `spacing` apart.
 
-    They are random ones of the `samples` first, which are from :func:`volume_samples`; then, by Lloyd's
-    relaxation, they move to the centroid of those that they see and are nearest to.
+    The points start as a random choice of the samples. Lloyd's relaxation then moves each one to the
+    centroid of the samples that it sees and that are nearer to it than to other points.
+
+    Parameters
+    ----------
+    inside : Inside
+        The shape.
+    spacing : float
+        The distance between neighbours [m].
+    rng : numpy.random.Generator
+        The source of randomness.
+    samples : (Viewpoints, (n,))
+        The samples and their volumes [m^3], from :func:`volume_samples`.
+
+    Returns
+    -------
+    (k, 3)
+        The points [m].
     """
     views, weights = samples
     points = views.points[_poisson_disk(inside, views, LEAST_GAP * spacing, rng)]
@@ -141,11 +157,25 @@ def in_volume(
 
 
 def along_skeleton(inside: Inside, spacing: float, rng: np.random.Generator) -> Array:
-    """Spread points (k, 3) along the centre lines of the limbs of solid components [m].
+    """Spread points along the centre lines of the limbs of solid components.
 
-    They drift there from the surface: each moves to the centroid of the surface within `spacing` that it
-    sees, again and again. One is left of points that come closer than half the spacing. Where nothing is
-    that thin they stay near the surface.
+    The points start on the surface, and each moves repeatedly to the centroid of the part of the surface
+    that it sees within `spacing`. Of points that come closer than half the spacing to each other, one is
+    kept. In parts thicker than the spacing, points stay near the surface.
+
+    Parameters
+    ----------
+    inside : Inside
+        The shape.
+    spacing : float
+        The distance between neighbours [m].
+    rng : numpy.random.Generator
+        The source of randomness.
+
+    Returns
+    -------
+    (k, 3)
+        The points [m].
     """
     places, area = surface_samples(inside, spacing / SAMPLES_PER_SPACING, rng)
     views = inside.viewpoints(places)
@@ -168,16 +198,25 @@ def along_skeleton(inside: Inside, spacing: float, rng: np.random.Generator) -> 
 
 
 def volume_samples(inside: Inside, cell: float, rng: np.random.Generator) -> tuple[Viewpoints, Array]:
-    """Sample the inside of the solid components: a random point in each cube of a grid of size `cell` [m].
+    """Sample the inside of the solid components with a random point in each cube of a grid.
 
-    Parts thinner than the cubes have theirs half way between two walls.
+    Parts that are thinner than a cube are sampled half way between their two walls.
+
+    Parameters
+    ----------
+    inside : Inside
+        The shape.
+    cell : float
+        The size of a cube [m].
+    rng : numpy.random.Generator
+        The source of randomness.
 
     Returns
     -------
     views : Viewpoints
         The k points.
     volumes : (k,)
-        The volumes they stand for [m^3].
+        The volume that each point represents [m^3].
     """
     corners = inside.tree.vertices[inside.tree.faces]
     low, high = corners.min((0, 1)), corners.max((0, 1))
@@ -210,14 +249,23 @@ def volume_samples(inside: Inside, cell: float, rng: np.random.Generator) -> tup
 def inscribed_balls(inside: Inside, views: Viewpoints, depth: float) -> tuple[Array, Array]:
     """Find the largest balls inside that touch the surface at the feet of viewpoints.
 
-    A ball begins with the radius `depth` [m] and shrinks to what it runs into.
+    Each ball starts with the radius `depth` and shrinks until it no longer crosses the surface.
+
+    Parameters
+    ----------
+    inside : Inside
+        The shape.
+    views : Viewpoints
+        The k viewpoints.
+    depth : float
+        The largest radius [m].
 
     Returns
     -------
     centres : (k, 3)
         The centres of the balls [m].
     radii : (k,)
-        Their radii, `depth` at most [m].
+        Their radii, at most `depth` [m].
     """
     inward = unit_normals(inside.tree.vertices[inside.tree.faces[views.face]])
     inward[np.einsum("kd,kd->k", views.origins - views.foot, inward) < 0] *= -1
@@ -236,7 +284,22 @@ def inscribed_balls(inside: Inside, views: Viewpoints, depth: float) -> tuple[Ar
 
 
 def nearest_visible(inside: Inside, views: Viewpoints, points: Array) -> Indices:
-    """Return the nearest of the points (k, 3) that each viewpoint sees (n,), -1 if it sees none."""
+    """Return the nearest point that each viewpoint sees.
+
+    Parameters
+    ----------
+    inside : Inside
+        The shape.
+    views : Viewpoints
+        The n viewpoints.
+    points : (k, 3)
+        The points [m].
+
+    Returns
+    -------
+    (n,)
+        Rows of `points`; -1 for a viewpoint that sees none of the TRIED nearest ones.
+    """
     count = min(TRIED, len(points))
     _, near = cKDTree(points).query(views.points, k=count)
     near = near.reshape(len(views.points), count)
@@ -335,14 +398,23 @@ def _lloyd_step(inside: Inside, views: Viewpoints, weights: Array, owner: Indice
 
 
 def surface_samples(inside: Inside, spacing: float, rng: np.random.Generator) -> tuple[Array, Array]:
-    """Sample the surface at random, one point to a square of the spacing [m].
+    """Sample the surface at random, with one point per area of `spacing` squared.
+
+    Parameters
+    ----------
+    inside : Inside
+        The shape.
+    spacing : float
+        The distance between neighbours, about [m].
+    rng : numpy.random.Generator
+        The source of randomness.
 
     Returns
     -------
     points : (k, 3)
         The samples [m].
     areas : (k,)
-        The areas they stand for [m^2].
+        The area that each point represents [m^2].
     """
     corners = inside.tree.vertices[inside.tree.faces]
     area = 0.5 * np.linalg.norm(area_normals(corners), axis=1)

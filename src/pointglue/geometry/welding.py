@@ -43,18 +43,55 @@ def weld(vertices: Array, size: float) -> tuple[Array, NDArray[np.int64]]:
 
 
 def unique_faces(faces: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return each triangle once, whichever way round: exporters make copies of two-sided surfaces."""
+    """Return each triangle once, whatever the order of its corners.
+
+    Exporters write two-sided surfaces as two copies of each triangle.
+
+    Parameters
+    ----------
+    faces : (m, 3)
+        The triangles.
+
+    Returns
+    -------
+    (k, 3)
+        The first copy of each triangle, in the given order.
+    """
     _, first = np.unique(np.sort(faces, axis=1), axis=0, return_index=True)
     return faces[np.sort(first)]
 
 
 def bounding_diagonal(vertices: Array) -> float:
-    """Return the diagonal of the box that holds the vertices (n, d) [m]."""
+    """Return the diagonal of the axis-aligned bounding box of vertices.
+
+    Parameters
+    ----------
+    vertices : (n, d)
+        The vertices [m].
+
+    Returns
+    -------
+    float
+        The length of the diagonal [m].
+    """
     return float(np.linalg.norm(np.ptp(vertices, axis=0)))
 
 
 def edge_lengths(vertices: Array, faces: NDArray[np.int64]) -> csr_array:
-    """Return the lengths of the edges [m], in both directions, as a sparse matrix (n, n)."""
+    """Return the lengths of the edges of a mesh.
+
+    Parameters
+    ----------
+    vertices : (n, 3)
+        The vertices [m].
+    faces : (m, 3)
+        The triangles.
+
+    Returns
+    -------
+    (n, n)
+        A sparse, symmetric matrix: entry (i, j) is the length of the edge between vertices i and j [m].
+    """
     ends = np.concatenate([faces[:, [0, 1]], faces[:, [1, 2]], faces[:, [2, 0]]])
     ends = np.unique(np.sort(ends, axis=1), axis=0)
     ends = ends[ends[:, 0] != ends[:, 1]]
@@ -64,7 +101,20 @@ def edge_lengths(vertices: Array, faces: NDArray[np.int64]) -> csr_array:
 
 
 def vertex_components(count: int, faces: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the connected component of each vertex (count,), by their first vertices; -1 for no face."""
+    """Return the connected component that each vertex belongs to.
+
+    Parameters
+    ----------
+    count : int
+        The number of vertices.
+    faces : (m, 3)
+        The triangles.
+
+    Returns
+    -------
+    (count,)
+        The components, numbered in the order of their first vertices; -1 for vertices of no face.
+    """
     ends = np.concatenate([faces[:, :2], faces[:, 1:]])
     graph = csr_array((np.ones(len(ends)), (ends[:, 0], ends[:, 1])), shape=(count, count))
     _, label = connected_components(graph, directed=False)

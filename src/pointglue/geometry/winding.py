@@ -21,7 +21,7 @@ def winding_numbers(tree: TriangleTree, points: Array, dipoles: Dipoles | None =
     points : (k, 3)
         The points [m].
     dipoles : Dipoles, optional
-        Those of :func:`tree_dipoles`, if they are known already.
+        What :func:`tree_dipoles` returns, if it is known already.
 
     Returns
     -------
@@ -36,7 +36,18 @@ def winding_numbers(tree: TriangleTree, points: Array, dipoles: Dipoles | None =
 
 
 def tree_dipoles(tree: TriangleTree) -> Dipoles:
-    """Return what the boxes of a tree look like from afar, for :func:`winding_numbers`."""
+    """Return the dipole of each box of a tree, which replaces its triangles in far winding numbers.
+
+    Parameters
+    ----------
+    tree : TriangleTree
+        The surface.
+
+    Returns
+    -------
+    Dipoles
+        The dipoles of all nodes, for :func:`winding_numbers`.
+    """
     _, corners, low, high = tree.boxes
     a, b, c = np.moveaxis(corners.reshape(-1, 3, 3), 1, 0)
     area = 0.5 * np.cross(b - a, c - a)
@@ -53,7 +64,20 @@ def tree_dipoles(tree: TriangleTree) -> Dipoles:
 
 
 def encloses(corners: Array, point: Array) -> bool:
-    """Return whether triangles (m, 3, 3) go around a point (3,), by the solid angles that they fill."""
+    """Return whether closed triangles go around a point, from the sum of their signed solid angles.
+
+    Parameters
+    ----------
+    corners : (m, 3, 3)
+        The corners of the triangles [m].
+    point : (3,)
+        The point [m].
+
+    Returns
+    -------
+    bool
+        Whether the point is inside.
+    """
     a, b, c = np.moveaxis(corners - point, 1, 0)
     la, lb, lc = (np.linalg.norm(side, axis=1) for side in (a, b, c))
     volume = np.einsum("ij,ij->i", a, np.cross(b, c))

@@ -83,14 +83,18 @@ class Springs:
 
     Attributes
     ----------
-    first, second : (S,)
-        Rows of the two particles.
+    first : (S,)
+        Row of the one particle.
+    second : (S,)
+        Row of the other particle.
     stiffness : (S,)
         Stiffness [N/m].
     damping : (S,)
         Damping of the relative velocity [N s/m].
-    attach, release : (S,)
-        The times from which and until which they act [s].
+    attach : (S,)
+        The time from which each acts [s].
+    release : (S,)
+        The time until which it acts [s].
     break_force : (S,)
         The force beyond which they break [N].
     """
@@ -192,16 +196,20 @@ def assemble(
     rest : (N, 3)
         Rest positions of the particles [m].
     attachments : sequence of Attachment
+        What binds them.
     body_of : (N,), optional
+        The rigid body that a particle is fixed to, -1 for none.
     origins : (B, 3), optional
-        The rigid bodies, as in :class:`Assembly`.
+        The points about which the bodies' torques are taken [m], as in :class:`Assembly`.
     conflict_spring : Spring, optional
         The spring that replaces a hard attachment in a conflict; by default 1e4 N/m with damping 10 N s/m.
 
     Returns
     -------
     assembly : Assembly
+        The given particles, and after them those that were added.
     springs : Springs
+        The springs between rows of the assembly.
 
     Raises
     ------

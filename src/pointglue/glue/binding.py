@@ -131,6 +131,11 @@ class BoundPose(ABC):
     """A binding with its parents at given positions; see :class:`Binding` for what each name means.
 
     Results have the leading shape of the poses where there are many.
+
+    Attributes
+    ----------
+    binding : Binding
+        The binding.
     """
 
     binding: Binding

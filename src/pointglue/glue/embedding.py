@@ -195,6 +195,7 @@ def embed(
     Returns
     -------
     Embedding
+        The binding of the T points to the N vertices of the cage.
 
     Raises
     ------

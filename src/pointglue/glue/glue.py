@@ -207,7 +207,17 @@ class _HessianPattern:
 
 @dataclass(frozen=True, eq=False)
 class GluePose(BoundPose):
-    """Glue with its parents at given positions; see :class:`Binding` for what each name means."""
+    """Glue with its parents at given positions; see :class:`Binding` for what each name means.
+
+    Attributes
+    ----------
+    binding : Glue
+        The binding.
+    x : (..., N, d)
+        Positions of the points that hold the parents [m].
+    fit : RigidFit
+        The fits (..., T) of the parents of each target.
+    """
 
     binding: Glue
     x: Array

@@ -71,6 +71,7 @@ def bind_glue(
     Returns
     -------
     Glue
+        The binding of the T targets.
 
     Raises
     ------

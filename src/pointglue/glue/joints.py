@@ -41,8 +41,11 @@ class Joint:
     Attributes
     ----------
     kind : {"ball", "hinge", "weld"}
-    first, second : Glue
-        The points of all joints, bound to either side.
+        What the joints leave free: all rotations, the one about the axis, or none.
+    first : Glue
+        The points of all joints, bound to the first side.
+    second : Glue
+        The same points, bound to the second side.
     frames : (Q, 3, 3)
         Axes of each joint at rest, in columns: the first is the axis of a hinge.
     """
@@ -107,8 +110,11 @@ class JointPose:
     Attributes
     ----------
     joint : Joint
-    first, second : GluePose
-        The two sides.
+        The joints.
+    first : GluePose
+        The joints' points as the first side moves them.
+    second : GluePose
+        The joints' points as the second side moves them.
     rotations : (Q, 3, 3)
         Rotations of the joints' axes from rest.
     """
@@ -187,8 +193,10 @@ def bind_joint(
     Parameters
     ----------
     first_rest : (N, 3)
+        Points of the first object at rest [m].
     second_rest : (M, 3)
-        Points of the two objects at rest [m]; for two parts of one array of particles give that array twice.
+        Points of the second object at rest [m]. For two parts of one array of particles give that array
+        twice.
     at : (Q, 3) or (3,)
         Where the joints are [m].
     kind : {"ball", "hinge", "weld"}
@@ -205,6 +213,7 @@ def bind_joint(
     Returns
     -------
     Joint
+        The joints, closed at rest.
 
     Raises
     ------

@@ -154,6 +154,7 @@ def bind_linear(
     Returns
     -------
     LinearBinding
+        The binding of the T targets.
 
     Raises
     ------

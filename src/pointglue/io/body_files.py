@@ -61,6 +61,7 @@ def load_body(path: str | os.PathLike[str]) -> OrientedBody:
     Returns
     -------
     OrientedBody
+        The body.
 
     Raises
     ------

@@ -73,6 +73,7 @@ def read_handles(path: str | os.PathLike[str]) -> Handles:
     Returns
     -------
     Handles
+        The checked content of the file.
 
     Raises
     ------

@@ -27,15 +27,15 @@ class StatsLog:
     numbers : iterable of int
         The frames whose lines are kept, in this order; others are removed.
 
-    Raises
-    ------
-    PointglueError
-        If the file cannot be written.
-
     Attributes
     ----------
     path : Path
         The file.
+
+    Raises
+    ------
+    PointglueError
+        If the file cannot be written.
     """
 
     def __init__(self, store: FrameStore, numbers: Iterable[int]) -> None:

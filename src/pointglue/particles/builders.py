@@ -32,6 +32,7 @@ def rope(start: ArrayLike, end: ArrayLike, *, particles: int, radius: float, **o
     Returns
     -------
     OrientedBody
+        The body, without a visual mesh unless `options` has one.
 
     Raises
     ------
@@ -78,6 +79,7 @@ def sheet(
     Returns
     -------
     OrientedBody
+        The body, without a visual mesh unless `options` has one.
 
     Raises
     ------
@@ -121,6 +123,7 @@ def block(
     Returns
     -------
     OrientedBody
+        The body, without a visual mesh unless `options` has one.
 
     Raises
     ------
@@ -159,6 +162,7 @@ def hinged_boxes(
     Returns
     -------
     OrientedBody
+        The body, without a visual mesh unless `options` has one.
 
     Raises
     ------

@@ -82,6 +82,7 @@ def fit_rigid(rest: JaxArray, points: JaxArray, weights: JaxArray | None = None)
     Returns
     -------
     RigidFit
+        The rotations (..., d, d) and translations (..., d), with their conditioning.
 
     Raises
     ------

@@ -330,6 +330,7 @@ def fit_rigid(
     Returns
     -------
     RigidFit
+        The rotations (..., d, d) and translations (..., d), with their derivatives and conditioning.
 
     Raises
     ------

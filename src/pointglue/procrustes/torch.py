@@ -96,6 +96,7 @@ def fit_rigid(
     Returns
     -------
     RigidFit
+        The rotations (..., d, d) and translations (..., d), with their conditioning.
 
     Raises
     ------
@@ -164,6 +165,7 @@ def special_procrustes(
     R : (..., d, d)
         Proper rotations.
     singular_values : (..., d), if asked for
+        Descending, the smallest signed.
 
     Raises
     ------

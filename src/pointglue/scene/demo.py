@@ -17,6 +17,7 @@ def demo_titles() -> dict[str, str]:
     Returns
     -------
     dict of str to str
+        The title of each demo by its name.
     """
     return {path.stem: load_scene(path).tables.title for path in sorted(FOLDER.glob("*.toml"))}
 
@@ -32,6 +33,7 @@ def demo_path(name: str) -> Path:
     Returns
     -------
     Path
+        The TOML file.
 
     Raises
     ------

@@ -53,6 +53,7 @@ def run_scene(
     Returns
     -------
     Run
+        The iterator over the frames.
 
     Raises
     ------

@@ -62,7 +62,9 @@ def parse_sweep(text: str) -> tuple[str, list[Any]]:
     Returns
     -------
     key : str
+        The dotted key.
     values : list
+        The values that it takes, in order.
 
     Raises
     ------

@@ -82,6 +82,7 @@ def render_run(
     Returns
     -------
     Rendered
+        The files that were written.
 
     Raises
     ------
@@ -150,6 +151,7 @@ def last_pictures(directories: Sequence[str | os.PathLike[str]], *, size: Size =
     Returns
     -------
     list of (h, w, 3) of uint8
+        An image of each run, in the given order.
 
     Raises
     ------

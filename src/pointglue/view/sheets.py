@@ -35,6 +35,7 @@ def contact_sheet(
     Returns
     -------
     (h, w, 3) of uint8
+        The sheet.
 
     Raises
     ------

@@ -41,6 +41,7 @@ def add(body: OrientedBody, positions: ArrayLike, *, radii: ArrayLike) -> Orient
     Returns
     -------
     OrientedBody
+        A copy of the body with the new particles after the old ones.
 
     Raises
     ------
@@ -93,6 +94,7 @@ def spray(
     Returns
     -------
     OrientedBody
+        A copy of the body with the new particles after the old ones.
 
     Raises
     ------
@@ -135,6 +137,7 @@ def erase(body: OrientedBody, where: Brush | ArrayLike) -> OrientedBody:
     Returns
     -------
     OrientedBody
+        A copy of the body without those particles; the others keep their order.
 
     Raises
     ------
@@ -203,6 +206,7 @@ def connect(
     Returns
     -------
     OrientedBody
+        A copy of the body with the new edges after the old ones.
 
     Raises
     ------
@@ -258,6 +262,7 @@ def cut(body: OrientedBody, where: Brush | ArrayLike) -> OrientedBody:
     Returns
     -------
     OrientedBody
+        A copy of the body without those edges.
 
     Raises
     ------
@@ -304,6 +309,7 @@ def paint(
     Returns
     -------
     OrientedBody
+        A copy of the body with the new values.
 
     Raises
     ------
@@ -349,6 +355,7 @@ def pin(body: OrientedBody, where: Brush | ArrayLike | None, *, pinned: bool = T
     Returns
     -------
     OrientedBody
+        A copy of the body with those particles pinned or released.
 
     Raises
     ------
@@ -378,6 +385,7 @@ def group(body: OrientedBody, where: Brush | ArrayLike | None, *, yield_speed: f
     Returns
     -------
     OrientedBody
+        A copy of the body with the new group after the old ones.
 
     Raises
     ------
@@ -407,6 +415,7 @@ def ungroup(body: OrientedBody, where: Brush | ArrayLike | None) -> OrientedBody
     Returns
     -------
     OrientedBody
+        A copy of the body without those groups.
 
     Raises
     ------
@@ -446,6 +455,7 @@ def bind(
     Returns
     -------
     OrientedBody
+        A copy of the body with the new links of its vertices.
 
     Raises
     ------

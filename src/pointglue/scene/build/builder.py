@@ -64,6 +64,7 @@ def build_scene(scene: LoadedScene, progress: Progress | None = None) -> Simulat
     Returns
     -------
     Simulation
+        The simulation, ready for its first step.
 
     Raises
     ------
@@ -94,6 +95,7 @@ def check_scene(
     Returns
     -------
     Simulation
+        The simulation of the scene, if nothing is wrong with it.
 
     Raises
     ------

@@ -120,6 +120,7 @@ def load_scene(
     Returns
     -------
     LoadedScene
+        The checked tables, with defaults filled in.
 
     Raises
     ------
@@ -166,7 +167,10 @@ def parse_setting(text: str) -> tuple[str, Any]:
 
     Returns
     -------
-    key, value
+    key : str
+        The dotted key.
+    value : any
+        The value, of the type that TOML gives it.
 
     Raises
     ------
