@@ -220,6 +220,7 @@ def gravity(mass: ArrayLike, acceleration: ArrayLike = (0.0, -9.81, 0.0)) -> For
     Returns
     -------
     ForceEnergy
+        The constant forces m g.
 
     Raises
     ------
