@@ -215,7 +215,7 @@ class GluePose(BoundPose):
         The binding.
     x : (..., N, d)
         Positions of the points that hold the parents [m].
-    fit : RigidFit
+    fit : pointglue.procrustes.RigidFit
         The fits (..., T) of the parents of each target.
     """
 

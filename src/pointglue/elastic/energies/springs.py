@@ -112,7 +112,7 @@ class SpringEnergy(Elements):
 
 
 class TargetEnergy(Elements):
-    """The energy k/2 |x - target|^2 of some points: soft pins, or keyframes by :meth:`towards`.
+    """The energy ``k/2 |x - target|^2`` of some points: soft pins, or keyframes by :meth:`towards`.
 
     Parameters
     ----------
