@@ -48,7 +48,7 @@ def problems(path: str, one: Any) -> list[str]:
 def _of_class(doc: Validator, one: type, found: dict[str, str]) -> dict[str, str]:
     """Return the problems of a class that remain when fields are looked for under Attributes too."""
     if hasattr(one, "model_fields") or issubclass(one, BaseException) or getattr(one, "_is_protocol", False):
-        # Tables of scene files describe their fields one by one, and errors and protocols are not constructed.
+        # Tables of scene files describe their fields one by one; users construct no errors and no protocols.
         return {code: text for code, text in found.items() if not code.startswith("PR")}
     described = {
         *doc.doc_parameters,
