@@ -37,9 +37,9 @@ def benchmark_files() -> dict[str, Path]:
 
 
 def run_benchmarks(name: str, *, markdown: bool, quick: bool, output: Path | None) -> None:
-    """Run the benchmark of a name, or "all": tables are printed, and `output` gets the rows as JSON."""
+    """Run one benchmark, or "all"; print the tables, and write the rows to `output` as JSON."""
     folder = next(iter(benchmark_files().values())).parent
-    sys.path.insert(0, str(folder))  # they share how they measure
+    sys.path.insert(0, str(folder))  # benchmarks import the code that they share from here
     try:
         racing = import_module("_racing")
         suites = racing.SUITES if name == "all" else [name]
@@ -146,7 +146,7 @@ def run_into_folder(
         return f"after frame {written[-1]}" if written else "before the first frame"
 
     def again() -> list[str]:
-        if frames is None:  # what was there before, to be resumed or replaced, still is
+        if frames is None:  # nothing has changed yet: the same command works again
             return sys.argv[1:]
         return [word for word in sys.argv[1:] if word not in ("--resume", "--replace")] + ["--resume"]
 

@@ -17,7 +17,7 @@ Number = TypeVar("Number", int, float)
 
 
 def counted(number: int, one: str, many: str = "") -> str:
-    """Return a number and what there is of it: "1 frame", "2 frames", "3 vertices"."""
+    """Return a count with its noun, in the singular or the plural: "1 frame", "2 frames", "3 vertices"."""
     return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 

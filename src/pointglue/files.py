@@ -1,4 +1,4 @@
-"""Files that appear when they are complete, locks of files, and the folder for what can be computed again."""
+"""Files that appear when they are complete, locks of files, and the user's cache folder."""
 
 import os
 import sys
@@ -18,7 +18,7 @@ TRIES, PAUSE = 10, 0.01
 
 def temporary_path(target: Path) -> Path:
     """Return the path of a hidden file next to `target`, with its ending, that does not exist yet."""
-    folder, name = os.path.split(target)  # a third of the time that a Path takes for the same
+    folder, name = os.path.split(target)  # takes a third of the time that Path takes
     stem, suffix = os.path.splitext(name)
     return Path(folder, f".{stem}-{os.urandom(4).hex()}{suffix}")
 
@@ -97,7 +97,7 @@ def is_locked(file: Path) -> bool | None:
 
 
 def user_cache() -> Path | None:
-    """Return the folder for what can be computed again, or None if it cannot be written to."""
+    """Return the user's cache folder of pointglue, or None if it cannot be written to."""
     try:
         folder = Path(
             os.environ.get("POINTGLUE_CACHE")

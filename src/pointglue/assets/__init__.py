@@ -1,4 +1,4 @@
-"""Creatures and things for scenes, built from a few numbers. Metres, Y up; what has a front looks along x.
+"""Procedural models for scenes, built from a few numbers. Metres, Y up; what has a front looks along x.
 
 Every function returns vertices (n, 3) and faces (m, 3) of a closed surface, counter-clockwise seen from
 outside; `car` returns several such parts, `torso` one that moves, and `shirt` open cloth for it. `ASSETS` has

@@ -144,7 +144,7 @@ def duck(*, cell: float = 0.02) -> tuple[Array, Array]:
     Parameters
     ----------
     cell : float
-        Length of its edges, about [m]; from 0.002 to 0.04.
+        Approximate length of its edges [m], from 0.002 to 0.04.
 
     Returns
     -------
@@ -254,7 +254,7 @@ def leaves(
     count : int
         Number of leaves.
     size : float
-        Length of a leaf, about [m].
+        Approximate length of a leaf [m].
     seed : int
         Start of the random numbers by which leaves differ.
 

@@ -1,4 +1,4 @@
-"""The colours that have a name, and those of objects for which none is chosen."""
+"""Named colours, and the colours of objects for which none is chosen."""
 
 from collections import Counter
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""The registry of models: what each is called, what can be set of it, and what builds it.
+"""The registry of models: the name of each, its parameters, and the function that builds it.
 
 The scene format, its reference and the studio read this table, so that a new model is a function and an entry
 here.
@@ -26,7 +26,7 @@ Surface = tuple[Array, Array]
 Groups = dict[str, NDArray[np.int64]]
 Motion = Callable[[float], Array]
 
-SEEDS = (0, 2**32 - 1)  # that NumPy's generators take
+SEEDS = (0, 2**32 - 1)  # least and largest seed that NumPy's generators take
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Parameter:
         A sentence for the reference. It begins with an article if the parameter has no default: an error
         message asks for it in these words.
     default : optional
-        The value if none is given; without, one must be.
+        The value if none is given; a parameter without a default must be given.
     bounds : (int, int)
         The least and the largest value of an integer.
     choices : tuple of str

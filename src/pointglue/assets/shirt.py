@@ -103,6 +103,7 @@ def shirt(detail: int = 3) -> Shirt:
     Returns
     -------
     Shirt
+        The shirt, with the places of its buttons.
 
     Raises
     ------

@@ -83,7 +83,7 @@ def fish() -> tuple[Array, Array]:
     thin = [0.006, 0.0035, 0.002]
 
     def blade(face: int, way: ArrayLike, bend: ArrayLike, wide: ArrayLike, high: ArrayLike) -> None:
-        """A ray of a fin, from the face by `way` and then by `bend`."""
+        """Grow a ray of a fin from a face, along `way` and bent by `bend`."""
         share = np.array([0.15, 0.55, 1.0])[:, None]
         spine = cage.pose(face)[0] + share * np.asarray(way) + share**2 * np.asarray(bend)
         cage.grow(face, spine, wide, high)

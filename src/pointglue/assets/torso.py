@@ -106,7 +106,7 @@ class Torso:
     shoulders : (n, 2)
         Share of the rotation of the left and of the right shoulder that a vertex takes.
     elbows : (n, 2)
-        The same of the elbows.
+        The same for the elbows.
     """
 
     vertices: Array
@@ -161,6 +161,7 @@ def torso(detail: int = 3) -> Torso:
     Returns
     -------
     Torso
+        The figure at rest, which can be posed.
 
     Raises
     ------

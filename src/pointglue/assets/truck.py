@@ -126,18 +126,18 @@ def truck_part(truck: Car, part: str) -> Surface:
 
 
 def _both(a: Array, b: Array, rounding: float) -> Array:
-    """Return the distance from the intersection of two solids, about, with rounded edges."""
+    """Return the approximate distance from the intersection of two solids, with rounded edges."""
     near = np.maximum(2 * rounding - np.abs(a - b), 0)
     return np.asarray(np.maximum(a, b) + near**2 / (8 * rounding))
 
 
 def _either(a: Array, b: Array, rounding: float) -> Array:
-    """Return the distance from the union of two solids, about, with a fillet between them."""
+    """Return the approximate distance from the union of two solids, with a fillet between them."""
     return -_both(-a, -b, rounding)
 
 
 def _slab(x: Array, polygon: Polygon, half: Array | float, rounding: float) -> Array:
-    """Return the distance, about, from a convex polygon of x and y, extruded to |z| = `half`."""
+    """Return the approximate distance from a convex polygon of x and y, extruded to |z| = `half`."""
     sides = [np.abs(x[:, 2]) - half]
     for a, b in zip(np.array(polygon), np.roll(polygon, -1, axis=0), strict=True):
         normal = np.array([b[1] - a[1], a[0] - b[0]]) / np.hypot(*(b - a))

@@ -1,4 +1,4 @@
-"""Shapes and what can be measured on them."""
+"""Meshes, primitive shapes, distances inside a shape, sampling and cages."""
 
 from . import bvh, cages, inside, moments, normals, partition, sampling, shapes, simplices, welding, winding
 

@@ -19,9 +19,10 @@ __all__ = ["Boxes", "TriangleTree"]
 
 # Triangles in a box that is not divided further: testing a handful costs less than another level.
 LEAF_SIZE = 4
-# Parts of triangles of like size that are searched one by one, or one large one would make all lists long.
+# Number of size classes whose triangles are searched separately: a large triangle would otherwise lengthen
+# the lists of candidates of all.
 SIZE_CLASSES = 8
-# Queries worth a thread of their own: those that walk a tree, and those that look at one triangle.
+# Least number of queries per thread: of those that walk a tree, and of those that look at one triangle.
 WALKS_PER_THREAD, TRIANGLES_PER_THREAD = 256, 4096
 
 
@@ -39,7 +40,7 @@ class Boxes(NamedTuple):
 
 
 class TriangleTree:
-    """The triangles of a mesh in a tree of boxes, for questions about closest points and lines of sight.
+    """A tree of boxes around the triangles of a mesh, for closest points and lines of sight.
 
     Parameters
     ----------
@@ -51,7 +52,7 @@ class TriangleTree:
     Raises
     ------
     InputError
-        If these are no triangles between finite vertices.
+        If `faces` are not triangles, or a vertex is not finite.
     """
 
     def __init__(self, vertices: ArrayLike, faces: ArrayLike) -> None:
@@ -62,7 +63,7 @@ class TriangleTree:
 
     @cached_property
     def boxes(self) -> Boxes:
-        """The boxes, of which the k-th of a level with 2^d nodes covers the k-th part of the order."""
+        """The boxes; the k-th box of a level with 2^d nodes covers the k-th of 2^d parts of the order."""
         count = len(self.faces)
         depth = max(0, int(np.ceil(np.log2(count / LEAF_SIZE))))
         corners = self.vertices[self.faces]
@@ -106,12 +107,12 @@ class TriangleTree:
         weights : (k, 3)
             Weights of its corners in its closest point.
         distance : (k,)
-            How far that is away [m].
+            The distance to that point [m].
 
         Raises
         ------
         InputError
-            If these are no finite points.
+            If `points` has another shape, or a number is not finite.
         """
         given = as_reals("points", points).astype(np.float64)
         if given.ndim != 2 or given.shape[1] not in (2, 3):
@@ -142,7 +143,7 @@ class TriangleTree:
         weights : (n, 3)
             Weights of the triangle's corners in its point closest to the point asked for.
         distance : (n,)
-            How far that is away [m].
+            The distance to that point [m].
         """
         given = as_reals("points", points).astype(np.float64)
         corners = self.vertices[self.faces]
@@ -180,7 +181,7 @@ class TriangleTree:
     def blocked(self, origin: ArrayLike, targets: ArrayLike) -> NDArray[np.bool_]:
         """Find out whether a triangle stands between a point and vertices of the mesh.
 
-        The triangles that the vertex itself belongs to are not counted, nor one that the point lies on.
+        Triangles that the vertex belongs to, or that the point lies on, are not counted.
 
         Parameters
         ----------
@@ -197,7 +198,7 @@ class TriangleTree:
         Raises
         ------
         InputError
-            If the origin is no finite point.
+            If `origin` has another shape, or a number is not finite.
         """
         eye, vertices = as_reals("origin", origin).astype(np.float64), as_integers("targets", targets)
         if eye.shape != (3,):

@@ -1,4 +1,4 @@
-"""Coarse solids about detailed surfaces."""
+"""Cages: coarse solids of tetrahedra around detailed surfaces."""
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,19 +16,20 @@ from .simplices import CUBE_CORNERS, CUBE_TETS
 __all__ = ["surface_cage"]
 
 MOST_CUBES = 2**26  # in the box around the surface, filled or not: 270 MB of marks
-# How far triangles are moved inwards, in cells: one that lies between two cubes belongs to that behind it,
-# and is still inside for `pointglue.embed`.
+# Distance by which triangles are moved inwards [cells]: one that lies between two cubes then belongs to the
+# cube behind it, and is still inside for `pointglue.embed`.
 INWARD_SHIFT = 5e-10
-# How far a surface may reach beyond the last cube, in cells, against rounding.
+# Distance by which a surface may reach beyond the last cube [cells], to allow for rounding.
 ROUNDING = 1e-6
 
 
 def surface_cage(vertices: ArrayLike, faces: ArrayLike, cell: float) -> tuple[Array, NDArray[np.int64]]:
     """Build a solid of tetrahedra about a surface and its inside.
 
-    It consists of all cubes that the surface goes through or that are inside, in six tetrahedra each.
-    Components of the surface that are open have no inside and get one layer of cubes. Neighbouring cubes are
-    connected where the shape is: two fingers in cubes side by side move apart, while two in one cube are one.
+    It consists of all cubes that the surface goes through or that are inside, each divided into six
+    tetrahedra. Components of the surface that are open have no inside and get one layer of cubes.
+    Neighbouring cubes are connected only where the shape is: two fingers in adjacent cubes stay separate,
+    while two fingers in one cube become one.
 
     Parameters
     ----------
@@ -49,7 +50,7 @@ def surface_cage(vertices: ArrayLike, faces: ArrayLike, cell: float) -> tuple[Ar
     Raises
     ------
     InputError
-        If these are no triangles between finite vertices, or the size makes too many cubes.
+        If `faces` are not triangles, if a vertex is not finite, or the size makes too many cubes.
     """
     cell = check_real("cell", cell, above=0)
     shape = Inside(vertices, faces)
@@ -88,7 +89,7 @@ def surface_cage(vertices: ArrayLike, faces: ArrayLike, cell: float) -> tuple[Ar
         above, below = (number[tuple(cube[joined].T)][:, None] for cube in (upper, lower))
         shared = np.flatnonzero(CUBE_CORNERS[:, axis] == 0)
         pairs.append(np.stack([8 * above + shared, 8 * below + shared + (1 << axis)]).reshape(2, -1))
-    # A point is all the corners of cubes that are joined, one to the next.
+    # Corners of cubes that are joined, directly or through others, become one point.
     one, other = np.concatenate(pairs, axis=1)
     total = 8 * len(cubes)
     _, label = connected_components(
@@ -100,5 +101,5 @@ def surface_cage(vertices: ArrayLike, faces: ArrayLike, cell: float) -> tuple[Ar
 
 
 def _shifted_inwards(corners: Array) -> Array:
-    """Return triangles (m, 3, 3), in cells, moved against their normals by a trifle, as (m, 9)."""
+    """Return triangles (m, 3, 3), in cells, moved inwards by INWARD_SHIFT, as (m, 9)."""
     return np.ascontiguousarray((corners - INWARD_SHIFT * unit_normals(corners)[:, None]).reshape(-1, 9))

@@ -23,17 +23,18 @@ __all__ = ["Cover", "Inside", "Viewpoints"]
 
 # Ratio to the size of the mesh: a point this close to the surface is on it.
 ON_SURFACE = 1e-4
-# A point on the surface looks from just within. It moves towards the centroid of its triangle, by this share
-# of the way, so that it leaves the tip of a spike; then inwards, by this share of the triangle's height.
+# Lines of sight of a point on the surface begin just inside: at a place moved towards the centroid of its
+# triangle, by this share of the way, so that it leaves the tip of a spike; then inwards, by this share of the
+# triangle's height.
 SHARE_TO_CENTROID, SHARE_OF_HEIGHT = 1e-2, 1e-4
-# A surface has an inside if the winding number on its two sides differs this much in size, which is 1 for a
-# closed one and 0 for a flat sheet, over this share of its area: small holes do no harm. So many samples of
-# the area are tested.
+# A surface has an inside if the winding numbers on its two sides differ by at least this much in size (1 for
+# a closed surface, 0 for a flat sheet) over at least this share of its area, so that small holes do no harm;
+# and the number of samples of the area that are tested.
 LEAST_WINDING_STEP, LEAST_CLOSED_SHARE, PROBES = 0.75, 0.9, 100
-# More entries in the lists than asked for: a path goes straight over a triangle, and not along its edges,
-# where two of its corners know the point.
+# Number of entries in the lists beyond those asked for: a path crosses a triangle straight, and not along its
+# edges, where the lists of two of its corners have the point.
 SPARE_ENTRIES = 2
-# Candidates for each vertex, at least, and for each entry asked for: some will not be seen.
+# Number of candidates for each vertex, at least, and for each entry asked for: some will not be seen.
 LEAST_CANDIDATES, CANDIDATES_PER_ENTRY = 8, 2
 
 
@@ -42,7 +43,7 @@ class Viewpoints:
     """Points in, on or about a shape, and where their lines of sight begin within it."""
 
     points: Array
-    """(k, 3) [m]."""
+    """(k, 3), the points [m]."""
     origins: Array
     """(k, 3), the points themselves, or places just within for those on the surface or outside [m]."""
     sighted: NDArray[np.bool_]
@@ -90,7 +91,7 @@ class Inside:
     Raises
     ------
     InputError
-        If these are no triangles between finite vertices.
+        If `faces` are not triangles, or a vertex is not finite.
     """
 
     components: NDArray[np.int64]
@@ -114,7 +115,7 @@ class Inside:
         return np.asarray(self._component[self.tree.faces[:, 0]])
 
     def contains(self, points: ArrayLike) -> NDArray[np.bool_]:
-        """Return whether the surface goes around each point (k, 3) by more than half."""
+        """Return whether each point (k, 3) is inside: its winding number is more than one half in size."""
         return np.asarray(np.abs(self._winding(check_rows("points", points))) > 0.5)
 
     def faces_in_box(self, low: ArrayLike, high: ArrayLike) -> NDArray[np.int64]:
@@ -154,7 +155,7 @@ class Inside:
         numbers : (j, count)
             Rows of `points`, the nearest first; -1 where there are fewer.
         distances : (j, count)
-            How far they are [m]; inf where there are fewer.
+            Their distances [m]; inf where there are fewer.
 
         Raises
         ------
@@ -229,8 +230,8 @@ class Inside:
     def viewpoints(self, points: ArrayLike) -> Viewpoints:
         """Return where the lines of sight of the points (k, 3) begin.
 
-        A point on the surface would see both sides of the wall, and through the air, so its lines begin at a
-        place just within, as do those of one outside.
+        A point on the surface would see both sides of it, so its lines of sight begin just inside, as do
+        those of a point outside.
         """
         given = check_rows("points", points)
         face, weights, distance = self.tree.closest(given)
@@ -243,7 +244,7 @@ class Inside:
         origins = given.copy()
         at = np.flatnonzero(sighted & outside)
         above, below = self._sides(face[at], (1 - SHARE_TO_CENTROID) * weights[at] + SHARE_TO_CENTROID / 3)
-        # Below a triangle the surface goes around once more than above it, so one side tells of both.
+        # The winding number below a triangle is one more than above it, so one side determines both.
         origins[at] = np.where((self._winding(above) >= -0.5)[:, None], below, above)
         foot = np.einsum("kc,kcd->kd", weights, corners)
         return Viewpoints(given, origins, sighted, component, face, foot)
@@ -260,7 +261,7 @@ class Inside:
         return np.asarray(seen)
 
     def _lists(self, views: Viewpoints, count: int) -> tuple[NDArray[np.int32], Array]:
-        """Return what `nearest` gives, for the welded vertices, with nothing for those out of reach."""
+        """Return what `nearest` gives, for the welded vertices, with empty lists for those out of reach."""
         total, width = len(self._welded), count + SPARE_ENTRIES
         lists = NearestLists(np.full((total, width), -1, np.int32), np.full((total, width), np.inf))
         sighted = np.flatnonzero(views.sighted)
@@ -285,7 +286,7 @@ class Inside:
     def _insert(self, views: Viewpoints, first: int, lists: NearestLists) -> None:
         """Insert the points, numbered from `first`, into the lists of the corners of their triangles."""
         corners = self.tree.faces[views.face]
-        # By the foot where a wall may stand between; points of open components are about on the surface.
+        # Through the foot where a wall may stand between; points of open components are close to the surface.
         off = np.linalg.norm(views.points - views.foot, axis=1)[:, None]
         beside = np.linalg.norm(self._welded[corners] - views.foot[:, None], axis=2)
         length = np.where(views.sighted[:, None], off + beside, np.hypot(off, beside))
@@ -297,13 +298,13 @@ class Inside:
         corners = self._welded[self.tree.faces[face]]
         normal = area_normals(corners)
         longest = np.linalg.norm(corners - np.roll(corners, 1, axis=1), axis=2).max(1)
-        # The normal is as long as twice the area: over the longest edge squared, it has the height's share.
+        # The normal is as long as twice the area: divided by the longest edge, it is as long as the height.
         step = SHARE_OF_HEIGHT * normal / np.where(longest > 0, longest, 1.0)[:, None]
         foot = np.einsum("kc,kcd->kd", weights, corners)
         return np.stack([foot + step, foot - step])
 
     def _merge_cavities(self) -> None:
-        """Find out which components have an inside, and make cavities part of what they are cavities of."""
+        """Find which components have an inside, and merge cavities with the components around them."""
         faces = self.tree.faces
         corners = self._welded[faces]
         component = self._component[faces[:, 0]]
@@ -366,14 +367,14 @@ class Inside:
 
 
 class Cover:
-    """How far each vertex of a shape is from the nearest of some points, which come one after the other.
+    """The distance of each vertex of a shape from the nearest of a growing set of points.
 
     Parameters
     ----------
     inside : Inside
         The shape.
     limit : float
-        Distances are known up to this; beyond they are inf [m].
+        The longest distance that is computed [m]; longer ones are inf.
     """
 
     def __init__(self, inside: Inside, limit: float) -> None:

@@ -23,7 +23,7 @@ __all__ = [
     "winding_numbers",
 ]
 
-# A path must be shorter than this times the known one, by more than rounding, or the search would not end.
+# Ratio: a path must be shorter than this times the known one, or rounding could make the search endless.
 SHORTER = 1.0 - 1e-9
 # Ratio of distance to radius beyond which a box acts like a single small triangle, a dipole.
 DIPOLE_DISTANCE = 4.0
@@ -78,10 +78,10 @@ class NearestLists(NamedTuple):
 
 
 class Dipoles(NamedTuple):
-    """What the triangles in each box of a tree look like from afar."""
+    """The dipoles by which far points see the triangles in each box of a tree."""
 
     centre: Any
-    """(nodes, 3), the centre of their area [m]."""
+    """(nodes, 3), the centroid of their area [m]."""
     area: Any
     """(nodes, 3), the sum of their area vectors [m^2]."""
     radius: Any
@@ -160,7 +160,7 @@ def _insert(lists, v, i, d):
 def insert_points(start, stop, first, corners, length, lists):
     """Insert points, numbered from `first`, at distances `length` (k, 3) into the lists of three vertices.
 
-    It is not for threads: the lists are shared.
+    It runs on one thread only: the lists are shared.
     """
     for i in range(start, stop):
         for k in range(3):

@@ -1,7 +1,7 @@
 """Compiled loops over points, cells and trees of boxes.
 
 A tree of boxes is balanced and has no pointers: node k has children 2k + 1 and 2k + 2, and the leaves, the
-last nodes, cover the triangles in order. All questions to it go through one walk, :func:`traverse`.
+last nodes, cover the triangles in order. All queries go through one walk, :func:`traverse`.
 """
 
 from typing import Any, NamedTuple
@@ -22,7 +22,7 @@ __all__ = [
     "traverse",
 ]
 
-# Nodes that wait in a walk: two for each level, so that 2^32 leaves are not too many.
+# Number of nodes that can wait in a walk: two for each level, enough for 2^32 leaves.
 DEPTH = 64
 # Parameter of a segment, from 0 to 1: a hit this near to its ends does not count.
 END_MARGIN = 1e-9
@@ -100,7 +100,7 @@ def search(start, stop, points, boxes, grid, tolerance, found, weights):
 
 @kernel
 def new_stack():
-    """Return room for a walk: nodes that wait, and their keys."""
+    """Return the stack of a walk: nodes that wait, and their keys."""
     return np.empty(DEPTH, np.int64), np.empty(DEPTH)
 
 
@@ -108,7 +108,7 @@ def new_stack():
 def traverse(tree, stack, query, state, key, opens, visit):
     """Walk a tree of boxes depth first, of two children the one with the smaller key first.
 
-    The questions differ by three kernels. ``key(tree, query, node)`` is what children are ordered by, inf for
+    Queries differ in three kernels. ``key(tree, query, node)`` is what children are ordered by, inf for
     a box to leave out. ``opens(tree, query, state, node, key)`` returns whether the walk goes into a box, and
     the state with what the box as a whole adds to it. ``visit(tree, query, state, k)`` returns the state with
     triangle k.
@@ -207,7 +207,7 @@ def _closest_on_segment(a, b, point):
 
 @kernel
 def _closest_on_triangle(corners, k, point):
-    """Return the weights of the corners in the point of a triangle closest to a point, and its square.
+    """Return the corner weights of the point of a triangle closest to a point, and the squared distance.
 
     It is the foot of the perpendicular where that falls inside, else the closest point of the three edges.
     """
@@ -258,7 +258,7 @@ def is_blocked(tree, stack, origin, direction, target):
 
 @kernel
 def _goes_on(tree, query, state, node, key):
-    """Return whether a segment goes on: not any more once it has been blocked."""
+    """Return whether the walk goes on: it ends once the segment is blocked."""
     return not state, state
 
 

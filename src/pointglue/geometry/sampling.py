@@ -22,28 +22,29 @@ __all__ = [
 Mask = NDArray[np.bool_]
 Indices = NDArray[np.int64]
 
-# Samples of a surface along one spacing.
+# Number of samples of a surface along one spacing.
 SAMPLES_PER_SPACING = 3
-# Steps in which points move to the centroid of what is theirs.
+# Number of relaxation steps, in each of which points move to the centroid of their samples.
 RELAXATIONS = 8
-# Ratio to the spacing: random points are at least this far apart, which makes them one spacing apart in the
-# mean; and every vertex of a solid has one that near before they move.
+# Ratios to the spacing: random points are at least this far apart, which makes them one spacing apart in the
+# mean; and every vertex of a solid has a point this near before relaxation.
 LEAST_GAP, COVER_RADIUS = 0.8, 0.9
-# Places around an uncovered vertex from which the largest ball is looked for, at most about.
+# Number of places around an uncovered vertex from which the largest ball is sought, at most about.
 MOST_STARTS = 64
-# Steps in which a ball shrinks to what it runs into, and the relative overlap below which it stops.
+# Number of steps in which a ball shrinks, at most, and the ratio of its distance from the surface to its
+# radius at which it stops.
 MOST_SHRINKS, OVERLAP = 12, 0.99
-# Points that are tried for the nearest visible one.
+# Number of nearest points among which the nearest visible one is sought.
 TRIED = 8
-# Ratio to the depth asked for: smaller balls are not worth moving to.
+# Ratio to the depth asked for: points do not move to the centres of smaller balls.
 LEAST_BALL = 0.1
 
 
 def refined(vertices: Array, faces: Indices, longest: float, most: int) -> tuple[Array, Indices]:
     """Refine a surface until no edge is longer than a length.
 
-    The longest edge of triangles with a long edge is halved, on all its triangles alike, until none is left:
-    a needle is cut along its length and not across.
+    A triangle with an edge that is too long has its longest edge halved, and so have all triangles that share
+    that edge, until no edge is too long.
 
     Parameters
     ----------
@@ -54,7 +55,7 @@ def refined(vertices: Array, faces: Indices, longest: float, most: int) -> tuple
     longest : float
         The length [m].
     most : int
-        It ends early once there are so many triangles.
+        The number of triangles at which the refinement ends early.
 
     Returns
     -------
@@ -225,7 +226,7 @@ def volume_samples(inside: Inside, cell: float, rng: np.random.Generator) -> tup
     octants = np.array(list(np.ndindex(2, 2, 2)))
     origin = (low + high) / 2 - cell * 2**levels / 2
     for level in range(levels):
-        # Cubes that the surface does not come into are inside or outside as a whole.
+        # Cubes that the surface does not cross are inside or outside as a whole.
         cubes = (2 * cubes[:, None] + octants).reshape(-1, 3)
         size = cell * 2 ** (levels - level - 1)
         centre = origin + (cubes + 0.5) * size
@@ -239,7 +240,7 @@ def volume_samples(inside: Inside, cell: float, rng: np.random.Generator) -> tup
     views = inside.viewpoints(foot)
     centres, depth = inscribed_balls(inside, views[views.sighted], cell)
     thin = depth < 0.99 * cell
-    if thin.any():  # they stand for what the grid has there
+    if thin.any():  # they replace the samples of the grid there
         places = places[cKDTree(centres[thin]).query(places)[0] > cell]
     weights = np.concatenate([np.full(len(places), cell**3), (area[views.sighted] * depth)[thin]])
     views = inside.viewpoints(np.concatenate([places, centres[thin]]))
@@ -275,7 +276,7 @@ def inscribed_balls(inside: Inside, views: Viewpoints, depth: float) -> tuple[Ar
         foot, way = views.foot[active], inward[active]
         face, weights, distance = inside.tree.closest(foot + radius[active, None] * way)
         away = np.einsum("kc,kcd->kd", weights, inside.tree.vertices[inside.tree.faces[face]]) - foot
-        # The ball along the normal through the foot and through what is in the way.
+        # The ball with its centre on the normal that passes through the foot and through the obstacle.
         across = 2 * np.einsum("kd,kd->k", way, away)
         met = (distance < OVERLAP * radius[active]) & (across > 0)
         active = active[met]
@@ -312,7 +313,7 @@ def nearest_visible(inside: Inside, views: Viewpoints, points: Array) -> Indices
 
 
 def _poisson_disk(inside: Inside, views: Viewpoints, spacing: float, rng: np.random.Generator) -> Indices:
-    """Choose points in random order, none closer than the spacing to one before that it sees."""
+    """Choose points in random order, none closer than the spacing to an earlier one that it sees."""
     tree = cKDTree(views.points)
     free, chosen = np.ones(len(views.points), np.bool_), []
     for k in rng.permutation(len(views.points)):
@@ -326,7 +327,7 @@ def _poisson_disk(inside: Inside, views: Viewpoints, spacing: float, rng: np.ran
 
 
 def _thinned(inside: Inside, points: Array, spacing: float, rng: np.random.Generator) -> Array:
-    """Keep one of points that have come closer than half the spacing and see each other."""
+    """Keep one of any points that are closer than half the spacing and see each other."""
     return points[np.sort(_poisson_disk(inside, inside.viewpoints(points), spacing / 2, rng))]
 
 
@@ -335,7 +336,7 @@ def _with_cover(inside: Inside, points: Array, spacing: float, limit: float) -> 
     cover = Cover(inside, limit)
     cover.add(points)
     bare = np.flatnonzero(_vertices_of(inside, inside.solid) & (cover.distances > limit))
-    # From the ends of limbs, which are farthest from the centroid of everything, back to what is covered.
+    # Start at the ends of limbs, which are farthest from the centroid of the whole surface.
     centroids = inside.tree.vertices[inside.tree.faces].mean(1)
     remote = np.linalg.norm(inside.vertices[bare] - centroids.mean(0), axis=1)
     near, component = cKDTree(centroids), inside.face_components
@@ -354,8 +355,9 @@ def _with_cover(inside: Inside, points: Array, spacing: float, limit: float) -> 
 def _largest_ball(inside: Inside, place: Array, around: Array, depth: float, points: Array) -> Array:
     """Return the centre (1, 3) of the largest ball below places `around` (k, 3) that sees the place (1, 3).
 
-    A ball counts as no larger than half its distance from the points (n, 3). If there is none it is the
-    place: from one on a sharp edge alone there would be no ball at all.
+    The radius of a ball counts as at most half the distance of its centre from the points (n, 3). If there is
+    no such ball, the place itself is returned. Several places are tried because there is no ball below one on
+    a sharp edge.
     """
     if not len(around):
         return place
@@ -405,7 +407,7 @@ def surface_samples(inside: Inside, spacing: float, rng: np.random.Generator) ->
     inside : Inside
         The shape.
     spacing : float
-        The distance between neighbours, about [m].
+        The approximate distance between neighbours [m].
     rng : numpy.random.Generator
         The source of randomness.
 
@@ -428,10 +430,10 @@ def surface_samples(inside: Inside, spacing: float, rng: np.random.Generator) ->
 
 
 def _vertices_of(inside: Inside, within: Mask) -> Mask:
-    """Return which vertices (n,) belong to one of those components.
+    """Return which vertices (n,) belong to one of the components `within`.
 
-    A vertex that lies on the surface of another component may be taken for a point of that one, which
-    would leave its own as bare as before.
+    Vertices on the surface of another component are left out: a point there may be assigned to that
+    component, and would not cover its own.
     """
     used = np.flatnonzero((inside.components >= 0) & within[inside.components])
     if len(inside.solid) > 1:

@@ -10,7 +10,7 @@ from ..errors import InputError
 
 __all__ = ["box", "skin"]
 
-# Rounds of smoothing and of moving back to the surface.
+# Number of rounds of smoothing and of moving back to the surface.
 SMOOTHINGS = 5
 # Ratio to the cell: the step of the finite differences of a distance.
 DIFFERENCE = 1e-4
@@ -63,11 +63,11 @@ def skin(
     Parameters
     ----------
     outside : callable
-        Takes points (n, 3) to their signed distances (n,), negative inside [m].
+        Returns the signed distances (n,) of points (n, 3), negative inside [m].
     low, high : (3,)
-        Corners of a box that holds the shape with room to spare [m].
+        Corners of a box that holds the shape with a margin [m].
     cell : float
-        The length of an edge, about [m].
+        The approximate length of an edge [m].
 
     Returns
     -------

@@ -30,11 +30,11 @@ CUBE_CORNERS = np.array([[k & 1, (k >> 1) & 1, (k >> 2) & 1] for k in range(8)])
 FLAT = 1e-12
 # Ratio to the size of a cell: a larger tolerance would let points into cells next to theirs.
 LARGEST_TOLERANCE = 0.1
-# Boxes of the search grid along the longest side, at most.
+# Largest number of boxes of the search grid along its longest side.
 MOST_BOXES = 100
 # Ratio of the points' size to the spacing of a lattice, beyond which whole numbers would not do.
 MOST_CUBES = 1e6
-# Points worth a thread of their own.
+# Least number of points per thread.
 POINTS_PER_THREAD = 1024
 
 
@@ -62,7 +62,7 @@ def check_cells(
     Raises
     ------
     InputError
-        If a shape is another, a number is not finite, or a cell names a vertex that is not there.
+        If a shape is wrong, a number is not finite, or a cell names a vertex that does not exist.
     """
     points, simplices = as_reals("vertices", vertices), as_array(name, cells)
     if points.ndim != 2 or points.shape[1] not in (2, 3):
@@ -229,7 +229,7 @@ def lattice_cage(points: ArrayLike, spacing: float, *, least: int = 1) -> tuple[
     Raises
     ------
     InputError
-        If an argument is not of that kind, or no cube holds so many points.
+        If an argument is not of that kind, or no cube holds `least` points.
     """
     given = as_reals("points", points)
     if given.ndim != 2 or given.shape[1] != 3 or not len(given):
@@ -257,9 +257,9 @@ def _tets_of_cubes(cubes: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray
 def _distinct(
     rows: NDArray[np.int64],
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """Return where distinct rows (n, k) come first, in ascending order, which each row is, and how often.
+    """Return the index of each distinct row (n, k) where it comes first, which one each row is, and counts.
 
-    It is what `np.unique` gives along an axis, which takes several times as long to compare rows.
+    Distinct rows are in ascending order, as `np.unique` returns them, which takes several times as long.
     """
     order = np.lexsort(rows.T[::-1])
     ordered = rows[order]
@@ -286,12 +286,12 @@ def tet_surface(tets: ArrayLike) -> NDArray[np.int64]:
     Raises
     ------
     InputError
-        If these are no rows of four whole numbers.
+        If `tets` are not rows of four whole numbers.
     """
     cells = as_array("tets", tets)
     if cells.ndim != 2 or cells.shape[1] != 4 or cells.dtype.kind not in "iu":
         raise InputError(f"tets must be whole numbers of shape (m, 4), got {cells.dtype} {cells.shape}")
-    # One of each: a face between a tetrahedron and its own copy is still on the surface.
+    # Copies of a tetrahedron are left out: a face between two copies is still on the surface.
     cells = cells[np.sort(_distinct(np.sort(cells, axis=1))[0])]
     faces = cells[:, [[1, 2, 3], [0, 3, 2], [0, 1, 3], [0, 2, 1]]].reshape(-1, 3)
     first, _, count = _distinct(np.sort(faces, axis=1))

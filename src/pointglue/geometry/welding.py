@@ -1,4 +1,4 @@
-"""Connectivity of triangle meshes as files have them: seams, copies of triangles, pieces, edges."""
+"""Connectivity of triangle meshes as files have them: seams, copies of triangles, components, edges."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,7 @@ SEAM_WIDTH = 1e-7
 
 
 def weld(vertices: Array, size: float) -> tuple[Array, NDArray[np.int64]]:
-    """Merge the vertices that are at one place.
+    """Merge vertices that coincide.
 
     Parameters
     ----------
@@ -29,7 +29,7 @@ def weld(vertices: Array, size: float) -> tuple[Array, NDArray[np.int64]]:
     unique : (k, 3)
         The vertices without repetition [m].
     place : (n,)
-        Which of those each of the given vertices is.
+        The row of `unique` that each of the given vertices has become.
     """
     unique, place = np.unique(vertices, axis=0, return_inverse=True)
     pairs = cKDTree(unique).query_pairs(SEAM_WIDTH * size, output_type="ndarray")

@@ -1,4 +1,4 @@
-"""Winding numbers: how often a surface goes around a point, whatever its holes."""
+"""Winding numbers: how often a surface goes around a point, also where the surface has holes."""
 
 import numpy as np
 

@@ -179,7 +179,8 @@ def write_chunks(
     chunks : sequence of bytes
         What it holds.
     durable : bool
-        Whether to return only when it is on the disk. There is never less than one complete file on it.
+        Whether to return only when it is on the disk. At any moment the disk holds at least one complete
+        file.
     keep : Path, optional
         The name that an earlier file gets; without one it is replaced.
 
@@ -215,7 +216,7 @@ def _write(path: Path, chunks: Sequence[Chunk]) -> None:
 
 
 def sync(*paths: Path) -> None:
-    """Return when files and folders are on the disk, not only on their way there."""
+    """Flush files and folders to the disk, and return when they are there."""
     for path in paths:
         if os.name == "nt" and path.is_dir():
             continue  # Windows opens no folders
@@ -256,6 +257,7 @@ def read_archive(file: Path, kind: str, *, only: str | None = None) -> dict[str,
     Returns
     -------
     dict of str to array
+        The arrays, by name.
 
     Raises
     ------

@@ -74,13 +74,13 @@ def load_checkpoint(path: str | os.PathLike[str], *, scene_hash: str) -> dict[st
     Returns
     -------
     dict of str to array, or None
-        The arrays, bit-identical; numbers and texts are arrays of no dimension. None if there is no
+        The arrays, bit-identical; numbers and texts are arrays without dimensions. None if there is no
         checkpoint.
 
     Raises
     ------
     InputError
-        If the last two are damaged, or it is of another scene; the message names the file.
+        If the last two checkpoints are damaged, or belong to another scene; the message names the file.
 
     Warns
     -----

@@ -43,7 +43,7 @@ class PackedFrame:
 class FrameTemplate(ArchiveTemplate):
     """The file of a frame whose numbers are filled in.
 
-    Points have 32 bits, as programs that draw them use: half the time and half the size of 64.
+    Points have 32 bits, as in programs that draw them, which takes half the time and space of 64 bits.
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ class FrameTemplate(ArchiveTemplate):
 
 
 class FrameStore:
-    """A folder with the frames of a run: ``scene.npz``, ``frames/frame_0001.npz`` and on, ``stats.jsonl``.
+    """A folder with the frames of a run: ``scene.npz``, ``frames/frame_0001.npz`` etc., ``stats.jsonl``.
 
     A frame is there in full or not at all, whatever happens to the process, and the same frame gives the same
     bytes; points are stored in 32 bits. One process at a time can write: it locks the folder until the store
@@ -145,6 +145,7 @@ class FrameStore:
         Returns
         -------
         FrameStore
+            The store, which this process can write to.
 
         Raises
         ------
@@ -173,7 +174,19 @@ class FrameStore:
 
     @classmethod
     def open(cls, directory: str | os.PathLike[str], *, write: bool = False) -> Self:
-        """Open the run of a folder, to read or, with `write`, to continue it.
+        """Open the run of a folder.
+
+        Parameters
+        ----------
+        directory : str or path
+            The folder.
+        write : bool
+            Whether to lock the folder, so that frames can be added.
+
+        Returns
+        -------
+        FrameStore
+            The store.
 
         Raises
         ------
@@ -202,7 +215,7 @@ class FrameStore:
         return is_locked(self.directory / LOCK)
 
     def close(self) -> None:
-        """Let other processes write."""
+        """Release the lock of the folder, so that other processes can write."""
         if self._lock is not None:
             self._lock.close()
             self._lock = None
@@ -259,7 +272,7 @@ class FrameStore:
         return len(self._unsynced)
 
     def sync(self) -> None:
-        """Return when all frames added are on the disk, safe from a power cut."""
+        """Flush all added frames to the disk, so that a power cut cannot destroy them."""
         with explain_write_errors(self.directory):
             sync(*self._unsynced, self.directory / "frames")
         self._unsynced.clear()
@@ -316,7 +329,7 @@ class FrameStore:
         return (self.read(number) for number in self.numbers())
 
     def lost(self, numbers: Iterable[int]) -> list[int]:
-        """Return those of the numbers whose frame is missing or cut short."""
+        """Return the numbers, among those given, of frames that are missing or cut short."""
         return [number for number in numbers if not is_complete(self.path(number))]
 
     def damaged(self) -> list[int]:

@@ -36,13 +36,13 @@ class Handles:
     frames : (F, H, 3)
         Where they are in each frame; a file with "now" has one.
     rotations : (F, H, 3, 3) or None
-        How they are turned in each frame; None if they have no orientations.
+        Their rotations in each frame; None if they have no orientations.
     animated : bool
         Whether the file has "frames", even if only one.
     names : tuple of str or None
         The names of the handles.
     options : dict
-        Those of falloff, stretch, damping, weights, radii and distance that the file sets.
+        The options among falloff, stretch, damping, weights, radii and distance that the file sets.
     """
 
     path: Path

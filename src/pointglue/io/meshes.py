@@ -118,7 +118,7 @@ class Mesh:
 
 
 class UniqueNames:
-    """A giver of names: one that has been given already gets a number."""
+    """A source of unique names: a name that has been given already gets a number."""
 
     def __init__(self) -> None:
         self._given: set[str] = set()
@@ -184,7 +184,7 @@ def read_mesh(path: str | os.PathLike[str]) -> Mesh:
         raise
     except ImportError as error:
         raise MissingDependencyError(f"{file}: {_line(error)}") from error
-    except Exception as error:  # trimesh raises whatever a broken file makes it stumble over
+    except Exception as error:  # trimesh raises errors of any type for broken files
         if kind[1:] not in mesh_formats():
             known = ", ".join(f".{name}" for name in sorted(mesh_formats()) if "_" not in name)
             raise InputError(f"{file}: is of no format that trimesh reads, {known}") from error

@@ -19,7 +19,7 @@ SequenceFormat = Literal["ply", "obj"]
 def write_sequence(
     store: FrameStore, directory: str | os.PathLike[str] | None = None, *, format: SequenceFormat = "ply"
 ) -> list[Path]:
-    """Write the frames of a run as mesh files, ``frame_0001.ply`` and on.
+    """Write the frames of a run as mesh files, ``frame_0001.ply`` etc.
 
     A file holds all objects, with colours of vertices; an OBJ file also their names. Points and lines are
     vertices without faces. Each file appears when it is complete. Numbered files in the run's own folder that
@@ -47,7 +47,7 @@ def write_sequence(
     PointglueError
         If a file cannot be written.
     """
-    # Imported here for the time of start-up: trimesh takes 0.2 s.
+    # Imported here for the sake of start-up time: trimesh takes 0.2 s.
     from .mesh_output import open_output
     from .meshes import Mesh, Part
 
@@ -77,7 +77,7 @@ def write_sequence(
 
 
 def _faces(faces: Array | None) -> Array:
-    """Return triangles (m, 3), none where there are none."""
+    """Return the triangles (m, 3) of an object, an empty array if it has none."""
     return np.empty((0, 3), np.int64) if faces is None else faces
 
 

@@ -55,7 +55,7 @@ class Ending:
 
     @contextmanager
     def defer(self) -> Iterator[Callable[[], None]]:
-        """Let signals wait, see :func:`deferred`."""
+        """Defer signals; see :func:`deferred`."""
         self._deferred = True
         try:
             yield self._check
@@ -123,8 +123,8 @@ def stoppable(
 
 
 def _print_warning(text: str) -> None:
-    """Print to a terminal that may be gone, as SIGHUP says."""
-    import typer  # here for the time of start-up
+    """Print a warning to a terminal that may be closed, as it is after SIGHUP."""
+    import typer  # here for the sake of start-up time
 
     try:
         typer.secho(text, fg="yellow", err=True)

@@ -18,7 +18,7 @@ class StatsLog:
 
     Each line is handed to the system at once: a process that is killed leaves at most one that is cut short.
     Lines that are missing or cut short when the file is opened again are made from the frames themselves,
-    without what only the process that computed them knew.
+    without the values that only the process that computed them had.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ class StatsLog:
                 left = left[os.write(self._file, left) :]
 
     def sync(self) -> None:
-        """Return when all lines are on the disk, safe from a power cut."""
+        """Flush all lines to the disk, so that a power cut cannot destroy them."""
         with explain_write_errors(self.path):
             os.fsync(self._file)
 

@@ -45,7 +45,7 @@ def write_usd(store: FrameStore, path: str | os.PathLike[str] | None = None) -> 
     Raises
     ------
     InputError
-        If there are no frames, or the ending is another.
+        If there are no frames, or `path` has another ending.
     MissingDependencyError
         If usd-core is missing.
     PointglueError

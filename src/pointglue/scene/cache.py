@@ -27,18 +27,18 @@ def cached(
 ) -> T:
     """Return what was built for a key before, or build it and write it to the user's cache folder.
 
-    A file that is missing, damaged or cannot be written is no error: the thing is built then.
+    A file that is missing, damaged or cannot be written is no error: the result is built instead.
 
     Parameters
     ----------
     kind : str
         The folder within the cache folder.
     key : bytes
-        All that the result depends on, but for the code.
+        All that the result depends on, except for the code.
     build : callable
         Builds it.
     read, write : callable
-        From and to a file.
+        Functions that read the result from a file, and write it to one.
     """
     folder = user_cache()
     if folder is None:

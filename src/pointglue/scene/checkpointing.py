@@ -35,7 +35,7 @@ class CheckpointSchedule:
         return seconds > LONG_FRAME or self._pending >= self._wait
 
     def written(self, seconds: float) -> None:
-        """Take note of a checkpoint that took `seconds` to write."""
+        """Record that a checkpoint took `seconds` to write."""
         self._pending, self._wait = 0.0, min(seconds / TIME_SHARE, MOST_LOST)
 
 
@@ -61,14 +61,14 @@ class FrameWriter:
         self._error: BaseException | None = None
         self._synced = perf_counter()
         self._spent: dict[str, float] = {}  # s on the checkpoint after the last frame
-        # Thread.join is no use here: once interrupted, it takes a thread at work for one that has ended.
+        # Thread.join cannot be used here: after an interruption it treats a running thread as ended.
         self._ended = threading.Event()
         threading.Thread(target=self._work, name="pointglue writer", daemon=True).start()
 
     def put(self, frame: Frame, state: SimulationState, seconds: float) -> None:
         """Hand over a frame that took `seconds` to compute; errors of earlier writes are raised here."""
         self._raise()
-        # Packed here, where its arrays still are in the caches, and nobody has changed them yet.
+        # Packed here, where its arrays still are in the caches, and nothing has changed them yet.
         self._frames.put((self._store.pack(frame, self._templates.get()), state, seconds))
 
     def close(self) -> None:
@@ -100,7 +100,7 @@ class FrameWriter:
                             waiting = None
                     except BaseException as error:
                         self._error = error
-                self._templates.put(frame.template)  # in any case, so that nobody waits for ever
+                self._templates.put(frame.template)  # in any case, so that no thread waits for ever
             if waiting is not None and self._error is None:
                 self._checkpoint(waiting)
         except BaseException as error:

@@ -23,7 +23,7 @@ class ParticleEngine:
     """Bodies of oriented particles."""
 
     solver: ParticleSolver
-    """What steps them."""
+    """The solver that steps them."""
     names: Sequence[str]
     """Names of the objects, in the order of the solver."""
     velocities: Array
@@ -62,7 +62,7 @@ class ParticleEngine:
         return np.asarray(state.positions[self.solver.parts[list(self.names).index(name)]])
 
     def transforms(self, state: ParticleState) -> dict[str, Array]:
-        """Return nothing: all objects deform."""
+        """Return an empty mapping, since all objects deform."""
         return {}
 
     def stats(self, state: ParticleState) -> dict[str, float | int]:
@@ -71,7 +71,7 @@ class ParticleEngine:
         return {"fastest particle": speed}
 
     def details(self, state: ParticleState) -> dict[str, Any]:
-        """Return nothing: there is none."""
+        """Return an empty mapping."""
         return {}
 
     def pack(self, state: ParticleState) -> dict[str, Any]:
@@ -95,7 +95,7 @@ class ImplicitEngine:
     """Flesh, cloth, jelly and rigid bodies."""
 
     solver: ImplicitSolver
-    """What steps them."""
+    """The solver that steps them."""
     skins: Mapping[str, Callable[[], Binding]]
     """Functions that return the bindings of meshes to their cages, by name."""
     name: str = "implicit"
@@ -245,15 +245,15 @@ class HandleEngine:
         return state[name][0]
 
     def transforms(self, state: dict[str, tuple[Array, Array]]) -> dict[str, Array]:
-        """Return nothing: all objects deform."""
+        """Return an empty mapping, since all objects deform."""
         return {}
 
     def stats(self, state: dict[str, tuple[Array, Array]]) -> dict[str, float | int]:
-        """Return nothing: there is none."""
+        """Return an empty mapping."""
         return {}
 
     def details(self, state: dict[str, tuple[Array, Array]]) -> dict[str, Any]:
-        """Return nothing: there is none."""
+        """Return an empty mapping."""
         return {}
 
     def pack(self, state: dict[str, tuple[Array, Array]]) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from .schema.scene import AnimatedObject
 __all__ = ["SceneIdentity", "differences", "scene_hash"]
 
 MOST_NAMED = 4  # differences that a message names
-MOST_LETTERS = 40  # of a value in a message
+MOST_LETTERS = 40  # characters of a value in a message
 
 
 @dataclass(frozen=True)

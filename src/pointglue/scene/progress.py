@@ -92,7 +92,7 @@ class _Lines:
 
     def __call__(self, frame: Frame, seconds: float) -> None:
         words = [f"frame {frame.number}/{self._last}", f"{seconds:.2f} s", _stats_text(frame)]
-        if frame.number > self._first:  # which takes no step, and is no measure of the others
+        if frame.number > self._first:  # the first takes no step: its time tells nothing about the others
             self._recent.append(seconds)
             each = sum(self._recent) / len(self._recent)
             words.append(f"left {timedelta(seconds=round((self._last - frame.number) * each))}")

@@ -99,7 +99,7 @@ class Run(Iterator[Frame]):
     store : FrameStore or None
         The frames on disk.
     files : list of Path
-        What has been written besides the frames, once all frames are.
+        The files written besides the frames, once all frames are written.
     numbers : range
         Numbers of the frames that were left at the beginning.
 
@@ -144,7 +144,7 @@ class Run(Iterator[Frame]):
             self.store.close()
 
     def _opened(self, out: Path, resume: bool, replace: bool) -> tuple[FrameStore, SimulationState | None]:
-        """Return the folder, and the state to go on from if there is one."""
+        """Return the store of the frames, and the state to resume from if there is one."""
         begun = (out / "scene.npz").exists()
         if begun and not resume and not replace:
             raise SceneError(
@@ -179,7 +179,7 @@ class Run(Iterator[Frame]):
         """Return why a run of another scene is not resumed."""
         out = store.directory
         changes = differences(store.inputs, self.identity.inputs) if store.inputs else ""
-        if not changes:  # of an earlier version, which did not keep what it was made of
+        if not changes:  # of an earlier version, which did not store its inputs
             return (
                 f"{out}: holds the run of another scene, or the scene or a mesh has changed since: "
                 "it cannot be resumed. Give it back as it was, or run it anew"
@@ -243,7 +243,7 @@ class Run(Iterator[Frame]):
                 self.store.close()
 
     def _writer(self, state: SimulationState | None) -> FrameWriter | None:
-        """Return what writes the frames after a state."""
+        """Return the writer of the frames after a state, or None for a run without a folder."""
         if self.store is None:
             return None
         before = range(0) if state is None else range(self.simulation.frames.start, state.number + 1)

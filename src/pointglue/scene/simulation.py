@@ -102,13 +102,13 @@ class ObjectSummary:
     """A summary of one object of a scene that can be run."""
 
     name: str
-    """As in the scene file."""
+    """The name in the scene file."""
     kind: str
-    """As in the scene file."""
+    """The kind in the scene file."""
     size: tuple[float, float, float] | None
     """Its extent along x, y and z [m]; None for a plane."""
     mass: float | None
-    """Its mass [kg]; None for what has none."""
+    """Its mass [kg]; None if it has none."""
     points: int
     """Number of points that are simulated, or moved."""
     engine: str
@@ -152,6 +152,7 @@ class Simulation:
         Returns
         -------
         SimulationState
+            The states of all engines.
         """
         return SimulationState(self.frames.start, tuple(engine.start() for engine in self.engines))
 
@@ -170,6 +171,7 @@ class Simulation:
         Returns
         -------
         SimulationState
+            The states of all engines.
         """
         number, steps = state.number + 1, self.frames.substeps
         now, dt = self.time(number), 1 / (self.frames.rate * steps)

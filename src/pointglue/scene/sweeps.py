@@ -17,8 +17,8 @@ from .schema.loading import parse_setting
 
 __all__ = ["Wedge", "parse_sweep", "plain_text", "planned_wedges", "short_key", "wedge_labels"]
 
-MOST_WEDGES = 100_000  # more are a slip of the pen
-DIGITS = (6, 9, 12, 17)  # of numbers in names: as few as tell them apart
+MOST_WEDGES = 100_000  # more are probably a mistake
+DIGITS = (6, 9, 12, 17)  # of numbers in names: the fewest that tell values apart are used
 
 Status = Literal["done", "failed", "skipped"]
 

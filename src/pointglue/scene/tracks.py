@@ -21,7 +21,7 @@ def rotation(turn: tuple[float, ...]) -> Array:
 
 
 def placed(points: ArrayLike, transform: Transform) -> Array:
-    """Return points (n, 3) scaled, turned and moved."""
+    """Return points (n, 3) scaled, rotated and translated."""
     scaled = np.asarray(points, np.float64) * transform.scale
     return scaled @ rotation(transform.rotate).T + transform.translate
 

@@ -34,8 +34,8 @@ from .sweeps import Wedge, plain_text, planned_wedges, wedge_labels
 __all__ = ["draw_wedges", "run_wedges"]
 
 CONNECT_TIMEOUT = "10s"  # within which a scheduler must answer
-# What workers run first: signals that end the command often reach them as well, and each would die of them,
-# or with a traceback. They end with the command.
+# What workers run first: signals that end the command often reach the workers too, which would die or print a
+# traceback. They ignore signals and end with the command.
 IGNORE_SIGNALS = (
     "import signal\n"
     f"for number in {[int(one) for one in ENDING]}:\n"
@@ -176,7 +176,7 @@ def finished_wedge(wedge: Wedge, hash: str, metrics: Sequence[str]) -> Wedge | N
         numbers = measured_metrics(wedge.folder, metrics)
         return Wedge(wedge.settings, wedge.folder, "skipped", "", float(record["seconds"]), numbers)
     except (OSError, ValueError, KeyError, TypeError, PointglueError):
-        return None  # not there, or not whole
+        return None  # missing or incomplete
 
 
 def _failed(wedge: Wedge, error: str) -> Wedge:
@@ -209,12 +209,12 @@ def run_wedge(scene: str, settings: dict[str, Any], folder: str, metrics: list[s
 
 
 def stop_wedges() -> None:
-    """End the wedges of this process after the frames that they are at, for good."""
+    """Stop the wedges of this process, each after its current frame; later ones stop after their first."""
     _stopping.set()
 
 
 def _can_go_on(folder: Path, scene: LoadedScene) -> bool:
-    """Return whether the folder is empty, or holds a run of this scene that is no longer than it is now."""
+    """Return whether the folder is empty, or holds a run of this scene that is not longer than the scene."""
     try:
         store = FrameStore.open(folder)
     except InputError:

@@ -1,4 +1,4 @@
-"""Checks of what pictures are made of; every message names the argument and says what arrived."""
+"""Checks of the arguments of pictures; every message names the argument and says what arrived."""
 
 from typing import Any
 

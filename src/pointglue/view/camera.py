@@ -76,18 +76,19 @@ class Camera:
         radii : (n,)
             Their radii.
         aspect : float
-            The width of the picture by its height.
+            The width of the picture divided by its height.
 
         Returns
         -------
         Camera
+            The camera, with its target and its distance.
         """
         target = (points.min(axis=0) + points.max(axis=0)) / 2
         if self.target is not None:
             target = np.array(self.target)
         edges = FILLED * np.tan(np.radians(self.fov / 2)) * np.array([aspect, 1.0])
         reach = radii[:, None] * np.sqrt(1 + edges**2)
-        for _ in range(8):  # the target moves the distance and the other way round, less each time
+        for _ in range(8):  # target and distance depend on each other; this converges
             seen = (points - target) @ self.axes.T
             across, depth = seen[:, :2], seen[:, 2:]
             distance = self.distance or float((depth + (abs(across) + reach) / edges).max())

@@ -28,6 +28,7 @@ def as_rgb(color: Color, count: int) -> Floats:
     Returns
     -------
     (3,) or (count, 3)
+        Red, green and blue.
 
     Raises
     ------

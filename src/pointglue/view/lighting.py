@@ -46,7 +46,8 @@ def studio_matcap(size: int = 256) -> Floats:
     halfway = lit(KEY_LIGHT + np.array([0, 0, 1]), 0)
     rim = 0.07 * ((1 - z) ** 3 * np.maximum(0.4 + 0.6 * y, 0))[..., None]
     gloss = 0.07 * halfway**28 + 0.05 * halfway**140 + rim
-    # Light paint is glossier than black: an occluded surface, whose paint is darkened, would look dusty.
+    # Light paint is glossier than black: an occluded surface, whose paint is darkened, would otherwise look
+    # dusty.
     paint = np.concatenate([np.eye(3), np.zeros((1, 3))])[:, None, None]
     shine = np.array([0.9, 0.9, 0.9, 0.35])[:, None, None, None]
     return np.asarray(paint * (key + fill + sky + bounce) + shine * gloss)
@@ -221,7 +222,7 @@ class AmbientOcclusion:
 
     def __init__(self, points: Floats, opacity: Floats, ground: float | None) -> None:
         self.grids: list[tuple[float, NDArray[np.float32]]] = []
-        seen = (np.abs(points) < 1).all(axis=1)  # a straggler far away would take a grid of gigabytes
+        seen = (np.abs(points) < 1).all(axis=1)  # one point far away would make the grid too large
         if not seen.any():
             return
         cells = np.floor(points[seen] / VOXEL).astype(np.int64)
@@ -240,7 +241,7 @@ class AmbientOcclusion:
         for sigma, grid in self.grids:
             cells = points / VOXEL + 1.3 * sigma * normals - self.low - 0.5
             crowd = map_coordinates(grid, cells.T, order=1)
-            # Above a plane and nothing else, and a bit more: what is nearly flat occludes nothing.
+            # What a single plane gives, and a bit more, so that nearly flat surfaces occlude nothing.
             alone = 1.15 * np.exp(-(1.3**2) / 2) / (sigma * np.sqrt(2 * np.pi))
             light /= 1 + strength * np.maximum(crowd / alone - 1, 0)
         return light

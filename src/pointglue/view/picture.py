@@ -1,4 +1,4 @@
-"""Pictures: things to look at, a ground and a camera, as plain data until an image is asked for."""
+"""Pictures: items to draw, a ground and a camera, as plain data until an image is asked for."""
 
 import os
 from typing import Any
@@ -19,7 +19,7 @@ from .tessellation import Floats
 
 
 class Picture:
-    """Things to look at, a ground and a camera.
+    """A picture: items to draw, a ground and a camera.
 
     A colour is a name in `PALETTE`, "#rrggbb", or red, green and blue in [0, 1]; (n, 3) gives one to each
     point, ellipsoid or arrow. Colours that are left out come in turn. A radius that is left out looks the
@@ -58,7 +58,7 @@ class Picture:
 
     @property
     def items(self) -> tuple[Item, ...]:
-        """The things in the picture, in the order in which they were added."""
+        """The items of the picture, in the order in which they were added."""
         return tuple(self._items)
 
     def mesh(
@@ -202,7 +202,7 @@ class Picture:
         MissingDependencyError
             If Polyscope or OpenGL is missing; the message says how to install it.
         """
-        from . import render  # here for the time of start-up: most of SciPy comes with it
+        from . import render  # here for the sake of start-up time: most of SciPy comes with it
 
         return render.render_image(self.items, self.fitted_camera(), self.ground, self.size)
 

@@ -1,4 +1,4 @@
-"""Items to pixels by Polyscope.
+"""Draw the items of a picture with Polyscope.
 
 Polyscope has one window for each process, so a picture adds its items, takes a screenshot, and removes them.
 """

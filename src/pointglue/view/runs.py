@@ -57,7 +57,7 @@ def render_run(
 ) -> Rendered:
     """Draw the frames of a run, every object in its colour.
 
-    Writes ``frame_0001.png`` and on, ``contact_sheet.png`` and ``movie.mp4``. The camera stands still, and
+    It writes ``frame_0001.png`` etc., ``contact_sheet.png`` and ``movie.mp4``. The camera does not move, and
     everything that moves is in view in all frames.
 
     Parameters
@@ -69,7 +69,7 @@ def render_run(
     size : (int, int)
         Width and height [pixels].
     every : int
-        Draw one frame of so many.
+        Draw every n-th frame only.
     movie : bool
         Whether to write the movie.
     ground : bool or float
@@ -77,7 +77,7 @@ def render_run(
     camera : Camera, optional
         Where the pictures are taken from; target and distance are worked out if it has none.
     progress : callable, optional
-        Called with the number of pictures done and the number of all.
+        Called with the number of pictures drawn so far and the number of all pictures.
 
     Returns
     -------

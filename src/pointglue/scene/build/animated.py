@@ -30,14 +30,14 @@ def motion_of(
     start : (n, 3)
         Where the vertices are in the first frame [m].
     folder : Path
-        What names of files are relative to.
+        The folder that file names are relative to.
     frames : Frames
         The frames of the scene: a sequence has a file for each.
 
     Returns
     -------
     callable
-        From the time [s] to where the vertices are (n, 3) [m].
+        A function from the time [s] to the positions of the vertices (n, 3) [m].
 
     Raises
     ------

@@ -52,7 +52,7 @@ Progress = Callable[[str], object]
 def build_scene(scene: LoadedScene, progress: Progress | None = None) -> Simulation:
     """Build the simulation of a scene.
 
-    What is probably not meant is a PointglueWarning.
+    What can be built but is probably a mistake gives a PointglueWarning.
 
     Parameters
     ----------
@@ -172,7 +172,7 @@ class _Builder:
             self.problems.append((where, "needs more memory than there is"))
 
     def warn(self, where: Where, text: str) -> None:
-        """Warn of what can be built, but is probably not meant."""
+        """Warn of what can be built, but is probably a mistake."""
         warnings.warn(self.scene.source.message(where, text), PointglueWarning, stacklevel=2)
 
     def build_objects(self) -> None:
@@ -408,7 +408,7 @@ class _Builder:
         return build(contact=Contact(**options, ignore=ignored))
 
     def _wind(self, bodies: dict[str, Any], offsets: dict[str, int], masses: dict[str, Array]) -> list[Any]:
-        """Return the wind on all that can be moved."""
+        """Return the wind on all surfaces that can move."""
         if self.tables.world.wind is None:
             return []
         exposed = [name for name in bodies if name in self._all(BuiltSolid, BuiltRigid)]
@@ -439,7 +439,7 @@ class _Builder:
                     each = (mass / mass.sum())[:, None] * np.array(table.force)
                     found.append(forces.Push(at, each, start, stop))
                 else:
-                    # What is slowed down does not turn round, however long the step is.
+                    # Drag does not reverse a motion, however long the step is.
                     found.append(forces.Drag(at, mass * table.rate / (1 + table.rate * dt), start, stop))
         return found
 

@@ -31,7 +31,7 @@ __all__ = [
 ]
 
 SKIN_SUFFIX = "/mesh"  # after the name of an object, in no name of its own: the mesh of it that others touch
-KINEMATIC_MASS = 0.01  # kg a point of what keys move: no force acts on it, but masses must be positive
+KINEMATIC_MASS = 0.01  # kg per kinematic point: no force acts on it, but masses must be positive
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,7 +39,7 @@ class PinnedPoints:
     """Points that no force moves: pinned where they are, or kinematic if they have a track."""
 
     rows: Indices
-    """Which of the points of the object."""
+    """Rows of the points among those of the object."""
     track: Track | None
     """How they move; None if they stay."""
 
@@ -147,7 +147,7 @@ class BuiltAnimated(Built):
     """A kinematic mesh, each vertex of which has a motion."""
 
     motion: Callable[[float], Array]
-    """From the time [s] to where the vertices are (n, 3) [m]."""
+    """A function from the time [s] to the positions of the vertices (n, 3) [m]."""
     faces: Indices
     """Triangles (m, 3)."""
 
@@ -197,10 +197,10 @@ class BuiltRigid(Built):
 
 @dataclass(eq=False, kw_only=True)
 class BuiltCollider(Built):
-    """A collider: others bump into it."""
+    """A collider, which other objects collide with."""
 
     collider: Callable[[Any], Collider]
-    """From a motion, or None, to the collider of particles."""
+    """A function from a motion, or None, to the collider of the particle solver."""
     faces: Indices
     """Triangles (m, 3)."""
 

@@ -24,7 +24,7 @@ __all__ = ["Indices", "Surface", "cage_of", "groups_of", "sheet_grid", "surface_
 
 Indices = NDArray[np.int64]
 USUAL_CELLS = 10  # cells along the extent of a mesh for which no size of cells is given
-MOST_CELLS = 1e6  # in the box around a mesh: more is a slip of the pen
+MOST_CELLS = 1e6  # in the box around a mesh: more is probably a mistake
 # m: beyond, numbers lose their digits, and squares of them overflow in the end.
 FARTHEST, SMALLEST = 1e9, 1e-9
 # Primitives that need trimesh, which takes long to load: their meshes are cached on disk.
@@ -51,7 +51,7 @@ def surface_of(mesh: shapes.Mesh, transform: Transform, folder: Path, *, weld: b
     transform : Transform
         From the mesh as it is built or read to where it starts.
     folder : Path
-        What names of files are relative to.
+        The folder that file names are relative to.
     weld : bool
         Whether the vertices of a file that are at the same place become one: some files have several at
         seams of textures, STL files everywhere. Vertices without faces are left out then.
@@ -221,7 +221,7 @@ def cage_of(
 ) -> tuple[Array, Indices]:
     """Return points (n, 3) and tetrahedra (m, 4) that fill a surface.
 
-    They are cubes of the size `cell` [m]; without, those of a box and of a branch are their own cells.
+    The tetrahedra divide cubes of the size `cell` [m]; without it, a box and a branch use their own cells.
     """
     if cell is None and isinstance(mesh, shapes.BoxShape):
         points, tets = simplices.tet_box(mesh.size, mesh.cells)

@@ -31,9 +31,9 @@ class SceneWind:
     table: schema.Wind
     """Velocity, gusts and drag."""
     start: float
-    """When it sets in [s]."""
+    """When it starts [s]."""
     stop: float
-    """When it ceases [s]."""
+    """When it ends [s]."""
 
     @staticmethod
     def of(table: schema.Wind, frames: schema.Frames) -> "SceneWind":
@@ -70,7 +70,7 @@ class ParticleWater:
     table: schema.Water
     """Level, density, current and swell."""
     gravity: tuple[float, float, float]
-    """In m/s^2."""
+    """The acceleration of gravity [m/s^2]."""
 
     def __call__(self, body: OrientedBody, state: ParticleState, dt: float) -> Array:
         """Return the forces (n, 3) [N] on the particles."""
@@ -85,8 +85,8 @@ class ParticleWater:
 class SurfaceWind:
     """Pressure of the wind on the surfaces of implicit solids.
 
-    The force along the normal is 1/2 density drag area speed^2. A step accelerates a triangle at most to the
-    speed of the air, however long it is.
+    The force along the normal is 1/2 density drag area speed^2. A step, however long, accelerates a triangle
+    at most to the speed of the air.
     """
 
     wind: SceneWind
@@ -123,9 +123,9 @@ class Push:
     forces: Array
     """Forces on them (k, 3) [N]."""
     start: float
-    """When they set in [s]."""
+    """When they start [s]."""
     stop: float
-    """When they cease [s]."""
+    """When they end [s]."""
 
     def add(self, time: float, velocities: Array, out: Array) -> None:
         """Add them to the forces (n, 3) on all particles, given the time [s] and the velocities (n, 3)."""
@@ -142,9 +142,9 @@ class Drag:
     strength: Array
     """Force by velocity (k,) [N s/m]."""
     start: float
-    """When they set in [s]."""
+    """When they start [s]."""
     stop: float
-    """When they cease [s]."""
+    """When they end [s]."""
 
     def add(self, time: float, velocities: Array, out: Array) -> None:
         """Add them to the forces (n, 3) on all particles, given the time [s] and the velocities (n, 3)."""

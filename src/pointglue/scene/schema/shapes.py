@@ -7,7 +7,7 @@ from pydantic import Field, Tag, create_model, model_validator
 from ...assets.registry import ASSETS, Asset, Parameter
 from .fields import Cells, Cells2, Direction, Length, Position, Share, Sizes, Sizes2, Table, chosen_by
 
-MOST_POINTS = 2_000_000  # of a shape built from numbers: more is a slip of the pen
+MOST_POINTS = 2_000_000  # of a shape built from numbers: more is probably a mistake
 
 
 class FromFile(Table):

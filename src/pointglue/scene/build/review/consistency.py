@@ -18,7 +18,7 @@ def of_kind(built: Mapping[str, Built], *kinds: type[Built]) -> dict[str, Any]:
 
 
 def moment_problems(tables: schema.SceneFile) -> list[Problem]:
-    """Return the problems of ends that come before beginnings."""
+    """Return the problems of intervals of time that end before they begin."""
     spans: list[tuple[tuple[str | int, ...], Any, Any, str]] = [
         (("force", k, "stop"), force.start, force.stop, "start") for k, force in enumerate(tables.force)
     ]
@@ -68,7 +68,7 @@ def meeting_problems(tables: schema.SceneFile, built: Mapping[str, Built]) -> li
 
 
 def partner_problems(tables: schema.SceneFile, built: Mapping[str, Built]) -> list[Problem]:
-    """Return the problems of what is there for other objects, of which there are none."""
+    """Return the problems of contact and of colliders that no object of the scene can use."""
     problems: list[Problem] = []
     implicit, contact = of_kind(built, *IMPLICIT), tables.contact
     if contact is not None and not implicit:

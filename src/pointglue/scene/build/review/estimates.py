@@ -24,9 +24,9 @@ from ..meshing import USUAL_CELLS, Surface
 __all__ = ["Estimate", "estimate", "extents", "size_warnings"]
 
 SLOW_SECONDS = 5.0  # an object that takes longer to build gets a warning
-NEEDLE_ASPECT = 200.0  # length by width from which on an object gets a warning
-# Most of a kind in one object, and the share of it from which on there is a warning.
-MOST_SHEET = 200_000  # particles of a sheet or a rope, which have their places already
+NEEDLE_ASPECT = 200.0  # ratio of length to width from which on an object gets a warning
+# Largest numbers of elements of one object, and the share of them from which on there is a warning.
+MOST_SHEET = 200_000  # particles of a sheet or a rope, whose positions need no sampling
 MOST_CUBES = 300_000
 MOST_CLOTH = 500_000
 MOST_VERTICES = 2_000_000
@@ -45,13 +45,13 @@ class Estimate:
     """An estimate of how large an object will be, and what it takes to build it and to step it once."""
 
     count: float
-    """How many there are of what it consists of."""
+    """The number of elements that it consists of."""
     what: str
-    """What it consists of: particles, cubes or vertices."""
+    """The kind of elements: particles, cubes or vertices."""
     most: int
-    """How many there may be."""
+    """The largest number of elements allowed."""
     remedy: str
-    """What to choose for fewer."""
+    """What to change for fewer elements."""
     seconds: float
     """Time to build it [s]."""
     size: float

@@ -1,4 +1,4 @@
-"""Pitfalls: what can be built but is probably not meant, each with its remedy."""
+"""Pitfalls: what can be built but is probably a mistake, each with its remedy."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ from .estimates import extents
 
 __all__ = ["find_pitfalls"]
 
-FLAT_ASPECT = 1e-3  # thickness by width below which a mesh is flat
+FLAT_ASPECT = 1e-3  # ratio of thickness to width below which a mesh is flat
 LARGE, SMALL = 100.0, 1e-3  # m: a mesh beyond these has probably other units
 LIKELY_SIZE = 10.0  # m: a unit is likely if it makes a mesh smaller than this
 UNITS = {"centimetres": 0.01, "millimetres": 0.001}
@@ -58,7 +58,7 @@ class _Body:
 def find_pitfalls(
     scene: LoadedScene, built: Mapping[str, Built], tracks: Mapping[str, Track]
 ) -> list[Problem]:
-    """Return what is probably not meant in a scene, each with the key that it is about.
+    """Return what is probably a mistake in a scene, each with the key that it is about.
 
     Parameters
     ----------
