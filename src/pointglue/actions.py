@@ -1,4 +1,4 @@
-"""What the commands do, once `cli` has read their options."""
+"""The actions of the commands, called after `cli` has read their options."""
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence

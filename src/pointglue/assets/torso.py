@@ -18,7 +18,7 @@ Ints = NDArray[np.int64]
 X, Y, Z = np.eye(3)
 COLUMNS = 18  # faces around the trunk; the last is in the middle of the front
 LEVELS = 3  # rounds of subdivision from which meshes are sampled
-LINES = 2**LEVELS  # cells along a side of a quad that is subdivided so often
+LINES = 2**LEVELS  # cells along a side of a quad after LEVELS subdivisions
 PLACKET = 0.021  # m, half the width of the front's middle
 
 # Rings from thighs to crown, of the figure and of the shirt [m]: height, half depth, half width, how far the

@@ -28,7 +28,7 @@ SHORTER = 1.0 - 1e-9
 # Ratio of distance to radius beyond which a box acts like a single small triangle, a dipole.
 DIPOLE_DISTANCE = 4.0
 # Ratio of height to base: thinner triangles are crossed along their edges, which is as short. Within them
-# paths would go on getting shorter by next to nothing.
+# paths would keep getting shorter by negligible amounts.
 NEEDLE = 0.05
 
 

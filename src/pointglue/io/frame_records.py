@@ -87,7 +87,7 @@ class StoredObject:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Frame:
-    """Where the objects of a run are at one time.
+    """A frame: where the objects of a run are at one time.
 
     Parameters
     ----------

@@ -58,7 +58,7 @@ def run_scene(
     Raises
     ------
     SceneError
-        With all that is wrong with the scene, or if `out` holds another run.
+        If anything is wrong with the scene, all of which the error lists, or if `out` holds another run.
 
     Examples
     --------
@@ -106,7 +106,7 @@ class Run(Iterator[Frame]):
     Raises
     ------
     SceneError
-        With all that is wrong with the scene, or if `out` holds another run.
+        If anything is wrong with the scene, all of which the error lists, or if `out` holds another run.
     """
 
     def __init__(

@@ -112,7 +112,7 @@ class ObjectSummary:
     points: int
     """Number of points that are simulated, or moved."""
     engine: str
-    """What moves it: particles, implicit, handles, or none."""
+    """The engine that moves it: particles, implicit, handles, or none."""
     meets: tuple[str, ...]
     """Names of the objects that it bumps into, its own if it meets itself."""
     attached: tuple[str, ...]

@@ -18,7 +18,7 @@ MOST_NAMED = 3  # names in a cell of the table
 def waiting() -> Iterator[Callable[[str], object]]:
     """Yield a function that takes a few words about the work, which a line shows after a second.
 
-    The line is removed in the end; nothing is written where standard error is no terminal.
+    The line is removed at the end; nothing is written if standard error is not a terminal.
     """
     if not sys.stderr.isatty():
         yield lambda text: None
@@ -65,7 +65,7 @@ def _cells(one: ObjectSummary) -> tuple[str, ...]:
 
 
 def _length(metres: float) -> str:
-    return f"{metres if metres > 1e-9 else 0:.3g}"  # what is flat is so but for rounding
+    return f"{metres if metres > 1e-9 else 0:.3g}"  # the extent of flat objects is zero up to rounding
 
 
 def _short(names: Sequence[str]) -> str:

@@ -132,7 +132,7 @@ def short_key(key: str, keys: Iterable[str]) -> str:
 
 
 def plain_text(value: Any, digits: int = DIGITS[0]) -> str:
-    """Return a value as text, a number with so many significant `digits`."""
+    """Return a value as text, a number with the given significant `digits`."""
     return f"{value:.{digits}g}" if isinstance(value, float) else str(value)
 
 
@@ -148,7 +148,7 @@ def wedge_labels(settings: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def _distinct_texts(values: Sequence[Any]) -> list[str]:
-    """Return texts of values, with so many digits that different values have different texts."""
+    """Return texts of values, with enough digits that different values have different texts."""
     count = len({repr(value) for value in values})
     for digits in DIGITS:
         texts = [plain_text(value, digits) for value in values]

@@ -14,7 +14,7 @@ FILLED = 0.86  # ratio: the share of the picture's width or height that the subj
 
 @dataclass(frozen=True, kw_only=True)
 class Camera:
-    """Where a picture is taken from; `Picture.fitted_camera` works out what is None here.
+    """A camera; `Picture.fitted_camera` works out the values that are None here.
 
     Parameters
     ----------

@@ -78,7 +78,7 @@ def sequence(first: Path) -> list[Path]:
     Raises
     ------
     InputError
-        The file has no number, is the only one, or some of those between it and the last are missing.
+        If the file has no number, is the only one, or some of those between it and the last are missing.
     """
     found = re.fullmatch(r"(.*?)(\d+)", first.stem)
     if found is None:

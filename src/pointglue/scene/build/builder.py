@@ -69,7 +69,7 @@ def build_scene(scene: LoadedScene, progress: Progress | None = None) -> Simulat
     Raises
     ------
     SceneError
-        With all that cannot be built.
+        If anything cannot be built; the error lists all problems.
     """
     return _Builder(scene, progress).simulation()
 
@@ -100,7 +100,7 @@ def check_scene(
     Raises
     ------
     SceneError
-        With all that is wrong with the scene.
+        If anything is wrong with the scene; the error lists all problems.
     """
     source, raw = read_tables(scene, overrides)
     tables, problems = validated(raw, source)

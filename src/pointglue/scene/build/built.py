@@ -30,7 +30,7 @@ __all__ = [
     "start_velocities",
 ]
 
-SKIN_SUFFIX = "/mesh"  # after the name of an object, in no name of its own: the mesh of it that others touch
+SKIN_SUFFIX = "/mesh"  # appended to the name of an object for its mesh that others touch; in no other name
 KINEMATIC_MASS = 0.01  # kg per kinematic point: no force acts on it, but masses must be positive
 
 
@@ -41,7 +41,7 @@ class PinnedPoints:
     rows: Indices
     """Rows of the points among those of the object."""
     track: Track | None
-    """How they move; None if they stay."""
+    """The motion of the points; None if they are pinned."""
 
 
 @dataclass(eq=False, kw_only=True)

@@ -25,7 +25,7 @@ __all__ = ["Indices", "Surface", "cage_of", "groups_of", "sheet_grid", "surface_
 Indices = NDArray[np.int64]
 USUAL_CELLS = 10  # cells along the extent of a mesh for which no size of cells is given
 MOST_CELLS = 1e6  # in the box around a mesh: more is probably a mistake
-# m: beyond, numbers lose their digits, and squares of them overflow in the end.
+# Largest coordinate and smallest size of a mesh [m]: beyond, numbers lose digits and their squares overflow.
 FARTHEST, SMALLEST = 1e9, 1e-9
 # Primitives that need trimesh, which takes long to load: their meshes are cached on disk.
 CACHED = (shapes.CapsuleShape, shapes.CylinderShape, shapes.RingShape, shapes.SphereShape)

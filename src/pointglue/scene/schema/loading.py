@@ -43,7 +43,7 @@ class Source:
     text: str = ""
     """What it says."""
     overridden: dict[Where, Any] = field(default_factory=dict)
-    """Values that were set besides, by key."""
+    """Values that were set by overrides, by key."""
 
     @property
     def folder(self) -> Path:
@@ -125,7 +125,7 @@ def load_scene(
     Raises
     ------
     SceneError
-        With all that is wrong with the tables.
+        If anything is wrong with the tables; the error lists all problems.
     """
     source, raw = read_tables(scene, overrides)
     tables, problems = validated(raw, source)

@@ -22,7 +22,7 @@ Stiffness = Annotated[float, Quantity("N/m", above=0)]
 
 
 class ParticleMaterial(Table):
-    """The material of oriented particles. What is left out is that of the preset."""
+    """The material of oriented particles. Values that are left out are those of the preset."""
 
     preset: Literal["rigid", "plastic", "soft", "cloth", "rope"] = "soft"
     """rigid: one rigid piece; plastic: one that takes dents; soft: springs back; cloth and rope: bend."""
@@ -31,18 +31,18 @@ class ParticleMaterial(Table):
     mass: Annotated[float, Quantity("kg", above=0)] | None = None
     """The mass of the whole object, instead of the density."""
     floats: Annotated[float, Quantity("", above=0, most=100)] | None = None
-    """Instead of both: the mass of each particle as a share of that of the water that it takes the place of.
-    1 hovers, less rises."""
+    """Instead of both: the mass of each particle relative to that of the water it displaces; it hovers
+    at 1 and rises below."""
     stiffness: Share | None = None
     """How much of a deformation is taken back in 1/60 s."""
     stretch: Share | None = None
-    """The same of edges that are too long or too short."""
+    """The same for edges that are too long or too short."""
     torsion: Share | None = None
-    """The same of edges that are twisted."""
+    """The same for edges that are twisted."""
     yield_speed: Annotated[float, Quantity("m/s", above=0)] | None = None
-    """Hit faster than this, a rigid piece takes a dent."""
+    """The speed of impact above which a rigid piece takes a dent."""
     yield_strain: Annotated[float, Quantity("", above=0)] | None = None
-    """Deformed more than this, it flows."""
+    """The strain above which it flows."""
     creep: Rate | None = None
     """How fast it flows."""
 
@@ -55,7 +55,7 @@ class FleshMaterial(Table):
     young: Annotated[float, Quantity("Pa", above=0)]
     """The Young's modulus: 1e4 Pa is jelly, 1e5 Pa muscle, 1e7 Pa rubber and green wood."""
     poisson: Annotated[float, Quantity("", least=-0.99, most=0.495)] = 0.4
-    """How much it gives way across; towards 0.5 it keeps its volume."""
+    """Poisson's ratio: how much it contracts across when it is stretched; near 0.5 it keeps its volume."""
 
 
 class ClothMaterial(Table):
@@ -66,7 +66,7 @@ class ClothMaterial(Table):
     stretch: Stiffness = 500.0
     """Resistance to stretch: Young's modulus times the thickness."""
     poisson: Annotated[float, Quantity("", least=-0.99, most=0.99)] = 0.3
-    """How much it gives way across."""
+    """Poisson's ratio: how much it contracts across when it is stretched."""
     bend: Annotated[float, Quantity("N m", least=0)] = 1e-5
     """Flexural rigidity."""
     limit: Annotated[float, Quantity("", above=1)] | None = None
@@ -88,6 +88,6 @@ class JellyMaterial(Table):
     stiffness: Stiffness
     """The stiffness that draws each point to where its cubes want it."""
     blend: Share = 0.0
-    """0 draws cubes to rigid ones, towards 1 they give way to shear."""
+    """How much cubes may shear: at 0 they are drawn towards rigid ones."""
     damping: Annotated[float, Quantity("s", least=0)] = 0.0
-    """Viscosity: times the stiffness it damps changes of shape."""
+    """Viscosity: the ratio of damping to stiffness of changes of shape."""

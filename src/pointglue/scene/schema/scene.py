@@ -45,14 +45,14 @@ _Force = Annotated[float, Quantity("N", above=0)]
 
 
 class Frames(Table):
-    """Which frames there are. The first is the start of the motion, at the time 0."""
+    """The frames of the scene. The first is the start of the motion, at the time 0."""
 
     start: Annotated[int, Field(strict=True, ge=0, le=10_000_000)] = 1
     """Number of the first frame."""
     count: Annotated[int, Field(strict=True, ge=1, le=MOST_FRAMES)] = 100
-    """How many, the first one included."""
+    """The number of frames, the first one included."""
     rate: Annotated[float, Quantity("1/s", above=0, most=1e6)] = 24.0
-    """Frames a second."""
+    """Frames per second."""
     substeps: Annotated[int, Field(strict=True, ge=1, le=1000)] = 1
     """Steps of the solvers in a frame."""
 
@@ -78,11 +78,11 @@ class Wind(Table):
     gust: Annotated[float, Quantity("", least=0)] = 0.0
     """Gusts: how much stronger and weaker it becomes, as a share of the velocity."""
     period: _Seconds = 1.0
-    """From gust to gust."""
+    """The time from one gust to the next."""
     start: Moment = 0.0
-    """When it sets in."""
+    """When it starts."""
     stop: Moment | None = None
-    """When it ceases; never if left out."""
+    """When it ends; never if left out."""
 
 
 class Water(Table):
@@ -95,15 +95,15 @@ class Water(Table):
     drag: Annotated[float, Quantity("", least=0)] = 0.5
     """The drag coefficient."""
     current: Speeds = (0.0, 0.0, 0.0)
-    """How it streams."""
+    """The velocity of the current."""
     swell: Speeds = (0.0, 0.0, 0.0)
-    """How fast it goes to and fro besides."""
+    """The amplitude of a velocity that oscillates, added to the current."""
     period: _Seconds = 4.0
-    """From swell to swell."""
+    """The period of that oscillation."""
 
 
 class World(Table):
-    """What acts on everything."""
+    """What acts on all objects: gravity, wind and water."""
 
     gravity: Accelerations = (0.0, -9.81, 0.0)
     """The acceleration of gravity."""
@@ -187,13 +187,13 @@ class HandlesObject(_Object):
     together: tuple[tuple[Name, ...], ...] = ()
     """Sets of handles that such tools move as one."""
     falloff: Annotated[float, Quantity("", above=0, most=100)] = 1.0
-    """Larger: handles act more locally."""
+    """How locally handles act: the larger, the more locally."""
     stretch: Share = 0.0
     """How much vertices may scale: 0 is rigid."""
     damping: Annotated[float, Quantity("", least=0)] = 0.0
     """How much rotations stay near those of the frame before."""
     distance: Literal["inside", "euclidean"] = "inside"
-    """How far a vertex is from a handle: through the inside of the mesh, or straight."""
+    """How the distance of a vertex from a handle is measured: through the inside of the mesh, or straight."""
 
 
 class ParticlesObject(_Soft):
@@ -213,7 +213,7 @@ class ParticlesObject(_Soft):
     reach: Annotated[float, Quantity("", least=1, most=10)] = 1.4
     """Particles closer than this many spacings are joined."""
     aspect: Annotated[float, Quantity("", least=1, most=100)] = 2.0
-    """Ellipsoids are at most so many times as long as thick."""
+    """The largest ratio of length to thickness of the ellipsoids."""
     thickness: Length | None = None
     """The thickness of the particles of a sheet; left out, a fifth of a cell."""
     rigid: tuple[Points, ...] = ()
@@ -322,7 +322,7 @@ class _Attach(Table):
     among: Points | None = None
     """Which points of `to` those may be; all if left out."""
     attach: Moment | None = None
-    """When it sets in: glue and joints keep things as they are then. Left out, at the start."""
+    """When it starts: glue and joints keep the relative positions of that time. Left out, at the start."""
     release: Moment | None = None
     """When it is released; never if left out."""
     break_force: _Force | None = None
@@ -377,9 +377,9 @@ class _ForceOn(Table):
     points: Points | None = None
     """Which points of each; all if left out."""
     start: Moment = 0.0
-    """When it sets in."""
+    """When it starts."""
     stop: Moment | None = None
-    """When it ceases; never if left out."""
+    """When it ends; never if left out."""
 
 
 class PushForce(_ForceOn):
@@ -436,7 +436,7 @@ class ImplicitOptions(Table):
 
 
 class Solver(Table):
-    """How it is computed."""
+    """Options of the solvers."""
 
     particles: ParticleOptions = ParticleOptions()
     """For particles."""
@@ -458,7 +458,7 @@ class Contact(Table):
 
 
 class Output(Table):
-    """What a run leaves, besides its frames as npz files."""
+    """What a run writes in addition to its frames as npz files."""
 
     formats: tuple[Literal["usd", "ply", "obj"], ...] = ()
     """One USD file with all frames; sequences of PLY or OBJ files."""
@@ -484,7 +484,7 @@ class SceneFile(Table):
     contact: Contact | None = None
     """Contact between what is not made of particles."""
     output: Output = Output()
-    """What a run leaves."""
+    """What a run writes in addition to its frames."""
 
 
 def json_schema() -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What does not go together in a scene, though each of its tables is right by itself."""
+"""Inconsistencies of a scene whose tables are right one by one."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -35,7 +35,7 @@ UNITS = {"centimetres": 0.01, "millimetres": 0.001}
 MOST_NAMED = 3  # objects that a warning names
 PROBES = 300  # points of a body that must be inside another
 TIME_SAMPLES = 25  # at which keyframed motions are evaluated
-LONGEST_TIME = 1e6  # s that motions are followed: beyond, squares of the time would overflow in the end
+LONGEST_TIME = 1e6  # s that motions are followed: squares of much longer times would overflow
 MOVED_OR_MET = BuiltSolid | BuiltRigid | BuiltAnimated | BuiltParticles | BuiltCollider
 
 
