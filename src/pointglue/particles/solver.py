@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..checks import Array, as_integers, as_reals, check_choice, check_integer, check_real, require_finite
-from ..compute import run, thread_count
+from ..compute import thread_count
+from ..compute.launching import Launcher
 from ..errors import InputError
 from ._solve.kernels import friction, integration, matching, rigid
 from ._solve.kernels.records import (
@@ -184,7 +185,9 @@ class ParticleSolver:
 
     def _allocate(self, n: int) -> None:
         """Make room for what changes in a step."""
+        self._launcher = Launcher()
         self._buffers = ParticleBuffers.empty(n)
+        self._swapped = self._buffers._replace(F=self._buffers.E, E=self._buffers.F)
         self._sums = np.empty((len(self._topology.chunks) - 1, integration.SUMS))
         self._motion = np.empty((len(self._topology.pieces) - 1, integration.MOTION))
         corrections = np.empty((n, 3))
@@ -358,9 +361,10 @@ class ParticleSolver:
         self._convert(h)
         recovery = RECOVERY_RATE * h
         n, pieces, particles, buffers = len(self.body), self._pieces, self._particles, self._buffers
+        self._ellipsoids = Ellipsoids(buffers.P, buffers.E, particles.shapes, particles.fixed)
         count = len(pieces.chunks) - 1
         farthest = FARTHEST * self._extent
-        run(integration.predict, count, 4, h, farthest, pieces, particles, buffers, self._sums)
+        self._launcher.run(integration.predict, count, 4, h, farthest, pieces, particles, buffers, self._sums)
         self._follow_motions(now, h)
         if self._pairs is not None:
             fixed, group_of = particles.fixed, self._groups.group_of
@@ -369,23 +373,23 @@ class ParticleSolver:
             ready.prepare(buffers.X, buffers.P, self._bounds, before, now)
             contacts.depths[:] = 0.0
         if self._twists:
-            turned = (particles.inverse_inertia, particles.moments, buffers.P, buffers.E)
+            turned = (self._schedule.inverse_inertia, particles.moments, buffers.P, buffers.E)
             self._each_edge(matching.correct_twists, *turned)
         for _ in range(self.iterations):
             self._relax()
-            self._each_group(rigid.mass_properties, particles, buffers)
+            self._each_group(rigid.mass_properties, particles.mass, particles.moments, buffers.P, buffers.E)
             for _ in range(RIGID_PASSES if len(self._groups.starts) > 1 else 1):
                 self._separate(recovery)
                 for k in range(len(self._colliders)):
                     self._resolve(k, recovery)
         self._apply_friction(h, recovery)
-        run(integration.finish, count, 4, h, pieces, particles, buffers, self._sums)
-        integration.balance(pieces, buffers.X, self._sums, self._motion)
+        self._launcher.run(integration.finish, count, 4, h, pieces, particles, buffers, self._sums)
+        self._launcher.call(integration.balance, pieces, buffers.X, self._sums, self._motion)
         kept = (exp(-self.damping * h), exp(-self.drag * h))
-        run(integration.conserve, n, PARTICLE_GRAIN, *kept, particles, self._motion, buffers)
+        self._launcher.run(integration.conserve, n, PARTICLE_GRAIN, *kept, particles, self._motion, buffers)
         self._apply_restitution(h)
         # What is now was before, in the next substep.
-        self._buffers = buffers._replace(F=buffers.E, E=buffers.F)
+        self._buffers, self._swapped = self._swapped, buffers
 
     def _follow_motions(self, now: float, h: float) -> None:
         """Put kinematic particles where their motion wants them at the end of the substep."""
@@ -400,11 +404,12 @@ class ParticleSolver:
 
     def _relax(self) -> None:
         """Relax all constraints within the bodies once."""
-        matched = (self._shapes, self._particles, self._buffers)
+        plan, buffers = self._schedule, self._buffers
+        matched = (self._shapes, plan.fixed, plan.padded, buffers.P, buffers.E)
         # On one thread there is nothing to wait for between layers.
         parallel = len(self._layers) > 2 and thread_count() > 1
         for base, end in pairwise(self._layers if parallel else (self._layers[0], self._layers[-1])):
-            run(matching.match_shapes, end - base, 1, base, *matched)
+            self._launcher.run(matching.match_shapes, end - base, 1, base, *matched)
         if self._stretches:
             self._each_edge(matching.correct_lengths, self._particles.inverse_mass, self._buffers.P)
 
@@ -412,20 +417,21 @@ class ParticleSolver:
         """Call a kernel for the edges by their colours, or for all at once on one thread."""
         colors = self._schedule.edge_colors
         if colors[-1] < 2 * EDGE_GRAIN:
-            function(0, colors[-1], 0, self._edges, *arguments)
+            self._launcher.call(function, 0, colors[-1], 0, self._edges, *arguments)
             return
         for base, end in pairwise(colors):
-            run(function, end - base, EDGE_GRAIN, base, self._edges, *arguments)
+            self._launcher.run(function, end - base, EDGE_GRAIN, base, self._edges, *arguments)
 
     def _each_group(self, function: Callable[..., None], *arguments: object) -> None:
         """Call a kernel for the rigid groups that move freely."""
         count = len(self._groups.starts) - 1
         if count:
-            run(function, count, GROUP_GRAIN, self._groups, *arguments)
+            self._launcher.run(function, count, GROUP_GRAIN, self._groups, *arguments)
 
     def _apply_corrections(self) -> None:
         """Move the particles of rigid groups by the corrections of their groups."""
-        self._each_group(rigid.apply_corrections, self._particles, self._buffers)
+        moved = (self._particles.moments, self._buffers.P, self._buffers.E)
+        self._each_group(rigid.apply_corrections, *moved)
 
     def _separate(self, recovery: float) -> None:
         """Move particles apart that overlap."""
@@ -440,16 +446,17 @@ class ParticleSolver:
             return
         particles, buffers = self._particles, self._buffers
         contacts.corrections[:] = 0.0
-        ready.resolve(Ellipsoids(buffers.P, buffers.E, particles.shapes, particles.fixed), contacts)
-        limited = (recovery, self._bounds, ready.poses, buffers, contacts)
-        run(rigid.limit_recovery, len(self.body), PARTICLE_GRAIN, *limited)
-        self._each_group(rigid.resolve_group_contacts, particles, contacts, buffers.P)
+        ready.resolve(self._ellipsoids, contacts)
+        limited = (recovery, self._bounds, ready.poses, buffers.X, buffers.P, contacts)
+        self._launcher.run(rigid.limit_recovery, len(self.body), PARTICLE_GRAIN, *limited)
+        masses = (particles.mass, particles.inverse_mass)
+        self._each_group(rigid.resolve_group_contacts, *masses, contacts, buffers.P)
         self._apply_corrections()
 
     def _apply_friction(self, h: float, recovery: float) -> None:
         """Apply friction to all contacts of this substep; what it moved into a collider comes out again."""
         n, bodies = len(self.body), (self._groups, self._particles, self._buffers)
-        if self._pairs is not None:
+        if self._pairs is not None and len(self._pairs):
             between = Friction(self.friction, _for_substep(self.spin_friction, h))
             self._pairs.apply_friction(between, *bodies)
             self._apply_corrections()
@@ -463,10 +470,13 @@ class ParticleSolver:
             on = Friction(
                 float(self.friction if own.friction is None else own.friction), _for_substep(rolling, h)
             )
-            touching = (on, ready.poses, contacts, *bodies)
-            run(friction.collider_friction, n, PARTICLE_GRAIN, *touching)
+            touching = (on, ready.poses, contacts)
+            single = (self._groups.group_of, self._particles, self._buffers)
+            self._launcher.run(friction.collider_friction, n, PARTICLE_GRAIN, *touching, *single)
             if len(self._groups.starts) > 1:
-                run(friction.group_friction, len(self._groups.starts) - 1, GROUP_GRAIN, *touching)
+                self._launcher.run(
+                    friction.group_friction, len(self._groups.starts) - 1, GROUP_GRAIN, *touching, *bodies
+                )
                 self._apply_corrections()
             np.logical_or(self._buffers.touched, contacts.depths > 0.0, out=self._buffers.touched)
 
@@ -476,17 +486,20 @@ class ParticleSolver:
         # What gravity gives in two substeps is no impact.
         slow = 2 * h * float(np.linalg.norm(self.gravity))
         restitution = Restitution(self.bounce, slow, h)
-        if self._pairs is not None:
+        if self._pairs is not None and len(self._pairs):
             self._pairs.apply_restitution(restitution, groups, particles, buffers)
         count = len(groups.starts) - 1
         for ready, contacts in zip(self._colliders, self._contacts, strict=True):
             if ready.idle:
                 continue
-            touching = (restitution, ready.poses, contacts, groups)
-            run(friction.collider_restitution, len(self.body), PARTICLE_GRAIN, *touching, buffers)
+            touching, single = (restitution, ready.poses, contacts), (groups.group_of, buffers)
+            self._launcher.run(
+                friction.collider_restitution, len(self.body), PARTICLE_GRAIN, *touching, *single
+            )
             if count:
-                run(friction.group_restitution, count, GROUP_GRAIN, *touching, particles, buffers)
-        self._each_group(rigid.apply_velocity_corrections, buffers)
+                whole = (groups, particles, buffers)
+                self._launcher.run(friction.group_restitution, count, GROUP_GRAIN, *touching, *whole)
+        self._each_group(rigid.apply_velocity_corrections, buffers.X, buffers.V, buffers.W)
 
 
 def _for_substep(fraction: float, h: float) -> float:

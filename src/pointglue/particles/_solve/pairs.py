@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from ...checks import Array
 from ...compute import run, thread_count
+from ...compute.launching import Launcher
 from .colouring import by_color
 from .kernels import contacts, friction
 from .kernels.records import (
@@ -41,19 +42,20 @@ class _NearPairs:
             ids=np.empty(count, np.int64),
             sorted_balls=np.empty((count, 4)),
         )
+        self.launcher = Launcher()
         self.starts = np.empty(count + 1, np.int64)
         self.near, self.counts = np.empty((count, 8), np.int32), np.empty(count, np.int64)
 
     def find(self, bounds: Array, X: Array, P: Array, without: PairFilter) -> NDArray[np.int64]:
         """Return the pairs (k, 2) whose swept balls meet and that are not filtered out."""
         count, grid = len(bounds), self.grid
-        cell = contacts.fill_table(bounds, X, P, grid)
+        cell = self.launcher.call(contacts.fill_table, bounds, X, P, grid)
         far = np.flatnonzero(grid.sorted_balls[:, 3] > 0.5 * cell)
         while True:
             found = (grid, without, self.near, self.counts)
-            run(contacts.find_near, count, GRAIN, cell, *found)
+            self.launcher.run(contacts.find_near, count, GRAIN, cell, *found)
             if len(far):
-                run(contacts.find_far, len(far), 8, far, *found)
+                self.launcher.run(contacts.find_far, len(far), 8, far, *found)
             most = int(self.counts.max())
             if most <= self.near.shape[1]:
                 break
@@ -115,18 +117,18 @@ class PairContacts:
 
     def _each(self, function: Callable[..., None], *arguments: object) -> None:
         """Call a kernel colour after colour; those too small to be divided are done in one call."""
-        count = len(self)
+        count, launcher = len(self), self.finder.launcher
         if not count:
             return
         base, large = 0, 2 * GRAIN if thread_count() > 1 else count + 1
         for begin, end in pairwise(self.colors):
             if end - begin >= large:
                 if base < begin:
-                    function(0, begin - base, base, *arguments)
-                run(function, end - begin, GRAIN, begin, *arguments)
+                    launcher.call(function, 0, begin - base, base, *arguments)
+                launcher.run(function, end - begin, GRAIN, begin, *arguments)
                 base = end
         if base < count:
-            function(0, count - base, base, *arguments)
+            launcher.call(function, 0, count - base, base, *arguments)
 
     def separate(
         self, recovery: float, groups: RigidGroups, particles: ParticleArrays, buffers: ParticleBuffers

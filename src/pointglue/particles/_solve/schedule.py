@@ -1,6 +1,7 @@
 """The constraints of a body, worked out for one rest pose and one set of pins, in the order they run."""
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -153,19 +154,21 @@ class Schedule:
             rows=np.zeros((len(self.rigid_starts) - 1, ROW)),
         )
 
+    @cached_property
+    def inverse_inertia(self) -> Array:
+        """1 over the traces (n,) of the moment matrices [1/(kg m^2)]; 0 if fixed or without orientation."""
+        trace = self.moments[:, ::4].sum(1)
+        return np.where(self.fixed | (trace == 0), 0.0, 1 / np.where(trace > 0, trace, 1.0))
+
     def particle_arrays(self, bounds: Array) -> ParticleArrays:
         """Return what kernels know of the particles; `bounds` (n,) are radii of balls that hold them [m]."""
         topology, fixed = self.topology, self.fixed
-        trace = self.moments[:, ::4].sum(1)
-        unturned = fixed | (trace == 0)
         return ParticleArrays(
             mass=topology.body.mass,
             inverse_mass=np.where(fixed, 0.0, 1 / topology.body.mass),
-            inverse_inertia=np.where(unturned, 0.0, 1 / np.where(trace > 0, trace, 1.0)),
             fixed=fixed,
             bounds=bounds,
             moments=self.moments,
-            padded_moments=self.padded,
             shapes=self.shapes,
             piece_of=topology.piece_of,
             alone=topology.alone,

@@ -6,7 +6,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ...checks import Array, as_array, as_integers, check_rows
-from ...compute import run
 from ...errors import InputError
 from ...geometry.bvh import TriangleTree
 from .._solve.kernels.mesh_colliders import find_near_mesh, resolve_mesh
@@ -92,11 +91,15 @@ class _ReadyMesh(ReadyCollider):
         )
 
     def _find_near(self, X: Array, P: Array, bounds: Array) -> None:
-        run(find_near_mesh, len(P), _SEARCH_GRAIN, self._mesh, self.poses, X, P, bounds, self._neighbours)
+        self._launcher.run(
+            find_near_mesh, len(P), _SEARCH_GRAIN, self._mesh, self.poses, X, P, bounds, self._neighbours
+        )
 
     def _resolve(self, ellipsoids: Ellipsoids, contacts: ContactArrays) -> None:
         where = (self.poses.now, self._chosen, self._neighbours)
-        run(resolve_mesh, len(self._chosen), _RESOLVE_GRAIN, self._mesh, *where, ellipsoids, contacts)
+        self._launcher.run(
+            resolve_mesh, len(self._chosen), _RESOLVE_GRAIN, self._mesh, *where, ellipsoids, contacts
+        )
 
 
 def _sorted_mesh(vertices: Array, faces: NDArray[np.int64]) -> MeshArrays:

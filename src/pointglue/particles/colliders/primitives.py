@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ...checks import Array, check_real
-from ...compute import run
+from ...compute.launching import Launcher
 from ...errors import InputError
 from ...procrustes.space import perpendiculars
 from .._solve.kernels.colliders import BOX, CAPSULE, PLANE, find_near_solid, resolve_solid
@@ -256,6 +256,7 @@ class ReadyCollider:
 
     def __init__(self, collider: Collider, count: int) -> None:
         self.collider = collider
+        self._launcher = Launcher()
         self._near = np.zeros(count, np.bool_)
         self._chosen = np.empty(0, np.int64)
         self._time: float | None = None
@@ -316,11 +317,15 @@ class _ReadySolid(ReadyCollider):
         self._neighbours = Neighbours(np.empty((count, 3)), self._near)
 
     def _find_near(self, X: Array, P: Array, bounds: Array) -> None:
-        run(find_near_solid, len(P), _SEARCH_GRAIN, self._solid, self.poses, X, P, bounds, self._neighbours)
+        self._launcher.run(
+            find_near_solid, len(P), _SEARCH_GRAIN, self._solid, self.poses, X, P, bounds, self._neighbours
+        )
 
     def _resolve(self, ellipsoids: Ellipsoids, contacts: ContactArrays) -> None:
         where = (self.poses.now, self._chosen, self._neighbours.origins)
-        run(resolve_solid, len(self._chosen), _RESOLVE_GRAIN, self._solid, *where, ellipsoids, contacts)
+        self._launcher.run(
+            resolve_solid, len(self._chosen), _RESOLVE_GRAIN, self._solid, *where, ellipsoids, contacts
+        )
 
 
 def _upright(up: Array) -> Array:

@@ -187,14 +187,15 @@ def separate(start, stop, base, recovery, contacts, groups, particles, buffers):
         particles.shapes,
         particles.piece_of,
     )
+    group_of, rows = groups.group_of, groups.rows
     X, P, E, touched = buffers.X, buffers.P, buffers.E, buffers.touched
     G, H = np.empty(9), np.empty(9)
     for k in range(base + start, base + stop):
         i, j = pairs[k, 0], pairs[k, 1]
         if inverse_mass[i] + inverse_mass[j] == 0.0:
             continue
-        xi, yi, zi = corrected_position(i, groups, P)
-        xj, yj, zj = corrected_position(j, groups, P)
+        xi, yi, zi = corrected_position(i, group_of, rows, P)
+        xj, yj, zj = corrected_position(j, group_of, rows, P)
         x, y, z = xj - xi, yj - yi, zj - zi
         a, b, c = X[j, 0] - X[i, 0], X[j, 1] - X[i, 1], X[j, 2] - X[i, 2]
         square, widest = x * x + y * y + z * z, bounds[i] + bounds[j]
@@ -233,11 +234,11 @@ def separate(start, stop, base, recovery, contacts, groups, particles, buffers):
         if depth <= 0.0:
             continue
         point_i, point_j, normal = (xi, yi, zi), (xj, yj, zj), (nx, ny, nz)
-        u = inverse_effective_mass(i, point_i, normal, groups, inverse_mass)
-        v = inverse_effective_mass(j, point_j, normal, groups, inverse_mass)
+        u = inverse_effective_mass(i, point_i, normal, group_of, rows, inverse_mass)
+        v = inverse_effective_mass(j, point_j, normal, group_of, rows, inverse_mass)
         impulse = depth / (u + v)
-        apply_impulse(i, -impulse, point_i, normal, groups, inverse_mass, P)
-        apply_impulse(j, impulse, point_j, normal, groups, inverse_mass, P)
+        apply_impulse(i, -impulse, point_i, normal, group_of, rows, inverse_mass, P)
+        apply_impulse(j, impulse, point_j, normal, group_of, rows, inverse_mass, P)
         depths[k] += impulse * (inverse_mass[i] + inverse_mass[j])
         normals[k, 0], normals[k, 1], normals[k, 2] = nx, ny, nz
         if piece_of[i] != piece_of[j]:

@@ -71,7 +71,7 @@ def _apply_surface_impulse(i, j, tangent, mobility, turned, M, P, E):
 
 
 @kernel
-def collider_friction(start, stop, friction, poses, contacts, groups, particles, buffers):
+def collider_friction(start, stop, friction, poses, contacts, group_of, particles, buffers):
     """Apply friction on a collider to particles of no rigid group, by Coulomb's law.
 
     It is no more than the coefficient times the contact's depth. A particle that is alone takes an impulse at
@@ -79,7 +79,7 @@ def collider_friction(start, stop, friction, poses, contacts, groups, particles,
     16, and then turns by the rolling fraction of the slip that is left as in 17, with the lever r = -r n.
     """
     mu, roll = friction.sliding, friction.rolling
-    depths, normals, group_of = contacts.depths, contacts.normals, groups.group_of
+    depths, normals = contacts.depths, contacts.normals
     inverse_mass, alone, C, M = particles.inverse_mass, particles.alone, particles.shapes, particles.moments
     X, F, P, E = buffers.X, buffers.F, buffers.P, buffers.E
     G, turned = np.empty(9), np.empty(3)
@@ -118,9 +118,8 @@ def collider_friction(start, stop, friction, poses, contacts, groups, particles,
 
 
 @kernel
-def _contacts_of(g, groups, depths):
+def _contacts_of(g, starts, members, depths):
     """Return the particles of a rigid group that are in contact with a collider."""
-    starts, members = groups.starts, groups.members
     count = 0
     for e in range(starts[g], starts[g + 1]):
         if depths[members[e]] > 0.0:
@@ -138,15 +137,16 @@ def _contacts_of(g, groups, depths):
 def group_friction(start, stop, friction, poses, contacts, groups, particles, buffers):
     """Apply friction on a collider to rigid groups: impulses at their particles' surfaces move the whole."""
     mu, depths, normals = friction.sliding, contacts.depths, contacts.normals
+    starts, members, group_of, rows = groups.starts, groups.members, groups.group_of, groups.rows
     inverse_mass, C = particles.inverse_mass, particles.shapes
     X, F, P, E = buffers.X, buffers.F, buffers.P, buffers.E
     G = np.empty(9)
     for g in range(start, stop):
-        hits = _contacts_of(g, groups, depths)
+        hits = _contacts_of(g, starts, members, depths)
         count = len(hits)
-        rows = np.zeros((count, CONTACT))
+        states = np.zeros((count, CONTACT))
         for k in range(count):
-            i, c = hits[k], rows[k]
+            i, c = hits[k], states[k]
             nx, ny, nz = normals[i, 0], normals[i, 1], normals[i, 2]
             shape_matrix(E[i], C[i], G)
             r = support(G, nx, ny, nz)
@@ -159,10 +159,10 @@ def group_friction(start, stop, friction, poses, contacts, groups, particles, bu
             c[SLIP + 1] -= P[i, 1] - X[i, 1] + az * c[LEVER] - ax * c[LEVER + 2]
             c[SLIP + 2] -= P[i, 2] - X[i, 2] + ax * c[LEVER + 1] - ay * c[LEVER]
             c[LIMIT] = mu * depths[i] / inverse_mass[i]
-        w = groups.rows[g]
+        w = rows[g]
         for _ in range(PASSES):
             for k in range(count):
-                i, c = hits[k], rows[k]
+                i, c = hits[k], states[k]
                 nx, ny, nz = normals[i, 0], normals[i, 1], normals[i, 2]
                 px, py, pz = P[i, 0] + c[LEVER], P[i, 1] + c[LEVER + 1], P[i, 2] + c[LEVER + 2]
                 rx, ry, rz = px - w[CENTROID], py - w[CENTROID + 1], pz - w[CENTROID + 2]
@@ -175,7 +175,7 @@ def group_friction(start, stop, friction, poses, contacts, groups, particles, bu
                 if slip == 0.0:
                     continue
                 tangent = (x / slip, y / slip, z / slip)
-                f = 1.0 / inverse_effective_mass(i, (px, py, pz), tangent, groups, inverse_mass)
+                f = 1.0 / inverse_effective_mass(i, (px, py, pz), tangent, group_of, rows, inverse_mass)
                 # The impulse so far and this one together are no more than friction allows.
                 x, y, z = c[IMPULSE] + f * x, c[IMPULSE + 1] + f * y, c[IMPULSE + 2] + f * z
                 most = math.sqrt(x * x + y * y + z * z)
@@ -186,16 +186,17 @@ def group_friction(start, stop, friction, poses, contacts, groups, particles, bu
                     c[IMPULSE + 1] + y,
                     c[IMPULSE + 2] + z,
                 )
-                apply_impulse(i, 1.0, (px, py, pz), (x, y, z), groups, inverse_mass, P)
+                apply_impulse(i, 1.0, (px, py, pz), (x, y, z), group_of, rows, inverse_mass, P)
 
 
 @kernel
 def pair_friction(start, stop, base, friction, contacts, groups, particles, buffers):
     """Apply friction between two particles (equations 18 to 21): both are read first, impulses are equal."""
     mu, roll = friction.sliding, friction.rolling
-    pairs, depths, normals, group_of = contacts.pairs, contacts.depths, contacts.normals, groups.group_of
+    pairs, depths, normals = contacts.pairs, contacts.depths, contacts.normals
+    group_of, rows = groups.group_of, groups.rows
     inverse_mass, alone, C, M = particles.inverse_mass, particles.alone, particles.shapes, particles.moments
-    X, P, E = buffers.X, buffers.P, buffers.E
+    X, F, P, E = buffers.X, buffers.F, buffers.P, buffers.E
     G, turned_i, turned_j = np.empty(9), np.empty(3), np.empty(3)
     for k in range(base + start, base + stop):
         if not depths[k] > 0.0:
@@ -203,8 +204,8 @@ def pair_friction(start, stop, base, friction, contacts, groups, particles, buff
         i, j = pairs[k, 0], pairs[k, 1]
         nx, ny, nz = normals[k, 0], normals[k, 1], normals[k, 2]
         both = alone[i] and alone[j]
-        xi, yi, zi = corrected_position(i, groups, P)
-        xj, yj, zj = corrected_position(j, groups, P)
+        xi, yi, zi = corrected_position(i, group_of, rows, P)
+        xj, yj, zj = corrected_position(j, group_of, rows, P)
         x = (xj - X[j, 0]) - (xi - X[i, 0])
         y = (yj - X[j, 1]) - (yi - X[i, 1])
         z = (zj - X[j, 2]) - (zi - X[i, 2])
@@ -213,8 +214,8 @@ def pair_friction(start, stop, base, friction, contacts, groups, particles, buff
         r = support(G, nx, ny, nz)
         shape_matrix(E[j], C[j], G)
         s = support(G, nx, ny, nz)
-        ax, ay, az = _turned(i, r, buffers, groups)
-        bx, by, bz = _turned(j, s, buffers, groups)
+        ax, ay, az = _turned(i, r, E, F, group_of, rows)
+        bx, by, bz = _turned(j, s, E, F, group_of, rows)
         # Orientations that follow from neighbours do not count as slip, those of rigid groups do.
         f = 1.0 if both or group_of[i] >= 0 else 0.0
         g = 1.0 if both or group_of[j] >= 0 else 0.0
@@ -238,11 +239,11 @@ def pair_friction(start, stop, base, friction, contacts, groups, particles, buff
         if slip > 0.0:
             t = (x / slip, y / slip, z / slip)
             point = (xi + r * nx, yi + r * ny, zi + r * nz)
-            u = inverse_effective_mass(i, point, t, groups, inverse_mass)
-            v = inverse_effective_mass(j, point, t, groups, inverse_mass)
+            u = inverse_effective_mass(i, point, t, group_of, rows, inverse_mass)
+            v = inverse_effective_mass(j, point, t, group_of, rows, inverse_mass)
             impulse = min(slip / (u + v), most)
-            apply_impulse(i, impulse, point, t, groups, inverse_mass, P)
-            apply_impulse(j, -impulse, point, t, groups, inverse_mass, P)
+            apply_impulse(i, impulse, point, t, group_of, rows, inverse_mass, P)
+            apply_impulse(j, -impulse, point, t, group_of, rows, inverse_mass, P)
             left = 1.0 - impulse * (u + v) / slip
             x, y, z = left * x, left * y, left * z
         if roll == 0.0:
@@ -262,23 +263,22 @@ def pair_friction(start, stop, base, friction, contacts, groups, particles, buff
 
 
 @kernel
-def _turned(i, r, buffers, groups):
+def _turned(i, r, E, F, group_of, rows):
     """Return r times how far particle i has turned, with the correction of its group."""
-    x, y, z = rotation_between(buffers.E[i], buffers.F[i])
-    g = groups.group_of[i]
+    x, y, z = rotation_between(E[i], F[i])
+    g = group_of[i]
     if g >= 0:
-        w = groups.rows[g]
+        w = rows[g]
         x, y, z = x + w[ROTATION], y + w[ROTATION + 1], z + w[ROTATION + 2]
     return r * x, r * y, r * z
 
 
 @kernel
-def _separation_speed(i, restitution, poses, normals, buffers):
+def _separation_speed(i, restitution, poses, normals, X, V0, impact_speeds):
     """Return how fast particle i is to leave a collider along its normal at most, and whether also at least.
 
     An impact is returned by the coefficient; what comes slower than the threshold only rests.
     """
-    X, V0, impact_speeds = buffers.X, buffers.V0, buffers.impact_speeds
     nx, ny, nz = normals[i, 0], normals[i, 1], normals[i, 2]
     sx, sy, sz = collider_displacement(poses, X[i, 0], X[i, 1], X[i, 2])
     surface = (sx * nx + sy * ny + sz * nz) / restitution.substep
@@ -289,17 +289,18 @@ def _separation_speed(i, restitution, poses, normals, buffers):
 
 
 @kernel
-def collider_restitution(start, stop, restitution, poses, contacts, groups, buffers):
+def collider_restitution(start, stop, restitution, poses, contacts, group_of, buffers):
     """Limit the speed at which particles of no rigid group leave a collider to what it returns.
 
     A correction of the position is no impulse: it adds no speed of its own.
     """
-    depths, normals, group_of, V = contacts.depths, contacts.normals, groups.group_of, buffers.V
+    depths, normals = contacts.depths, contacts.normals
+    X, V, V0, impact_speeds = buffers.X, buffers.V, buffers.V0, buffers.impact_speeds
     for i in range(start, stop):
         if not depths[i] > 0.0 or group_of[i] >= 0:
             continue
         nx, ny, nz = normals[i, 0], normals[i, 1], normals[i, 2]
-        speed, least = _separation_speed(i, restitution, poses, normals, buffers)
+        speed, least = _separation_speed(i, restitution, poses, normals, X, V0, impact_speeds)
         excess = V[i, 0] * nx + V[i, 1] * ny + V[i, 2] * nz - speed
         if excess > 0.0 or least:
             V[i, 0] -= excess * nx
@@ -310,14 +311,15 @@ def collider_restitution(start, stop, restitution, poses, contacts, groups, buff
 @kernel
 def group_restitution(start, stop, restitution, poses, contacts, groups, particles, buffers):
     """Limit the speed at which rigid groups leave a collider; they lose speed as a whole."""
-    normals, inverse_mass = contacts.normals, particles.inverse_mass
-    X, V = buffers.X, buffers.V
+    depths, normals, inverse_mass = contacts.depths, contacts.normals, particles.inverse_mass
+    starts, members, group_of, rows = groups.starts, groups.members, groups.group_of, groups.rows
+    X, V, V0, impact_speeds = buffers.X, buffers.V, buffers.V0, buffers.impact_speeds
     for g in range(start, stop):
-        hits = _contacts_of(g, groups, contacts.depths)
+        hits = _contacts_of(g, starts, members, depths)
         taken, limits, lifted = np.zeros(len(hits)), np.empty(len(hits)), np.empty(len(hits), np.bool_)
         for k in range(len(hits)):
             i = hits[k]
-            limits[k], lifted[k] = _separation_speed(i, restitution, poses, normals, buffers)
+            limits[k], lifted[k] = _separation_speed(i, restitution, poses, normals, X, V0, impact_speeds)
             u, v, w = V[i, 0] * normals[i, 0], V[i, 1] * normals[i, 1], V[i, 2] * normals[i, 2]
             lifted[k] = lifted[k] and u + v + w < limits[k]
         for _ in range(PASSES):
@@ -325,23 +327,23 @@ def group_restitution(start, stop, restitution, poses, contacts, groups, particl
                 i = hits[k]
                 normal = (normals[i, 0], normals[i, 1], normals[i, 2])
                 point = (X[i, 0], X[i, 1], X[i, 2])
-                u, v, w = _corrected_velocity(i, X, V, groups)
+                u, v, w = _corrected_velocity(i, X, V, group_of, rows)
                 excess = u * normal[0] + v * normal[1] + w * normal[2] - limits[k]
                 before = taken[k]
-                taken[k] += excess / inverse_effective_mass(i, point, normal, groups, inverse_mass)
+                taken[k] += excess / inverse_effective_mass(i, point, normal, group_of, rows, inverse_mass)
                 # Each contact either slows or lifts.
                 taken[k] = min(0.0, taken[k]) if lifted[k] else max(0.0, taken[k])
-                apply_impulse(i, before - taken[k], point, normal, groups, inverse_mass, V)
+                apply_impulse(i, before - taken[k], point, normal, group_of, rows, inverse_mass, V)
 
 
 @kernel
-def _corrected_velocity(i, X, V, groups):
+def _corrected_velocity(i, X, V, group_of, rows):
     """Return the velocity of particle i, with the correction of its group that is still to be applied."""
     u, v, w = V[i, 0], V[i, 1], V[i, 2]
-    g = groups.group_of[i]
+    g = group_of[i]
     if g < 0:
         return u, v, w
-    f = groups.rows[g]
+    f = rows[g]
     x, y, z = X[i, 0] - f[CENTROID], X[i, 1] - f[CENTROID + 1], X[i, 2] - f[CENTROID + 2]
     return (
         u + f[TRANSLATION] + f[ROTATION + 1] * z - f[ROTATION + 2] * y,
@@ -355,6 +357,7 @@ def pair_restitution(start, stop, base, restitution, contacts, groups, particles
     """Limit the speed at which two particles or their groups part; they share it by mass."""
     pairs, depths, normals = contacts.pairs, contacts.depths, contacts.normals
     bounce, slow, inverse_mass = restitution.coefficient, restitution.threshold, particles.inverse_mass
+    group_of, rows = groups.group_of, groups.rows
     X, V, V0, impact_speeds = buffers.X, buffers.V, buffers.V0, buffers.impact_speeds
     for k in range(base + start, base + stop):
         if not depths[k] > 0.0:
@@ -367,14 +370,14 @@ def pair_restitution(start, stop, base, restitution, contacts, groups, particles
             impact_speeds[i] = max(impact_speeds[i], approach)
         if inverse_mass[j] > 0.0:
             impact_speeds[j] = max(impact_speeds[j], approach)
-        ui, vi, wi = _corrected_velocity(i, X, V, groups)
-        uj, vj, wj = _corrected_velocity(j, X, V, groups)
+        ui, vi, wi = _corrected_velocity(i, X, V, group_of, rows)
+        uj, vj, wj = _corrected_velocity(j, X, V, group_of, rows)
         returned = bounce * approach if approach > slow else 0.0
         excess = (uj - ui) * nx + (vj - vi) * ny + (wj - wi) * nz - returned
         if excess > 0.0 or returned > 0.0:
             normal = (nx, ny, nz)
             point_i, point_j = (X[i, 0], X[i, 1], X[i, 2]), (X[j, 0], X[j, 1], X[j, 2])
-            w = inverse_effective_mass(i, point_i, normal, groups, inverse_mass)
-            w += inverse_effective_mass(j, point_j, normal, groups, inverse_mass)
-            apply_impulse(i, excess / w, point_i, normal, groups, inverse_mass, V)
-            apply_impulse(j, -excess / w, point_j, normal, groups, inverse_mass, V)
+            w = inverse_effective_mass(i, point_i, normal, group_of, rows, inverse_mass)
+            w += inverse_effective_mass(j, point_j, normal, group_of, rows, inverse_mass)
+            apply_impulse(i, excess / w, point_i, normal, group_of, rows, inverse_mass, V)
+            apply_impulse(j, -excess / w, point_j, normal, group_of, rows, inverse_mass, V)

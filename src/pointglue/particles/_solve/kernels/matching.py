@@ -33,7 +33,7 @@ MIN_GAP = 1e-8
 
 
 @kernel
-def match_shapes(start, stop, base, groups, particles, buffers):
+def match_shapes(start, stop, base, groups, fixed, M, P, E):
     """Move the particles of each group towards their places in its best-fit rigid pose, x += s (g - x).
 
     A = sum_i m_i (x_i - c) p_i^T + B_i,  Q = polar(A),  g_i = Q' p_i + c, with p_i the offset from the
@@ -44,7 +44,6 @@ def match_shapes(start, stop, base, groups, particles, buffers):
     """
     blocks, batches, starts, members = groups.blocks, groups.batches, groups.starts, groups.members
     turning, compliances = groups.turning, groups.compliances
-    fixed, M, P, E = particles.fixed, particles.padded_moments, buffers.P, buffers.E
     scratch, work = np.empty(SCRATCH), (np.empty(1, np.int64), np.empty(BLOCK, np.int64))
     A, own, centroids = np.zeros(9 * BLOCK), np.empty(9 * BLOCK), np.zeros((BLOCK, 4))
     Q, goals = np.empty(9 * BLOCK), np.zeros(12 * BLOCK)

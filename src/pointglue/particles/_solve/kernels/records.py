@@ -46,16 +46,12 @@ class ParticleArrays(NamedTuple):
     """(n,), kg."""
     inverse_mass: Array
     """(n,), 1/kg; 0 where `fixed`."""
-    inverse_inertia: Array
-    """(n,), 1 over the trace of the moment matrix, 1/(kg m^2); 0 where `fixed` or without orientation."""
     fixed: Booleans
     """(n,): pinned or kinematic, so that no constraint moves it."""
     bounds: Array
     """(n,), radius of a ball that holds the ellipsoid, m."""
     moments: Array
     """(n, 9), M = (m/5) Rrest diag(r^2) Rrest^T, the moment matrix at rest, kg m^2."""
-    padded_moments: Array
-    """(n, 12), M in rows of four numbers, the last of which is 0."""
     shapes: Array
     """(n, 9), C: the ellipsoid at rest is x^T C^-1 x <= 1, m^2."""
     piece_of: Integers
