@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 
 import pointglue as pg
 from pointglue.errors import InputError
@@ -118,3 +119,17 @@ def test_other_edges_keep_what_held_for_all():
     fewer = body.replace(edges=body.edges[:7], groups=[range(4), range(4, 8)])
     np.testing.assert_array_equal(fewer.stretch, np.full(7, 0.5))
     np.testing.assert_array_equal(fewer.yield_speed, [3.0, 3.0])
+
+
+@pytest.mark.parametrize("groups", [[[0], [0]], [[0], [0], [0]]], ids=["two", "three"])
+def test_a_lone_particle_in_several_groups_falls_freely(groups):
+    """Shared, it has no orientation, and so no inertia: what rounding leaves of it is no spin."""
+    body = OrientedBody([[0.3, 0.2, 0.1]], radii=0.1, groups=groups)
+    solver = ParticleSolver(body)
+    state = solver.start()
+    for _ in range(30):
+        state = solver.step(state, 1 / 60)
+    # Half a second of free fall, in 60 substeps of the symplectic Euler method.
+    fall = 9.81 * 0.5**2 / 2 * (1 + 1 / 60)
+    assert_allclose(state.positions, [[0.3, 0.2 - fall, 0.1]], atol=1e-12)
+    assert_allclose(state.rotations, [np.eye(3)], atol=1e-12)
