@@ -67,6 +67,6 @@ def test_what_the_studio_offers_needs_no_parameter():
 
 
 def test_the_guide_names_every_model():
-    text = (Path(__file__).parents[2] / "docs" / "scenes.md").read_text()
+    text = (Path(__file__).parents[2] / "docs" / "how-to" / "write-scenes.md").read_text()
     line = text[text.index("A `mesh` is a file, or a shape") :].split("\n\n")[0]
     assert not [name for name in ASSETS if name not in line.replace(",", " ").replace(".", " ").split()]

@@ -590,3 +590,12 @@ class TestAttach:
         linear = pg.bind_linear(lower.positions, upper.positions[:1], [[0, 1, 4]])
         with pytest.raises(InputError, match="attach is for glue"):
             ImplicitSolver([lower, upper], glue=[Bond("upper", [0], to="lower", binding=linear, attach=1.0)])
+
+
+def test_options_are_those_of_the_construction():
+    solver = ImplicitSolver([soft()], gravity=(0, 0, -1), method="bdf2", tolerance=1e-3, iterations=7)
+    assert (solver.gravity.tolist(), solver.method, solver.tolerance) == ([0, 0, -1], "bdf2", 1e-3)
+    assert (solver.iterations, solver.energies) == (7, ())
+    for name in ("gravity", "method", "tolerance", "iterations", "energies"):
+        with pytest.raises(AttributeError):
+            setattr(solver, name, None)

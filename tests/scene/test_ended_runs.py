@@ -186,9 +186,9 @@ def test_a_run_that_failed_is_exported_and_drawn(command, tmp_path):
     scene, out = tmp_path / "scene.toml", tmp_path / "run"
     scene.write_text(SOLIDS)
     with run_scene(scene, out) as run:
-        step = run.simulation.engines[0].solver
+        integrator = run.simulation.engines[0].solver.integrator
         frames = [next(run), next(run)]
-        step.iterations, step.tolerance = 1, 1e-15
+        integrator.iterations, integrator.tolerance = 1, 1e-15
         with pytest.raises(SceneError, match="frame 3 cannot be computed: the step from"):
             next(run)
     assert len(frames) == len(FrameStore.open(out).numbers()) == checkpoint(out) == 2

@@ -151,6 +151,31 @@ class ImplicitSolver:
     def forces(self, forces: Sequence[Force]) -> None:
         self.integrator.forces = tuple(forces)
 
+    @property
+    def energies(self) -> tuple[Energy, ...]:
+        """The energies of all bodies' points together."""
+        return tuple(self.integrator.energies)
+
+    @property
+    def gravity(self) -> Array:
+        """The acceleration of gravity (3,) [m/s^2]."""
+        return self.integrator.gravity
+
+    @property
+    def method(self) -> Method:
+        """The integration scheme, "euler" or "bdf2"."""
+        return self.integrator.method
+
+    @property
+    def tolerance(self) -> float:
+        """The speed below which a full Newton step is converged [m/s]."""
+        return self.integrator.tolerance
+
+    @property
+    def iterations(self) -> int:
+        """The most Newton steps of a substep."""
+        return self.integrator.iterations
+
     def start(self) -> SolverState:
         """Return the state at time 0.
 
