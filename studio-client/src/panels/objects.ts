@@ -50,12 +50,7 @@ export function objectsPanel(app: App): HTMLElement {
     list.length
       ? h("ul", { class: "objects" }, ...list)
       : h("p", { class: "empty" }, "Nothing yet: open a mesh, or add a shape."),
-    choice(
-      "Add a shape",
-      "",
-      SHAPE_OPTIONS,
-      (shape) => shape && app.send({ type: "add_shape", shape }),
-    ),
+    choice("Add a shape", "", SHAPE_OPTIONS, (shape) => shape && app.send({ type: "add_shape", shape })),
     object &&
       choice("It is", object.kind, KINDS, (kind) =>
         app.send({ type: "set_kind", object: object.name, kind }),
