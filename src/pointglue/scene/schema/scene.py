@@ -480,7 +480,7 @@ class SceneFile(Table):
     force: tuple[Force, ...] = ()
     """What pushes them."""
     solver: Solver = Solver()
-    """Options of the solvers."""
+    """How accurately, and by which method, the solvers compute."""
     contact: Contact | None = None
     """Contact between what is not made of particles."""
     output: Output = Output()
