@@ -101,8 +101,10 @@ class Schedule:
         group_of = np.full(n, -1)
         for number, group_members in reversed(list(enumerate(free))):
             group_of[group_members] = number
+        # Groups all of whose particles go with others have no part in contact.
+        group_of[group_of >= 0] = np.unique(group_of[group_of >= 0], return_inverse=True)[1]
         rigid_members = np.argsort(group_of, kind="stable")[(group_of < 0).sum() :]
-        counts = np.bincount(group_of[rigid_members], minlength=len(free))
+        counts = np.bincount(group_of[rigid_members])
         rigid_starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
         return cls(
             order=implicit.then(explicit, n),

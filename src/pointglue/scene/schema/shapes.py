@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, Union
 
-from pydantic import Field, Tag, create_model, model_validator
+from pydantic import ConfigDict, Field, Tag, create_model, model_validator
 
 from ...assets.registry import ASSETS, Asset, Parameter
 from .fields import Cells, Cells2, Direction, Length, Position, Share, Sizes, Sizes2, Table, chosen_by
@@ -133,6 +133,9 @@ class PlaneShape(Table):
 
 class ModelShape(Table):
     """A model of the registry; the table of each is derived from this one."""
+
+    # The registry describes the fields; to look for that in source code which is not there takes 0.25 s.
+    model_config = ConfigDict(use_attribute_docstrings=False)
 
     shape: str
 

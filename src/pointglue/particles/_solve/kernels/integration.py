@@ -28,8 +28,6 @@ MISSING_SPIN = 9  # what constraints took of the spin (3), rad/s
 MISSING_VELOCITY = 12  # what rounding took of the velocity (3), m/s
 MOTION = 15
 
-# Ratio of the inertia about the origin of a piece below which that about its centre of mass is rounding.
-ROUNDED_INERTIA = 1e-13
 # Radians that a particle turns in a substep, at most: absurd steps stay finite.
 MOST_TURN = 1e6
 
@@ -183,8 +181,6 @@ def balance(pieces, X, sums, motion) -> None:
         J[1], J[2] = s[INERTIA + 1] + m * x * y, s[INERTIA + 2] + m * x * z
         J[5] = s[INERTIA + 4] + m * y * z
         J[3], J[6], J[7] = J[1], J[2], J[5]
-        if J[0] + J[4] + J[8] <= ROUNDED_INERTIA * (s[INERTIA] + s[INERTIA + 3] + s[INERTIA + 5]):
-            J[:] = 0.0
         free = not pieces.fixed[piece] and s[TOUCHING] == 0.0
         now = WANTED_ANGULAR if free else ANGULAR
         # What rounding took of the linear momentum, which would add up over thousands of steps.
@@ -240,9 +236,8 @@ def _solve(J, x, y, z):
     """Return J^-1 (x, y, z) for a symmetric positive matrix; zero where it has no inverse."""
     a, b, c = J[4] * J[8] - J[5] * J[7], J[5] * J[6] - J[3] * J[8], J[3] * J[7] - J[4] * J[6]
     det = J[0] * a + J[1] * b + J[2] * c
-    trace = J[0] + J[4] + J[8]
-    # The trace of a point without orientation is rounding, of either sign.
-    if not (trace > 0.0 and det > 1e-14 * trace * trace * trace):
+    trace = abs(J[0] + J[4] + J[8])  # that of a point without orientation is rounding, of either sign
+    if not det > 1e-14 * trace * trace * trace:
         return 0.0, 0.0, 0.0
     d, e, f = J[0] * J[8] - J[2] * J[6], J[1] * J[6] - J[0] * J[7], J[0] * J[4] - J[1] * J[3]
     return (a * x + b * y + c * z) / det, (b * x + d * y + e * z) / det, (c * x + e * y + f * z) / det

@@ -44,9 +44,6 @@ def mass_properties(start, stop, groups, mass, M, P, E):
             cx += mass[i] * P[i, 0]
             cy += mass[i] * P[i, 1]
             cz += mass[i] * P[i, 2]
-        if m == 0.0:  # all its particles go with other groups
-            groups.rows[g] = 0.0
-            continue
         cx, cy, cz = cx / m, cy / m, cz / m
         a, b, c, d, e, f = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
         for k in range(starts[g], starts[g + 1]):
