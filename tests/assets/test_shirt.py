@@ -2,9 +2,12 @@ import ipctk
 import numpy as np
 import pytest
 import trimesh
+from numpy.testing import assert_allclose
+from scipy.interpolate import CubicSpline
 from scipy.spatial import cKDTree
 
 from pointglue import assets
+from pointglue.assets.torso import KEYS, clamped_spline
 from pointglue.errors import InputError
 
 CLEAR = 2.5e-3  # m: as far apart as everything is to be at the start
@@ -153,3 +156,10 @@ def test_they_are_made_alike_every_time(figure):
 def test_refuses(make, detail):
     with pytest.raises(InputError, match="detail must be a whole number of at least 2 and of at most 8, got"):
         make(detail)
+
+
+def test_the_motion_is_the_spline_of_scipy():
+    spline = CubicSpline(KEYS[:, 0], KEYS[:, 1:], bc_type="clamped")
+    for time in (-1.0, 0.0, 0.3, 0.5, 1.7, 2.7, 3.99, 4.0, 9.0):
+        found = clamped_spline(KEYS[:, 0], KEYS[:, 1:], time)
+        assert_allclose(found, spline(np.clip(time, 0, 4)), atol=1e-14)

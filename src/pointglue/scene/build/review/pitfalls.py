@@ -35,6 +35,7 @@ UNITS = {"centimetres": 0.01, "millimetres": 0.001}
 MOST_NAMED = 3  # objects that a warning names
 PROBES = 300  # points of a body that must be inside another
 TIME_SAMPLES = 25  # at which keyframed motions are evaluated
+MESH_SAMPLES = 9  # at which meshes that move by themselves are: all their vertices take some milliseconds
 LONGEST_TIME = 1e6  # s that motions are followed: squares of much longer times would overflow
 MOVED_OR_MET = BuiltSolid | BuiltRigid | BuiltAnimated | BuiltParticles | BuiltCollider
 
@@ -117,7 +118,8 @@ def _swept_box(
     free = not item.pinned and _is_free(table, item, track)
     velocities = start_velocities(table, points) if free else np.zeros((1, 3))
     slowest, fastest = velocities.min(0), velocities.max(0)
-    for time in np.linspace(0, lasts, TIME_SAMPLES):
+    samples = MESH_SAMPLES if isinstance(item, BuiltAnimated) else TIME_SAMPLES
+    for time in np.linspace(0, lasts, samples):
         places += [corners @ R.T + t for motion in motions if motion for R, t in [motion.at(time)]]
         if isinstance(item, BuiltAnimated):
             places.append(item.motion(time))
