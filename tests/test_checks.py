@@ -50,6 +50,13 @@ def test_integers():
         checks.check_integer("n", None)
 
 
+def test_flags():
+    assert checks.check_flag("on", np.True_) is True
+    for bad in (1, 0.0, "yes", None, np.ones(1, bool)):
+        with pytest.raises(InputError, match=r"^on must be True or False, got "):
+            checks.check_flag("on", bad)
+
+
 def test_choices():
     assert checks.check_choice("kind", "b", "abc") == "b"
     with pytest.raises(InputError, match=r'^kind must be "a", "b" or "c", got 1$'):
@@ -80,6 +87,7 @@ def test_rotations(rng):
     assert_array_equal(checks.check_rotations("R", np.eye(2)), np.eye(2))
     checks.check_rotations("R", turns.astype(np.float32))  # rounded to 6e-8, they pass
     checks.check_rotations("R", np.empty((0, 3, 3)))
+    checks.check_rotations("R", 1.0001 * turns, tolerance=1e-3)
     for bad, message in (
         (
             np.stack([turns[0], 1.00001 * turns[1]]),

@@ -21,6 +21,7 @@ __all__ = [
     "as_reals",
     "check_choice",
     "check_distinct",
+    "check_flag",
     "check_integer",
     "check_real",
     "check_rotations",
@@ -162,6 +163,13 @@ def check_integer(name: str, value: object, at_least: int | None = None, at_most
     )
 
 
+def check_flag(name: str, value: object) -> bool:
+    """Return True or False of Python or NumPy as a bool, or raise: no number stands for them."""
+    if isinstance(value, bool | np.bool_):
+        return bool(value)
+    raise InputError(f"{name} must be True or False, got {value!r}")
+
+
 def check_choice(name: str, value: object, choices: Iterable[str]) -> str:
     """Return a string that is one of the choices, or raise."""
     names = list(choices)
@@ -183,7 +191,9 @@ def check_rows(name: str, value: ArrayLike, width: int = 3, count: int | None = 
     return rows.astype(np.float64)
 
 
-def check_rotations(name: str, value: ArrayLike, shape: tuple[int, ...] | None = None) -> Array:
+def check_rotations(
+    name: str, value: ArrayLike, shape: tuple[int, ...] | None = None, *, tolerance: float = ORTHONORMAL
+) -> Array:
     """Return proper rotations (..., d, d) as float64, a copy, or raise.
 
     Parameters
@@ -194,6 +204,8 @@ def check_rotations(name: str, value: ArrayLike, shape: tuple[int, ...] | None =
         Matrices of two or three rows, or any number of them.
     shape : tuple of int, optional
         The shape that they must have.
+    tolerance : float
+        How far R R^T may be from the identity, entry by entry.
 
     Returns
     -------
@@ -203,7 +215,7 @@ def check_rotations(name: str, value: ArrayLike, shape: tuple[int, ...] | None =
     ------
     InputError
         If the shape is another, a number is not finite, R R^T is farther from the identity than
-        `ORTHONORMAL`, or one of them reflects.
+        `tolerance`, or one of them reflects.
     """
     turns = as_reals(name, value)
     expected = "(..., 3, 3)" if shape is None else str(shape)
@@ -214,11 +226,11 @@ def check_rotations(name: str, value: ArrayLike, shape: tuple[int, ...] | None =
     turns = turns.astype(np.float64)
     off = np.abs(turns @ np.swapaxes(turns, -1, -2) - np.eye(turns.shape[-1])).max((-1, -2), initial=0.0)
     reflects = np.linalg.det(turns) < 0
-    bad = np.argwhere((off > ORTHONORMAL) | reflects)
+    bad = np.argwhere((off > tolerance) | reflects)
     if len(bad):
         where = tuple(int(i) for i in bad[0])
         place = f" at index {list(where)}" if where else ""
-        fault = f"R R^T is off by {off[where]:.1e}" if off[where] > ORTHONORMAL else "it reflects"
+        fault = f"R R^T is off by {off[where]:.1e}" if off[where] > tolerance else "it reflects"
         more = f", and {len(bad) - 1} more such" if len(bad) > 1 else ""
         raise InputError(f"{name} must be rotations, but{place} {fault}{more}")
     return turns

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from ..checks import Array, as_reals, check_real, check_rotations, require_finite
+from ..checks import Array, as_reals, check_flag, check_real, check_rotations, require_finite
 from ..errors import InputError
 from ._solve.pairs import touching_pairs
 from .authoring.from_mesh import Placement, author
@@ -149,8 +149,7 @@ class OrientedBody:
             turned = np.where(np.abs(length - 1) > 1e-15, turned / length, turned)
         m = WATER * 4 / 3 * pi * size.prod(1) if mass is None else spread("mass", mass, n)
         check_range("mass", m, 0.0, inf, open_low=True, open_high=True)
-        if not isinstance(loose, bool):
-            raise InputError(f"loose must be True or False, got {loose!r}")
+        loose = check_flag("loose", loose)
         if not isinstance(visual, Skin | None):
             raise InputError(f"visual must be a Skin or None, got {type(visual).__name__}")
         if visual is not None and visual.particles > n:

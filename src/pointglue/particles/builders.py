@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike
 from ..checks import Array, as_reals, check_integer, check_real
 from ..errors import InputError
 from ..geometry.shapes import check_box
+from ..procrustes.space import perpendiculars
 from .body import WATER, OrientedBody
 from .particle_checks import check_vector
 from .quaternions import quaternions_of
@@ -47,8 +48,7 @@ def rope(start: ArrayLike, end: ArrayLike, *, particles: int, radius: float, **o
         raise InputError(f"start and end must be apart, got {start!r} twice")
     half = 0.5 * length / (particles - 1)
     along = (b - a) / length
-    # Any perpendicular does; the one least along the rope loses no digits.
-    side = np.cross(along, np.eye(3)[np.abs(along).argmin()])
+    side = perpendiculars(along)
     side /= np.linalg.norm(side)
     axes = np.stack([along, side, np.cross(along, side)], axis=1)
     index = np.arange(particles)

@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..checks import Array, as_reals, require_finite
+from ..checks import Array, as_reals, check_rotations, require_finite
 from ..compute import run
 from ..errors import DegenerateFitError, InputError
 from . import kernels, matrices
@@ -373,22 +373,15 @@ def _previous(previous: ArrayLike | None, batch_shape: tuple[int, ...], dimensio
     """Return previous rotations as rows of nine, one for all or one per fit."""
     if previous is None:
         return np.eye(3).reshape(1, 9)
-    given = as_reals("previous", previous).astype(np.float64)
+    given = as_reals("previous", previous)
     if given.shape[-2:] != (dimension, dimension):
         raise InputError(
             f"previous must be rotations of shape (..., {dimension}, {dimension}), got shape {given.shape}"
         )
-    require_finite("previous", given)
     if given.size == 0:
         raise InputError(f"previous must hold at least one rotation, got shape {given.shape}")
-    # More lenient than `checks.check_rotations`: they are made rotations to the last digit below.
-    off = np.abs(np.swapaxes(given, -1, -2) @ given - np.eye(dimension)).max((-2, -1))
-    off = np.where(np.linalg.det(given) < 0, np.inf, off)
-    if (off > PREVIOUS_TOLERANCE).any():
-        first = [int(i) for i in np.argwhere(off > PREVIOUS_TOLERANCE)[0]]
-        raise InputError(
-            f"previous must hold proper rotations, got a matrix at {first} that is none: {given[*first]}"
-        )
+    # More lenient than others: they are made rotations to the last digit below.
+    given = check_rotations("previous", given, tolerance=PREVIOUS_TOLERANCE)
     if given.ndim > 2:
         if _broadcast("previous", given.shape[:-2], "the fits", batch_shape) != batch_shape:
             raise InputError(f"previous must broadcast to the fits {batch_shape}, got shape {given.shape}")

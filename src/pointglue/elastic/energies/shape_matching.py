@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 
-from ...checks import Array, as_reals, check_real, require_finite
+from ...checks import Array, as_reals, check_flag, check_real, require_finite
 from ...compute import run
 from ...errors import InputError
 from ...procrustes import Groups, RestShape, RigidFit
@@ -94,11 +94,9 @@ class ShapeMatchingEnergy(Elements):
         self.mass = _positive("mass", mass, count)
         self.stiffness = _positive("stiffness", stiffness, count)
         self.blend = check_real("blend", blend, at_least=0.0, at_most=1.0)
-        if not isinstance(quadratic, bool | np.bool_):
-            raise InputError(f"quadratic must be True or False, got {quadratic!r}")
-        if quadratic and self.blend == 0.0:
+        self.quadratic = check_flag("quadratic", quadratic)
+        if self.quadratic and self.blend == 0.0:
             raise InputError("quadratic says what a body may deform to, which needs a blend above 0")
-        self.quadratic = bool(quadratic)
         if not isinstance(damping, tuple | list) or len(damping) != 2:
             raise InputError(f"damping must be a pair (alpha, beta), got {damping!r}")
         self.damping = (

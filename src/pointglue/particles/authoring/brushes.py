@@ -6,7 +6,7 @@ from math import pi
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ...checks import Array, check_real
+from ...checks import Array, check_flag, check_real
 from ...errors import InputError
 from ...geometry.inside import Inside, Viewpoints
 from ...geometry.sampling import inscribed_balls, refined
@@ -56,8 +56,7 @@ class Brush:
         """Check the numbers."""
         object.__setattr__(self, "centre", check_vector("centre", self.centre))
         check_real("radius", self.radius, above=0)
-        if not isinstance(self.smooth, bool | np.bool_):
-            raise InputError(f"smooth must be True or False, got {self.smooth!r}")
+        check_flag("smooth", self.smooth)
 
     def strength(self, points: Array) -> Array:
         """Return how much (k,) the brush does at points (k, 3): 0 outside, 1 within unless it is smooth."""

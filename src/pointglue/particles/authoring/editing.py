@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.spatial import cKDTree
 
-from ...checks import Array, as_array, as_integers, check_choice, check_real, generator
+from ...checks import Array, as_array, as_integers, check_choice, check_flag, check_real, generator
 from ...errors import InputError
 from ..body import OrientedBody
 from .brushes import LOOKOUT_DEPTH, Brush, close_inside, lookouts, scattered, see_each_other
@@ -363,10 +363,9 @@ def pin(body: OrientedBody, where: Brush | ArrayLike | None, *, pinned: bool = T
         If there is no such particle.
     """
     _check(body)
-    if not isinstance(pinned, bool | np.bool_):
-        raise InputError(f"pinned must be True or False, got {pinned!r}")
+    held = check_flag("pinned", pinned)
     mask = body.pinned.copy()
-    mask[_chosen("where", where, body.positions, "particles")] = pinned
+    mask[_chosen("where", where, body.positions, "particles")] = held
     return body.replace(pinned=mask)
 
 
