@@ -9,7 +9,7 @@ from contextlib import closing
 import pytest
 from drawn_commands import drawn_text
 from fuzzing import BEGINNINGS
-from studio_server import TOKEN, write_box
+from studio_server import TOKEN, parse_update, write_box
 from waiting import DEADLINE, wait_until
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
@@ -145,3 +145,23 @@ def answered(hub, page, text):
             lambda: any('"type":"done"' in told for told in [*page.outbox]), lambda: (text, [*page.outbox])
         )
     assert not any("unforeseen" in told for told in [*page.outbox]), (text, page.outbox)
+
+
+def test_a_page_that_comes_while_things_move_has_all_of_them(tmp_path):
+    """Whatever it acknowledges before, its hello is answered with the whole state."""
+    session, loop = Session(tmp_path), asyncio.new_event_loop()
+    hub, page = Hub(session), Page(loop)
+    with closing(loop), closing(hub):
+        assert hub.update(page) is None  # it has not said hello
+        hub.receive(page, '{"type": "hello"}')
+        first = parse_update(hub.update(page))[0]
+        assert first["state"] is not None
+        assert hub.update(page) is None  # it is busy with that
+        # It says hello again, and acknowledges what it was sent before only then.
+        hub.receive(page, '{"type": "hello"}')
+        hub.receive(page, json.dumps({"type": "ack", "number": first["number"]}))
+        again = parse_update(hub.update(page))[0]
+        assert again["state"] == first["state"]
+        hub.receive(page, json.dumps({"type": "ack", "number": again["number"] + 7}))
+        hub.receive(page, json.dumps({"type": "ack", "number": again["number"]}))
+        assert page.acknowledged == page.sent == session.replica.count

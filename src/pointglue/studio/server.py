@@ -116,7 +116,6 @@ class _OnlyKnownHosts:
 async def _talk(websocket: WebSocket, hub: Hub) -> None:
     """Serve one page until it leaves."""
     page = Page(asyncio.get_running_loop())
-    page.sent = page.acknowledged = hub.session.replica.count  # until it has said hello
     hub.pages.add(page)
     sender = asyncio.create_task(_send(websocket, hub, page))
     try:

@@ -39,6 +39,8 @@ class Page:
         self._loop = loop
         self.wake = asyncio.Event()
         self.quantise = False
+        self.greeted = False
+        """Whether the page has said hello; before, it is sent no update."""
         self.sent = 0
         """The number of the last change that was sent."""
         self.acknowledged = 0
@@ -83,11 +85,12 @@ class Hub:
             page.tell(replies.Note(level="error", text=_description(error)), replies.Done())
             return
         if isinstance(command, messages.Hello):
-            page.quantise, page.sent, page.acknowledged = command.quantise, 0, 0
+            page.quantise, page.greeted, page.sent, page.acknowledged = command.quantise, True, 0, 0
             page.rouse()
         elif isinstance(command, messages.Ack):
-            page.acknowledged = command.number
-            page.rouse()
+            if command.number == page.sent:  # not that of an update from before it said hello again
+                page.acknowledged = command.number
+                page.rouse()
         else:
             try:
                 self._commands.put_nowait((page, command))
@@ -103,8 +106,9 @@ class Hub:
             self._commands.put_nowait((page, None))
 
     def update(self, page: Page) -> bytes | None:
-        """Return the update to send to a page, None while it is busy with the last one."""
-        if page.acknowledged != page.sent or page.sent == self.session.replica.count:
+        """Return the update to send to a page, None before its hello and while it is busy with another."""
+        waits = not page.greeted or page.acknowledged != page.sent
+        if waits or page.sent == self.session.replica.count:
             return None
         number, clock, state, arrays = self.session.replica.since(page.sent)
         page.sent = number
