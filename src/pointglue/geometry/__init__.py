@@ -1,6 +1,6 @@
 """Meshes, primitive shapes, distances inside a shape, sampling and cages."""
 
-from . import bvh, cages, inside, moments, normals, partition, sampling, shapes, simplices, welding, winding
+from . import bvh, cages, inside, moments, normals, sampling, shapes, simplices, welding, winding
 
 __all__ = [
     "bvh",
@@ -8,7 +8,6 @@ __all__ = [
     "inside",
     "moments",
     "normals",
-    "partition",
     "sampling",
     "shapes",
     "simplices",

@@ -7,10 +7,10 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..checks import as_integers
+from ..checks import Array, as_integers
 from ..errors import InputError
 
-__all__ = ["Groups"]
+__all__ = ["Groups", "bisect_points", "runs"]
 
 
 @dataclass(frozen=True, eq=False, init=False)
@@ -119,3 +119,30 @@ def runs(starts: NDArray[np.int64], sizes: NDArray[np.int64]) -> NDArray[np.int6
     """Return starts[0], starts[0] + 1, ... for sizes[0] numbers, then on from starts[1], and so on."""
     ends = np.cumsum(sizes)
     return np.asarray(np.arange(ends[-1] if len(ends) else 0) + np.repeat(starts - (ends - sizes), sizes))
+
+
+def bisect_points(points: Array, most: int) -> list[NDArray[np.int64]]:
+    """Halve points along the longest side of their box until no part has more than `most`.
+
+    Parameters
+    ----------
+    points : (n, d)
+        The points [m].
+    most : int
+        The largest part.
+
+    Returns
+    -------
+    list of (k,)
+        The indices of each part, ascending; neighbouring parts are near each other. None for no points.
+    """
+    waiting, parts = [np.arange(len(points))] if len(points) else [], []
+    while waiting:
+        part = waiting.pop()
+        if len(part) <= most:
+            parts.append(part)
+            continue
+        axis = int(np.ptp(points[part], axis=0).argmax())
+        order = part[np.argsort(points[part, axis], kind="stable")]
+        waiting += [np.sort(order[len(order) // 2 :]), np.sort(order[: len(order) // 2])]
+    return parts

@@ -5,8 +5,7 @@ from numpy.typing import NDArray
 
 from ...checks import Array
 from ...compute import run
-from ...geometry.partition import bisect_points
-from ...procrustes.groups import runs
+from ...procrustes.groups import bisect_points, runs
 from .kernels import blocks as block_kernels
 from .kernels import cg as kernels
 from .kernels.blocks import BlockSums

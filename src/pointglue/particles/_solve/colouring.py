@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from ...checks import Array
 from ...compute import kernel
-from ...geometry.partition import bisect_points
+from ...procrustes.groups import bisect_points
 
 __all__ = ["Order", "by_color", "gather", "in_blocks", "in_chunks"]
 

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.testing import assert_array_equal
 
-from pointglue.geometry.partition import bisect_points
+from pointglue.procrustes.groups import bisect_points
 
 
 def test_every_point_is_in_one_part(rng):
