@@ -2,7 +2,9 @@
 
 import os
 import pickle
+import tempfile
 import zipfile
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -27,6 +29,31 @@ def bodies():
         "mixed": plain,
         "shown": plain.replace(visual=Skin.of(vertices, faces, plain.positions)),
     }
+
+
+NOBODY = 65534  # the user who has no rights on Linux and macOS
+
+
+@pytest.fixture
+def folder_of_nobody():
+    """A folder of a user for whom, unlike root, not everything may be read and written, or one's own."""
+    with tempfile.TemporaryDirectory() as folder:
+        if os.geteuid() == 0:
+            os.chown(folder, NOBODY, NOBODY)
+        yield Path(folder)
+
+
+@contextmanager
+def as_nobody():
+    """Be that user for a while, if root."""
+    root = os.geteuid() == 0
+    if root:
+        os.seteuid(NOBODY)
+    try:
+        yield
+    finally:
+        if root:
+            os.seteuid(0)
 
 
 def arrays_of(body):
@@ -201,11 +228,14 @@ class TestReading:
         assert refused(visual_weights=0 * body.visual.weights).startswith("weights[0] must add up to 1")
         assert refused(visual_faces=body.visual.faces[:, :2]).startswith("faces must have shape (m, 3)")
 
-    @pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="everything may be read")
-    def test_not_allowed(self, tmp_path):
-        save_body(tmp_path / "body.npz", bodies()["one"])
-        (tmp_path / "body.npz").chmod(0)
-        assert self.message(tmp_path / "body.npz") == "cannot be read: Permission denied"
+    @pytest.mark.skipif(os.name != "posix", reason="has no such rights")
+    def test_not_allowed(self, folder_of_nobody):
+        path = folder_of_nobody / "body.npz"
+        save_body(path, bodies()["one"])
+        load_body(path)
+        path.chmod(0)
+        with as_nobody():
+            assert self.message(path) == "cannot be read: Permission denied"
 
 
 class TestWriting:
@@ -256,9 +286,14 @@ class TestWriting:
         ):
             save_body(tmp_path / "file" / "body.npz", bodies()["one"])
 
-    @pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="everything may be written")
-    def test_a_folder_that_is_not_ours(self, tmp_path):
-        tmp_path.chmod(0o500)
-        with pytest.raises(PointglueError, match=r"body\.npz: cannot be written: Permission denied"):
-            save_body(tmp_path / "body.npz", bodies()["one"])
-        tmp_path.chmod(0o700)
+    @pytest.mark.skipif(os.name != "posix", reason="has no such rights")
+    def test_a_folder_that_is_not_ours(self, folder_of_nobody, tmp_path):
+        body = bodies()["one"]
+        save_body(tmp_path / "body.npz", body)
+        folder_of_nobody.chmod(0o500)
+        with (
+            as_nobody(),
+            pytest.raises(PointglueError, match=r"body\.npz: cannot be written: Permission denied"),
+        ):
+            save_body(folder_of_nobody / "body.npz", body)
+        folder_of_nobody.chmod(0o700)
