@@ -1,0 +1,152 @@
+"""What the implicit solver refuses, and how it is told."""
+
+import re
+
+import numpy as np
+import pytest
+from scenes import GRID, TOP, box, run, soft
+
+import pointglue as pg
+from pointglue.elastic import (
+    Bond,
+    ElasticBody,
+    ImplicitSolver,
+    JointBond,
+    SpringEnergy,
+)
+from pointglue.errors import InputError
+
+
+def test_wrong_calls():
+    solver = ImplicitSolver([soft()])
+    state = solver.start()
+    for dt in (0, -1.0, np.nan, np.inf, "long", True):
+        with pytest.raises(InputError, match=f"dt must be a finite number of at least 1e-12 .*, got {dt!r}"):
+            solver.step(state, dt)
+    with pytest.raises(
+        InputError, match=re.escape("state must be one of this solver: begin with solver.start()")
+    ):
+        solver.step(ImplicitSolver([box()]).start(), 0.1)
+    with pytest.raises(InputError, match="name must be that of a body, 'soft', got 'hard'"):
+        state.body("hard")
+
+
+ONE = {"positions": GRID, "mass": np.ones(64)}
+BAD_BODIES = {
+    "positions must have shape (n, 3), got (64, 2)": {"positions": GRID[:, :2]},
+    "mass must have shape (64,), one number per point, got (63,)": {"mass": np.ones(63)},
+    "mass must be positive, got 0 for point 3": {"mass": np.where(np.arange(64) == 3, 0.0, 1.0)},
+    "mass must be finite, got nan at index [5]": {"mass": np.where(np.arange(64) == 5, np.nan, 1.0)},
+    "pinned must be a mask of 64 booleans": {"pinned": np.zeros(64, int)},
+    "motion is that of pinned points: say which are pinned": {"motion": lambda t: t},
+    "velocities must have shape (3,) or (64, 3), got (2,)": {"velocities": (1.0, 2.0)},
+    "energies must be a list, got SpringEnergy": {"energies": SpringEnergy(GRID, [[0, 1]], 1.0)},
+    "energies[0] must be an energy, got dict without value": {"energies": [{}]},
+    "energies[0] must be of 64 points in space like the body, got one of 2 points": {
+        "energies": [SpringEnergy(np.eye(2, 3), [[0, 1]], 1.0)]
+    },
+}
+
+
+@pytest.mark.parametrize("message", BAD_BODIES)
+def test_bad_bodies(message):
+    with pytest.raises(InputError, match=re.escape(message)):
+        ElasticBody(**{**ONE, **BAD_BODIES[message]})
+
+
+JOINT = pg.bind_joint(GRID, GRID + [0, -0.5, 0], (0.1, -0.1, 0.1))
+BAD_BONDS = {
+    "a bond of 'soft' needs a body to follow, or a binding": lambda: Bond("soft", [0]),
+    "binding must be a Binding, got str": lambda: Bond("soft", [0], "to", "glue"),
+    "a spring has its own attach, release and break_force: give them there": lambda: Bond(
+        "soft", [0], "to", spring=pg.Spring(1.0), release=1.0
+    ),
+    "spring must be a Spring, got float": lambda: Bond("soft", [0], "to", spring=3.0),
+    "release must be a number, got nan": lambda: Bond("soft", [0], "to", release=np.nan),
+    "break_force must be a number above 0, got 0": lambda: JointBond("soft", "to", JOINT, break_force=0),
+    "joint must be a Joint, see bind_joint, got int": lambda: JointBond("soft", "to", 1),
+}
+
+
+@pytest.mark.parametrize("message", BAD_BONDS)
+def test_bad_bonds(message):
+    with pytest.raises(InputError, match=re.escape(message)):
+        BAD_BONDS[message]()
+
+
+def two():
+    return [soft("a", pinned=TOP), soft("b", (0, -0.5, 0))]
+
+
+BAD_SOLVERS = {
+    "bodies must hold at least one body": lambda: ImplicitSolver([]),
+    "bodies must be a list, got ElasticBody": lambda: ImplicitSolver(soft()),
+    "bodies[1] must be an ElasticBody or a RigidBody, got str": lambda: ImplicitSolver([soft(), "box"]),
+    "bodies must have names of their own, got 'a' 2 times": lambda: ImplicitSolver([soft("a"), soft("a")]),
+    "glue[0] must be a Bond, got Joint": lambda: ImplicitSolver(two(), glue=[JOINT]),
+    "glue must name bodies, 'a', 'b', got 'c'": lambda: ImplicitSolver(two(), glue=[Bond("c", [0], "a")]),
+    "glue must name bodies, 'a', 'b', got 'd'": lambda: ImplicitSolver(two(), glue=[Bond("b", [0], "d")]),
+    "joints must name bodies, 'a', 'b', got 'e'": lambda: ImplicitSolver(
+        two(), joints=[JointBond("a", "e", JOINT)]
+    ),
+    "points must name some of the 64 points of 'b', got [64]": lambda: ImplicitSolver(
+        two(), glue=[Bond("b", [64], "a")]
+    ),
+    "the binding of 'b' must be to the 64 points of 'a', got one to 30 points": lambda: ImplicitSolver(
+        two(), glue=[Bond("b", [0], "a", pg.bind_glue(GRID[:30], [[0, -0.5, 0]]))]
+    ),
+    "points names 2 points for 1 bound ones": lambda: ImplicitSolver(
+        two(), glue=[Bond("b", [0, 1], "a", pg.bind_glue(GRID, [[0, -0.5, 0]]))]
+    ),
+    "is both pinned and glued: leave one out": lambda: ImplicitSolver(two(), glue=[Bond("a", TOP, "b")]),
+    "must be bound to the 8 points of 'b', got 64": lambda: ImplicitSolver(
+        [soft("a"), box("b")], joints=[JointBond("a", "b", JOINT)]
+    ),
+    'method must be "euler" or "bdf2", got \'rk4\'': lambda: ImplicitSolver(two(), method="rk4"),
+    "gravity must have shape (3,), got (2,)": lambda: ImplicitSolver(two(), gravity=(0, -9.81)),
+    "tolerance must be a finite number above 0, got 0": lambda: ImplicitSolver(two(), tolerance=0),
+    "iterations must be a whole number of at least 1, got 0": lambda: ImplicitSolver(two(), iterations=0),
+    "halvings must be a whole number of at least 0, got -1": lambda: ImplicitSolver(two(), halvings=-1),
+    "forces[0] must be a function of the state, got list": lambda: ImplicitSolver(two(), forces=[[0, 1, 0]]),
+    "energies[0] must be of 128 points in space": lambda: ImplicitSolver(two(), energies=soft().energies),
+    "forces[0] must give shape (64, 3), got (3,)": lambda: run(
+        ImplicitSolver([soft()], forces=[lambda state: [0, 0, 0]]), 1, 0.1
+    ),
+    "motion of 'soft' must give shape (16, 3), got (3,)": lambda: run(
+        ImplicitSolver([soft(pinned=TOP, motion=lambda t: [0, t, 0])]), 1, 0.1
+    ),
+    "energies[0] of 'body' must be of 64 points": lambda: run(
+        ImplicitSolver([ElasticBody(**ONE, energies=[lambda t: SpringEnergy(np.eye(3), [[0, 1]], t)])]),
+        1,
+        0.1,
+    ),
+}
+
+
+@pytest.mark.parametrize("message", BAD_SOLVERS)
+def test_bad_scenes(message):
+    with pytest.raises(InputError, match=re.escape(message)):
+        BAD_SOLVERS[message]()
+
+
+def test_states_of_others_are_refused():
+    one, two = soft("one"), soft("two", (1, 0, 0))
+    state = ImplicitSolver([one, two]).start()
+    for bodies in ([two, one], [one], [box(), box("other", (1, 0, 0))]):
+        with pytest.raises(InputError, match="state must be one of this solver"):
+            ImplicitSolver(bodies).step(state, 0.01)
+
+
+@pytest.mark.parametrize("dt", [1e-300, 1e200])
+def test_steps_beyond_numbers(dt):
+    with pytest.raises(InputError, match="dt must be a finite number of at least 1e-12 and of at most 1e"):
+        ImplicitSolver([soft()]).step(ImplicitSolver([soft()]).start(), dt)
+
+
+def test_options_are_those_of_the_construction():
+    solver = ImplicitSolver([soft()], gravity=(0, 0, -1), method="bdf2", tolerance=1e-3, iterations=7)
+    assert (solver.gravity.tolist(), solver.method, solver.tolerance) == ([0, 0, -1], "bdf2", 1e-3)
+    assert (solver.iterations, solver.energies) == (7, ())
+    for name in ("gravity", "method", "tolerance", "iterations", "energies"):
+        with pytest.raises(AttributeError):
+            setattr(solver, name, None)
