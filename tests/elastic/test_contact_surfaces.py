@@ -244,10 +244,6 @@ class TestBonds:
         assert not solver.surfaces.intersecting(state.positions)
         assert solver.surfaces.mesh.can_collide(26, 27 + int(root[0]))
 
-    def test_sticking_later_is_not_for_rigid_points(self):
-        with pytest.raises(InputError, match="attach is for points that glue can bind: 0 of 'box'"):
-            ImplicitSolver([sheet(), box("box", (0, 1, 0))], glue=[Bond("box", [0, 1], "sheet", attach=0.1)])
-
 
 class TestStart:
     def test_intersections_are_named(self):

@@ -133,9 +133,11 @@ def test_a_step_s_gradient_and_hessian(rng):
     # Damping has no potential: its part is taken off for the first comparison.
     J = dense(objective.system.dofs, now.blocks)
     bare = slopes - (J.T @ now.damping.ravel()).reshape(-1, 3)
-    data, least = objective.matrix(now, objective.loads(now, multipliers), project=False)
-    size = objective.system.base.size
-    K = csr_array((data, objective.system.base.indices, objective.system.base.indptr), shape=(size,) * 2)
+    matrix = objective.matrix(now, objective.loads(now, multipliers), project=False)
+    size, least = objective.system.base.size, matrix.least
+    K = csr_array(
+        (matrix.data, objective.system.base.indices, objective.system.base.indptr), shape=(size,) * 2
+    )
     assert abs(K - K.T).max() < 1e-12 * abs(K).max()
     count = slopes.size
     assert (least[:count] > 0).all()
@@ -148,7 +150,9 @@ def test_a_step_s_gradient_and_hessian(rng):
             lambda s, d=d: np.sum(gradient(objective.moved(configuration, d, s))[0] * d), 1e-4
         )
         flat = d.ravel()
-        assert change == pytest.approx(flat @ (K[:count, :count] @ flat), rel=1e-8)
+        stiffening = matrix.penalties @ (K[count:, :count] @ flat) ** 2
+        assert (matrix.penalties > 0).all()
+        assert change == pytest.approx(flat @ (K[:count, :count] @ flat) - stiffening, rel=1e-8)
         opening = derivative(
             lambda s, d=d: objective.at(objective.moved(configuration, d, s)).violation, 1e-4
         )
@@ -162,7 +166,8 @@ def test_a_projected_hessian_is_definite(rng):
     loads = objective.loads(now, 50 * rng.standard_normal(len(objective.system.equations)))
     projection, count = objective.system.base, 3 * len(objective.system.dofs)
     for project in (False, True):
-        data = objective.matrix(now, loads, project=project)[0]
-        K = csr_array((data, projection.indices, projection.indptr), shape=(projection.size,) * 2)
-        least = np.linalg.eigvalsh(K[:count, :count].toarray())[0]
-        assert (least > 0) == project  # so strong joints make the exact one indefinite
+        matrix = objective.matrix(now, loads, project=project)
+        K = csr_array((matrix.data, projection.indices, projection.indptr), shape=(projection.size,) * 2)
+        C = K[count:, :count].toarray()
+        bare = K[:count, :count].toarray() - C.T @ (matrix.penalties[:, None] * C)
+        assert (np.linalg.eigvalsh(bare)[0] > 0) == project  # so strong joints make the exact one indefinite

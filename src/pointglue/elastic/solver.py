@@ -42,8 +42,8 @@ class ImplicitSolver:
 
     A step minimises an objective by Newton's method. Exact Hessians are tried first, and projected ones where
     those are indefinite. Of damping that depends on the positions the symmetric part of its derivative is
-    used. Joints, and glue without a spring, hold to rounding. With contact, surfaces that do not intersect at
-    the start never do.
+    used. Joints, and glue without a spring, hold to rounding, on rigid bodies too. With contact, surfaces
+    that do not intersect at the start never do.
 
     Parameters
     ----------
@@ -70,7 +70,8 @@ class ImplicitSolver:
     halvings : int
         How many times a step that does not converge is halved.
     conflict_spring : Spring, optional
-        The spring that replaces glue which contradicts other glue.
+        The spring that replaces all glue of a point which several bonds bind. Without it they hold exactly,
+        as long as they do not contradict each other.
     contact : Contact, optional
         How surfaces meet: all bodies that have faces, each with itself too. Without it they pass through
         each other.

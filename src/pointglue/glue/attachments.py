@@ -13,7 +13,7 @@ from ..errors import InputError
 from .assembly import Assembly
 from .binding import Binding
 
-__all__ = ["Attachment", "Spring", "Springs", "assemble"]
+__all__ = ["Attachment", "Spring", "Springs", "assemble", "check_places"]
 
 
 @dataclass(frozen=True)
@@ -188,7 +188,7 @@ def assemble(
     """Make an assembly and its springs of particles and their attachments.
 
     A hard attachment of a particle that has no other becomes a binding. Where a spring is asked for,
-    and where a particle has several attachments or is on a rigid body, a new particle is bound
+    and where a particle has several hard attachments or is on a rigid body, a new particle is bound
     instead, at row N or later of the assembly, and a spring pulls the two together.
 
     Parameters
@@ -224,7 +224,8 @@ def assemble(
         raise InputError("attachments must be a list of them, got a single Attachment")
     fallback = conflict_spring or Spring(1e4, damping=10.0)
     rows_of = [_checked_particles(k, attachment, count) for k, attachment in enumerate(attachments)]
-    uses = np.bincount(np.concatenate([*rows_of, np.empty(0, np.int64)]), minlength=count)
+    bound = [rows for rows, attachment in zip(rows_of, attachments, strict=True) if attachment.spring is None]
+    uses = np.bincount(np.concatenate([*bound, np.empty(0, np.int64)]), minlength=count)
     bodies = None if body_of is None else as_integers("body_of", body_of)
     if bodies is not None:
         if len(bodies) != count:
@@ -240,7 +241,7 @@ def assemble(
         hard = (uses[rows] == 1) & (attachment.spring is None)
         if hard.any():
             binding = attachment.binding.take(np.flatnonzero(hard))
-            _check_places(rows[hard], particles, binding)
+            check_places(rows[hard], particles, binding)
             bindings.append((rows[hard], binding))
         if not hard.all():
             soft = attachment.binding.take(np.flatnonzero(~hard))
@@ -278,7 +279,7 @@ def _checked_particles(k: int, attachment: Attachment, count: int) -> NDArray[np
     return rows
 
 
-def _check_places(rows: NDArray[np.int64], particles: Array, binding: Binding) -> None:
+def check_places(rows: NDArray[np.int64], particles: Array, binding: Binding) -> None:
     """Raise where a particle that is bound hard would jump to its bound point."""
     away = np.linalg.norm(particles[rows] - binding.targets, axis=1)
     if (away > 1e-6 * np.ptp(particles, axis=0).max()).any():

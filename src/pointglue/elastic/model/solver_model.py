@@ -1,7 +1,7 @@
 """All bodies of a solver as one set of particles, with their bonds and joints."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from ...checks import Array, as_integers
 from ...errors import BindingCycleError, InputError
 from ...glue import Assembly, AssemblyPose, Attachment, BodyFrames, Spring, Springs, assemble, bind_glue
+from ...glue.attachments import check_places
 from ...glue.linear import LinearBinding
 from ..bodies import Bond, ElasticBody, JointBond
 from .bond_layers import Layer, among_particles, merged_layers, shifted_binding, with_targets
@@ -59,7 +60,7 @@ class InitialBond:
     release : float
         The time at which the bond is released [s].
     joints : slice or None
-        The rows of the joints among all joints, or None for glue.
+        The rows of the equations' joints among all joints, or None for glue that eliminates its particles.
     """
 
     particles: NDArray[np.int64]
@@ -87,6 +88,30 @@ class InitialBond:
         return time < self.release and not gone.all()
 
 
+@dataclass(frozen=True, eq=False)
+class _BoundPoints:
+    """Points of one bond that hold in one way.
+
+    Parameters
+    ----------
+    bond : int
+        The row of the bond in `SolverModel.glue`.
+    attachment : Attachment
+        The particles and what they follow; with a spring, if it is one that holds them.
+    by_equations : bool
+        Whether equations hold them, instead of eliminating their particles.
+    """
+
+    bond: int
+    attachment: Attachment
+    by_equations: bool = False
+
+    @property
+    def particles(self) -> NDArray[np.int64]:
+        """Rows of the particles (n,)."""
+        return np.asarray(self.attachment.particles)
+
+
 class SolverModel:
     """The particles of all bodies one after the other, then those of joints and springs.
 
@@ -101,7 +126,7 @@ class SolverModel:
     joints : sequence of JointBond
         The joints between them.
     conflict_spring : Spring or None
-        The spring that replaces glue which contradicts other glue.
+        The spring that replaces all glue of a point which several bonds bind; without it they are equations.
     kinematic_unknowns : bool
         Whether kinematic particles and bodies are unknowns with a very large mass, so that contact can stop
         them. Otherwise they are just put where their motion says.
@@ -133,19 +158,20 @@ class SolverModel:
         self.count = int(ends[-1])
         self.rigid = [body for body in self.bodies if isinstance(body, RigidBody)]
         positions = np.concatenate([body.positions for body in self.bodies])
-        attachments = [self._attachment(bond, positions) for bond in self.glue]
-        positions, of_joints = self._add_joint_particles(positions)
         body_of = np.full(len(positions), -1)
         for number, rigid in enumerate(self.rigid):
             body_of[self.rows[rigid.name]] = number
+        attachments = self._attachments(positions, body_of, conflict_spring)
+        positions, of_joints = self._add_joint_particles(positions)
+        positions, of_points = self._add_point_equations(positions, attachments)
+        body_of = np.concatenate([body_of, np.full(len(positions) - self.count, -1)])
         origins = np.array([body.center_of_mass for body in self.rigid]) if self.rigid else None
         try:
             whole, springs = assemble(
                 positions,
-                [part for parts in [*attachments, of_joints] for part in parts],
+                [bound.attachment for bound in attachments if not bound.by_equations] + of_joints + of_points,
                 body_of=body_of if self.rigid else None,
                 origins=origins,
-                conflict_spring=conflict_spring,
             )
         except BindingCycleError as error:
             raise BindingCycleError(error.cycle, tuple(map(self.describe, error.cycle))) from None
@@ -185,24 +211,26 @@ class SolverModel:
         self._set_kinematics(kinematic_unknowns)
 
     def _initial_bonds(
-        self, attachments: list[list[Attachment]], of_joints: list[Attachment]
+        self, attachments: list["_BoundPoints"], of_joints: list[Attachment]
     ) -> list[InitialBond]:
         """Return the bonds and joints that hold from the start."""
-        bonds = []
-        for bond, parts in zip(self.glue, attachments, strict=True):
-            timed = bond if bond.spring is None else bond.spring
-            if timed.attach <= 0:
-                bonds += [
-                    InitialBond(np.asarray(part.particles), part.binding.parents.indices, timed.release, None)
-                    for part in parts
-                ]
-        number = 0
+        bonds, number = [], 0
         for joint, one, other in zip(self.joints, of_joints[::2], of_joints[1::2], strict=True):
             members = slice(number, number + len(joint.joint))
             number = members.stop
             if joint.attach <= 0:
                 ends = (one.binding.parents.indices, other.binding.parents.indices)
                 bonds.append(InitialBond(*ends, joint.release, members))
+        for bound in attachments:
+            rows, of_points = bound.particles, None
+            if bound.by_equations:
+                of_points = slice(number, number + len(rows))
+                number = of_points.stop
+            bond = self.glue[bound.bond]
+            timed = bond if bond.spring is None else bond.spring
+            if timed.attach <= 0:
+                parents = bound.attachment.binding.parents.indices
+                bonds.append(InitialBond(rows, parents, timed.release, of_points))
         return bonds
 
     def _set_kinematics(self, kinematic_unknowns: bool) -> None:
@@ -243,12 +271,19 @@ class SolverModel:
         return str(particle) if name is None else f"{particle - self.rows[name].start} of {name!r}"
 
     def describe_joint(self, number: int) -> str:
-        """Return a description of a joint by its bodies."""
-        for bond in self.joints:
-            if number < len(bond.joint):
-                return f"{bond.joint.kind} joint {number} of {bond.first!r} and {bond.second!r}"
-            number -= len(bond.joint)
-        raise IndexError(number)
+        """Return a description of a joint, or of glue that is an equation, by its bodies."""
+        bond = self.bonds[int(self.bond_of_joint[number])]
+        if isinstance(bond, Bond):
+            particle = int(self.equations.first[self.equations.joint_of == number][0])
+            return f"the glue of point {self.describe(particle)}"
+        first = int(np.flatnonzero(self.bond_of_joint == self.bond_of_joint[number])[0])
+        return f"{bond.joint.kind} joint {number - first} of {bond.first!r} and {bond.second!r}"
+
+    def joined_bodies(self, number: int) -> tuple[str, ...]:
+        """Return the names of the bodies that a joint, or glue that is an equation, holds together."""
+        bond = self.bonds[int(self.bond_of_joint[number])]
+        names = (bond.body, bond.to) if isinstance(bond, Bond) else (bond.first, bond.second)
+        return tuple(name for name in names if name is not None)
 
     def assembly(self, free: NDArray[np.bool_], targets: Array) -> Assembly:
         """Return the particles with their bindings.
@@ -325,6 +360,47 @@ class SolverModel:
         bodies, origins = (self.body_of, self.origins) if self.rigid else (None, None)
         return Assembly(self.rest, layers, body_of=bodies, origins=origins)
 
+    def _attachments(
+        self, positions: Array, body_of: NDArray[np.int64], conflict_spring: Spring | None
+    ) -> list["_BoundPoints"]:
+        """Return all bonds as attachments of particles, each with how it is to hold.
+
+        Glue without a spring eliminates a particle that nothing else binds. On a rigid body it is an
+        equation. Where a particle has several bonds, all but the first are equations, or all of them are
+        springs if one is given for conflicts.
+        """
+        if conflict_spring is not None and not isinstance(conflict_spring, Spring):
+            raise InputError(f"conflict_spring must be a Spring, got {type(conflict_spring).__name__}")
+        parts = [(k, part) for k, bond in enumerate(self.glue) for part in self._attachment(bond, positions)]
+        hard = [np.asarray(part.particles) for _, part in parts if part.spring is None]
+        uses = np.bincount(np.concatenate([np.empty(0, np.int64), *hard]), minlength=len(positions))
+        bound, found = body_of >= 0, []
+        for k, part in parts:
+            if part.spring is not None:
+                found.append(_BoundPoints(k, part))
+                continue
+            rows = np.asarray(part.particles)
+            check_places(rows, positions, part.binding)
+            by_spring = (uses[rows] > 1) & (body_of[rows] < 0) & (conflict_spring is not None)
+            by_equations = bound[rows] & ~by_spring
+            bound[rows] |= ~by_spring
+            spring = None
+            if conflict_spring is not None:
+                bond = self.glue[k]
+                limits = {name: getattr(bond, name) for name in ("attach", "release", "break_force")}
+                spring = replace(conflict_spring, **limits)
+            ways = (
+                (~by_spring & ~by_equations, None, False),
+                (by_equations, None, True),
+                (by_spring, spring, False),
+            )
+            for chosen, pull, equations in ways:
+                some = np.flatnonzero(chosen)
+                if len(some):
+                    piece = Attachment(rows[some], part.binding.take(some), pull)
+                    found.append(_BoundPoints(k, piece, by_equations=equations))
+        return found
+
     def _attachment(self, bond: Bond, positions: Array) -> list[Attachment]:
         """Return a bond as attachments of particles."""
         mine = self._rows_of(bond.body, "glue")
@@ -387,6 +463,32 @@ class SolverModel:
         self.joint_count = number
         return np.concatenate([positions, *targets]), attachments
 
+    def _add_point_equations(
+        self, positions: Array, attachments: list["_BoundPoints"]
+    ) -> tuple[Array, list[Attachment]]:
+        """Return all positions with those that glue by equations holds points to, and their attachments.
+
+        Each such point counts as a joint of three equations, behind those of `joints`.
+        """
+        ghosts, targets, parts = [], [positions], [self.equations]
+        total = len(positions)
+        for bound in attachments:
+            if bound.by_equations:
+                rows, binding = bound.particles, bound.attachment.binding
+                fresh = np.arange(total, total + len(rows))
+                total += len(rows)
+                ghosts.append(Attachment(fresh, binding))
+                targets.append(binding.targets)
+                numbers = np.repeat(self.joint_count + np.arange(len(rows)), 3)
+                self.joint_count += len(rows)
+                ends = (np.repeat(rows, 3), np.repeat(fresh, 3))
+                axes = np.tile(np.eye(3), (len(rows), 1))
+                parts.append(JointEquations(*ends, numbers, ends[1], axes))
+        self.equations = JointEquations(
+            *(np.concatenate([getattr(part, each.name) for part in parts]) for each in fields(JointEquations))
+        )
+        return np.concatenate(targets), ghosts
+
     def directions(self, pose: AssemblyPose) -> Array:
         """Return the directions of the joints' equations (M, 3), rotated with the joints' first sides."""
         frames = np.empty((len(self.rest), 3, 3))
@@ -399,55 +501,52 @@ class SolverModel:
         """Return the positions of a body's points (n, 3) at the start."""
         return next(body.positions for body in self.bodies if body.name == name)
 
-    def _set_limits(self, attachments: list[list[Attachment]]) -> None:
-        """Set the times and forces of bonds: per particle for glue, in `springs` for what became springs."""
+    def _set_limits(self, attachments: list["_BoundPoints"]) -> None:
+        """Set the times and forces of bonds: by particle for glue, by joint for joints and equations."""
         size = len(self.rest)
+        self.bonds: list[Bond | JointBond] = [*self.glue, *self.joints]
+        """The bonds of glue, then the joints."""
         self.attach = np.full(size, -np.inf)
         self.release, self.break_force = np.full(size, np.inf), np.full(size, np.inf)
         self.bond_of = np.full(size, -1)
-        """The row in `glue` of each particle's bond (N,), or -1."""
-        bound = np.zeros(size, np.bool_)
-        for rows, _ in self._layers:
-            bound[rows] = True
-        springs = self.springs
-        attach, release, force = (
-            each.copy() for each in (springs.attach, springs.release, springs.break_force)
-        )
-        self.bond_of_spring = np.full(len(springs), -1)
-        """The row in `glue` of the bond of each spring (S,), or -1."""
-        spring = 0
-        for k, (bond, parts) in enumerate(zip(self.glue, attachments, strict=True)):
-            for part in parts:
-                rows = np.asarray(part.particles)
-                hard = bound[rows] & (bond.spring is None)
-                self.bond_of[rows[hard]] = k
-                self.attach[rows[hard]], self.release[rows[hard]] = bond.attach, bond.release
-                self.break_force[rows[hard]] = bond.break_force
-                if bond.attach > 0 and bond.spring is None and not hard.all():
-                    raise InputError(
-                        f"attach is for points that glue can bind: {self.describe(int(rows[~hard][0]))} is "
-                        "on a rigid body or has another bond, and would be drawn by a spring to where it was "
-                        "at rest; use a JointBond, or a spring with its own attach"
-                    )
-                if bond.attach > 0 and isinstance(part.binding, LinearBinding):
-                    raise InputError(
-                        f"attach is for glue, which binds points where they are: the points of {bond.body!r} "
-                        "are bound linearly, which leaves no choice where"
-                    )
-                number = int(np.sum(~hard))
-                self.bond_of_spring[spring : spring + number] = k
-                if bond.spring is None:
-                    attach[spring : spring + number] = bond.attach
-                    release[spring : spring + number] = bond.release
-                    force[spring : spring + number] = bond.break_force
-                spring += number
-        self.springs = replace(springs, attach=attach, release=release, break_force=force)
-        each = np.array([len(bond.joint) for bond in self.joints], np.int64)
-        self.bond_of_joint = np.repeat(np.arange(len(self.joints)), each)
-        """The row in `joints` of each joint."""
-        self.joint_attach = np.repeat([bond.attach for bond in self.joints], each)
-        self.joint_release = np.repeat([bond.release for bond in self.joints], each)
-        self.joint_break_force = np.repeat([bond.break_force for bond in self.joints], each)
+        """The row in `bonds` of the glue that eliminates each particle (N,), or -1."""
+        of_springs = [np.empty(0, np.int64)]
+        joints = [np.full(len(joint.joint), len(self.glue) + k) for k, joint in enumerate(self.joints)]
+        for bound in attachments:
+            bond, rows = self.glue[bound.bond], bound.particles
+            number = np.full(len(rows), bound.bond)
+            if bond.spring is None and bond.attach > 0:
+                self._check_attaching(bond, bound.attachment)
+            if bound.attachment.spring is not None:
+                of_springs.append(number)
+            elif bound.by_equations:
+                joints.append(number)
+            else:
+                self.bond_of[rows] = number
+                self.attach[rows], self.release[rows] = bond.attach, bond.release
+                self.break_force[rows] = bond.break_force
+        self.bond_of_spring = np.concatenate(of_springs)
+        """The row in `bonds` of the bond of each spring (S,)."""
+        self.bond_of_joint = np.concatenate([np.empty(0, np.int64), *joints])
+        """The row in `bonds` of each joint, and of each point that glue holds by equations (J,)."""
+        timed = [self.bonds[k] for k in self.bond_of_joint.tolist()]
+        self.joint_attach = np.array([bond.attach for bond in timed])
+        self.joint_release = np.array([bond.release for bond in timed])
+        self.joint_break_force = np.array([bond.break_force for bond in timed])
+
+    def _check_attaching(self, bond: Bond, attachment: Attachment) -> None:
+        """Raise unless glue can attach points later, where they are at that time."""
+        if attachment.spring is not None:
+            particle = int(np.asarray(attachment.particles)[0])
+            raise InputError(
+                f"attach is for glue, which binds points where they are: {self.describe(particle)} has "
+                "another bond, and conflict_spring would draw it to where it was at rest: leave that out"
+            )
+        if isinstance(attachment.binding, LinearBinding):
+            raise InputError(
+                f"attach is for glue, which binds points where they are: the points of {bond.body!r} "
+                "are bound linearly, which leaves no choice where"
+            )
 
     def _rows_of(self, name: Any, what: str) -> slice:
         """Return the rows of a body's particles, or raise if there is no such body."""

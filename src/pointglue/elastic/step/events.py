@@ -20,10 +20,8 @@ def bond_events(model: SolverModel, before: SolverState, after: SolverState) -> 
     counts: Counter[tuple[int, BondChange]] = Counter()
     for change, bonds in _changes(model, before, after):
         counts.update((bond, change) for bond in bonds.tolist() if bond >= 0)
-    bonds_and_joints: list[Bond | JointBond] = [*model.glue, *model.joints]
     return tuple(
-        _event(bonds_and_joints[bond], change, counts[bond, change], after.time)
-        for bond, change in sorted(counts)
+        _event(model.bonds[bond], change, counts[bond, change], after.time) for bond, change in sorted(counts)
     )
 
 
@@ -51,7 +49,7 @@ def _changes(
     if model.joint_count:
         released = after.released_joints & ~before.released_joints
         timed = model.joint_release <= after.time
-        bonds = model.bond_of_joint + len(model.glue)
+        bonds = model.bond_of_joint
         yield "attach", bonds[before.pending_joints & ~after.pending_joints]
         yield "release", bonds[released & timed]
         yield "break", bonds[released & ~timed]

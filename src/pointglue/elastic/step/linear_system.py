@@ -96,6 +96,20 @@ class LinearSystem:
                 parts.append((row, columns, total + 9 * np.arange(number), np.full(number, 3)))
                 self.curved.append((k, total, total + 9 * number))
                 total += 9 * number
+        # Equations stiffen the matrix along their directions: springs between the two particles of each.
+        first, second = (
+            ends[self.equations] for ends in (self.model.equations.first, self.model.equations.second)
+        )
+        pairs, self.pair_of = np.unique(np.stack([first, second], axis=1), axis=0, return_inverse=True)
+        """The pair of particles that each equation is about (M,), see `pairs`."""
+        self.pairs = slice(total, total + 18 * len(pairs))
+        """Where the stiffness of each pair is in the data, and then its negative: 9 + 9 numbers."""
+        if len(pairs):
+            a, b = pairs.T
+            own, across = total + 18 * np.arange(len(pairs)), total + 18 * np.arange(len(pairs)) + 9
+            rows, columns = np.concatenate([a, b, a, b]), np.concatenate([a, b, b, a])
+            parts.append((rows, columns, np.concatenate([own, own, across, across]), np.full(len(rows), 3)))
+        total = self.pairs.stop
         self.data_size = total
         return tuple(np.concatenate(each).astype(np.int64) for each in zip(*parts, strict=True))
 

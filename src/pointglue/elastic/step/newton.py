@@ -10,7 +10,7 @@ from ...checks import Array
 from ...errors import ConvergenceError
 from ..linalg.cg import IndefiniteError
 from ..state import Stall, StallCause
-from .objective import Configuration, Evaluation, Loads, Objective
+from .objective import Configuration, Evaluation, Loads, NewtonMatrix, Objective
 
 __all__ = ["Outcome", "StalledError", "minimise", "nearest_contact"]
 
@@ -210,8 +210,8 @@ def _locate_stall(
     system, model = objective.system, objective.system.model
     if np.abs(now.violation).max(initial=0.0) > violation:
         equation = system.equations[int(np.abs(now.violation).argmax())]
-        bond = model.joints[int(model.bond_of_joint[model.equations.joint_of[equation]])]
-        return Stall.at("joint", (bond.first, bond.second), now.x[model.equations.first[equation]])
+        bodies = model.joined_bodies(int(model.equations.joint_of[equation]))
+        return Stall.at("joint", bodies, now.x[model.equations.first[equation]])
     if blocked and (met := nearest_contact(objective, now)) is not None:
         return met
     dofs = system.dofs
@@ -265,17 +265,15 @@ class _Hessians:
         objective.differentiate(now)
         self.loads = objective.loads(now, multipliers)
         self._problem, self._now = objective, now
-        self._matrices: dict[bool, tuple[Array, Array]] = {}
+        self._matrices: dict[bool, NewtonMatrix] = {}
 
-    def mixed(self, fraction: float) -> tuple[Array, Array]:
-        """Return the data with that fraction of the projected matrix, and the least right pivots."""
+    def mixed(self, fraction: float) -> NewtonMatrix:
+        """Return the matrix with that fraction of the projected one."""
         if fraction in (0.0, 1.0):
             return self._matrix(fraction == 1.0)
-        exact, projected = self._matrix(False), self._matrix(True)
-        data, least = (a + fraction * (b - a) for a, b in zip(exact, projected, strict=True))
-        return data, least
+        return self._matrix(False).mixed(self._matrix(True), fraction)
 
-    def _matrix(self, project: bool) -> tuple[Array, Array]:
+    def _matrix(self, project: bool) -> NewtonMatrix:
         """Return the exact or the projected matrix, which is computed once."""
         if project not in self._matrices:
             self._matrices[project] = self._problem.matrix(self._now, self.loads, project=project)
@@ -307,8 +305,12 @@ def _direction(
     """
     system, count = objective.system, len(objective.system.dofs)
     loads = hessians.loads
-    data, least = hessians.mixed(mixture)
-    right = -np.concatenate([loads.on_nodes.ravel(), now.violation])
+    matrix = hessians.mixed(mixture)
+    data, least = matrix.data, matrix.least
+    pulls = (matrix.penalties * now.violation)[system.constraint_equation, None] * now.constraint_jacobian
+    on_nodes = loads.on_nodes.copy()
+    np.add.at(on_nodes, system.constraint_node, pulls)
+    right = -np.concatenate([on_nodes.ravel(), now.violation])
     try:
         with objective.clock("solve"):
             solution = system.solve_iteratively(data, right, forcing)

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 
 import numpy as np
 
@@ -22,6 +22,7 @@ __all__ = [
     "Configuration",
     "Evaluation",
     "Loads",
+    "NewtonMatrix",
     "Objective",
     "Scheme",
 ]
@@ -153,6 +154,34 @@ class Loads:
     on_layers: list[Array]
     on_riders: Array
     on_nodes: Array
+
+
+@dataclass(frozen=True, eq=False)
+class NewtonMatrix:
+    """The matrix of a Newton step, with the joints' equations as an augmented Lagrangian.
+
+    The Hessian is increased by sum w C^T C over the equations, and the gradient by sum w c C^T. Since a step
+    satisfies C step = -c, this does not change the step; but the matrix is positive definite wherever the
+    Hessian is so on the motions that the joints leave free, and well scaled however light one side is.
+
+    Parameters
+    ----------
+    data : (nnz,)
+        The data of the matrix.
+    least : (n,)
+        The least right pivots.
+    penalties : (M,)
+        The penalties w of the equations [N/m].
+    """
+
+    data: Array
+    least: Array
+    penalties: Array
+
+    def mixed(self, other: "NewtonMatrix", fraction: float) -> "NewtonMatrix":
+        """Return the matrix with that fraction of another one."""
+        pairs = ((getattr(self, each.name), getattr(other, each.name)) for each in fields(self))
+        return NewtonMatrix(*(a + fraction * (b - a) for a, b in pairs))
 
 
 class Objective:
@@ -302,8 +331,8 @@ class Objective:
             on_nodes[len(dofs.particles) :] = wrenches[dofs.bodies].reshape(-1, 3)
         return Loads(on_layers, rest[assembly.on_body], on_nodes)
 
-    def matrix(self, now: Evaluation, loads: Loads, *, project: bool) -> tuple[Array, Array]:
-        """Return the data of the matrix of the Newton step, and the least right pivots.
+    def matrix(self, now: Evaluation, loads: Loads, *, project: bool) -> NewtonMatrix:
+        """Return the matrix of the Newton step.
 
         With `project` each part of the Hessian is made positive semidefinite.
         """
@@ -315,6 +344,8 @@ class Objective:
             pattern = system.pattern
             pattern.assemble(elements, out=data[: len(pattern.indices)])
             data[pattern.diagonal] += np.repeat(self.weights[:, 0], 3)
+            penalties = self._penalties(data[pattern.diagonal].reshape(-1, 3).mean(1))
+            self._write_penalties(penalties, data)
         with self.clock("glue"):
             if not project:
                 for k, start, stop in system.curved:
@@ -325,7 +356,32 @@ class Objective:
             out = self._with_contact(now, out, project)
         with self.clock("sum"):
             self._add_bodies(now, loads.on_riders, project, out)
-            return out, self._add_constraints(now, out)
+            return NewtonMatrix(out, self._add_constraints(now, out), penalties)
+
+    def _penalties(self, stiffness: Array) -> Array:
+        """Return the penalty of each equation (M,) [N/m], given the stiffness of all particles (N,) [N/m].
+
+        It is that of the stiffest particle or body which the equation moves, so that the light side of a
+        joint is as stiff as the heavy one along the equations.
+        """
+        system, dofs = self.system, self.system.dofs
+        of_bodies = self.scheme.inertia_scale * system.model.step_inertia.mass[dofs.bodies]
+        of_nodes = np.concatenate(
+            [stiffness[dofs.particles], np.stack([of_bodies, 0 * of_bodies], 1).ravel()]
+        )
+        penalties = np.zeros(len(system.equations))
+        np.maximum.at(penalties, system.constraint_equation, of_nodes[system.constraint_node])
+        return penalties
+
+    def _write_penalties(self, penalties: Array, data: Array) -> None:
+        """Write the stiffness of the penalties between the particles of the equations into the data."""
+        system = self.system
+        if not len(penalties):
+            return
+        room = data[system.pairs].reshape(-1, 2, 3, 3)
+        d = self.directions
+        np.add.at(room[:, 0], system.pair_of, penalties[:, None, None] * d[:, :, None] * d[:, None, :])
+        room[:, 1] = -room[:, 0]
 
     def _with_contact(self, now: Evaluation, data: Array, project: bool) -> Array:
         """Return the data of the matrix with contact, in a layout that has room for it."""
