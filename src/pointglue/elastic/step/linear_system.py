@@ -100,7 +100,8 @@ class LinearSystem:
         first, second = (
             ends[self.equations] for ends in (self.model.equations.first, self.model.equations.second)
         )
-        pairs, self.pair_of = np.unique(np.stack([first, second], axis=1), axis=0, return_inverse=True)
+        pairs, pair_of = np.unique(np.stack([first, second], axis=1), axis=0, return_inverse=True)
+        self.pair_of = pair_of.reshape(-1)
         """The pair of particles that each equation is about (M,), see `pairs`."""
         self.pairs = slice(total, total + 18 * len(pairs))
         """Where the stiffness of each pair is in the data, and then its negative: 9 + 9 numbers."""
