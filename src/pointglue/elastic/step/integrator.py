@@ -123,6 +123,8 @@ class Integrator:
             system = self.system_for(free, active_joints, state.targets, terms)
             system.begin()
         scheme = self.scheme(state, h)
+        past = None if state.previous is None else state.previous.positions
+        terms = [term.damped(scheme.slope, state.positions, past, scheme.extrapolation) for term in terms]
         forces = self._external_forces(state)
         with clock("glue"):
             before = system.assembly.evaluate(
@@ -207,7 +209,7 @@ class Integrator:
         rates = (state.velocities, state.origin_velocities, state.rotation_rates)
         fall = (self.gravity, self.gravity, np.zeros(3))
         past = state.previous
-        tau = h
+        tau, b = h, 0.0
         if past is not None:
             ratio = h / (state.time - past.time)
             tau = h * (1 + ratio) / (1 + 2 * ratio)
@@ -222,7 +224,7 @@ class Integrator:
         if self.surfaces is not None:
             self._apply_motion(target, state.time + h)
             self._check_rotations(target, state)
-        return Scheme(1 / tau**2, 1 / tau, target, Configuration(*now))
+        return Scheme(1 / tau**2, 1 / tau, b, target, Configuration(*now))
 
     def _external_forces(self, state: SolverState) -> Array:
         """Return the sum of the forces on all particles (N, 3) [N]."""
