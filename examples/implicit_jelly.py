@@ -63,7 +63,7 @@ class Jelly:
         share = DENSITY * CELL**3 / 8
         self.mass = share * np.bincount(np.concatenate(cubes), minlength=len(points))
         self.energy = ShapeMatchingEnergy(
-            points, self.mass, stiffness, clusters=cubes, blend=0.3, damping=(damping, 0.0)
+            points, self.mass, stiffness, clusters=cubes, blend=0.3, damping=damping
         )
         stands = points[:, 1] < points[:, 1].min() + 1e-6
         start = np.where(stands[:, None], points, pulled(points))

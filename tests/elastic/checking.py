@@ -5,6 +5,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.spatial.transform import Rotation
 
 import pointglue as pg
+from pointglue.elastic import Damped
 
 
 def derivative(f, h):
@@ -113,8 +114,59 @@ def check_energy(energy, x, *, step=1e-3, tolerance=1e-8, rigid=True):
         check_rigid_invariance(energy, x)
 
 
+def check_dissipation(energy, x, *, amount=0.1, step=1e-3, tolerance=1e-8, rigid=True):
+    """The potential of a step's damping: its derivatives and rates, and that it leaves rigid motion alone.
+
+    The points were `amount` of the body's size away at the beginning of the step, and one step before.
+    """
+    assert isinstance(energy, Damped)
+    assert energy.damped
+    rng = np.random.default_rng(11)
+    x0, past = (x + amount * size_of(x) * rng.normal(size=x.shape) for _ in range(2))
+    slope, b = 30.0, 0.4
+    damping = energy.dissipation(slope, x0, past, b)
+    check_derivatives(damping, x, step=step, tolerance=tolerance)
+    check_hessians(damping, x)
+    assert damping.stencils is energy.stencils
+    if rigid:
+        check_rigid_invariance(damping, x)
+    assert damping.value(x) > 0
+    # No velocity, no force: neither one step, nor two.
+    scale = np.abs(damping.gradient(x)).max()
+    for rest in (energy.dissipation(slope, x0), energy.dissipation(slope, x0, x0, b)):
+        assert rest.value(x0) <= 1e-25 * damping.value(x)
+        assert_allclose(rest.gradient(x0), 0, atol=1e-12 * scale)
+    # For short steps the power is twice the potential, and the rate that of the strains, whatever the slope.
+    v = rng.normal(size=x.shape)
+    powers = []
+    for h in (1e-3, 1e-4):
+        one = energy.dissipation(1 / h, x, None)
+        two = energy.dissipation(1.5 / h, x, x - h * v, 1 / 3)
+        powers.append([np.sum(each.gradient(x + h * v) * v) for each in (one, two)])
+        assert all(power >= 0 for power in powers[-1])
+    first, second = np.array(powers)
+    assert_allclose(second, second[0], rtol=2e-3)
+    assert np.abs(second - second[0]).max() <= 0.2 * np.abs(first - first[0]).max() + 1e-9 * second[0]
+    if rigid:
+        moved = rigidly_moved(x0, rng)
+        back = rigidly_moved(x0, rng)
+        for rest in (energy.dissipation(slope, x0), energy.dissipation(slope, x0, back, b)):
+            assert rest.value(moved) <= 1e-20 * damping.value(x)
+            assert_allclose(rest.gradient(moved), 0, atol=1e-10 * scale)
+
+
+def rigidly_moved(x, rng):
+    """The points after a random rotation and translation."""
+    d = x.shape[1]
+    angle = rng.uniform(0.5, 2.5)
+    R = Rotation.random(rng=rng).as_matrix() if d == 3 else np.array(
+        [[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]]
+    )  # fmt: skip
+    return x @ R.T + size_of(x) * rng.normal(size=d)
+
+
 def check_damping(energy, x, v, *, step=1e-3, tolerance=1e-8, rigid=True):
-    """Derivatives of the damping force, by x and by v, and that it never drives the motion."""
+    """Derivatives of the damping force by x and by v of the paper's potential, and that it never drives."""
     force = energy.rate_gradient(x, v)
     assert np.sum(force * v) >= 0
     by_x, by_v = energy.rate_hessians(x, v)

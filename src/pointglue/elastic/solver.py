@@ -41,9 +41,8 @@ class ImplicitSolver:
     """A solver that steps soft and rigid bodies with glue, joints and contact.
 
     A step minimises an objective by Newton's method. Exact Hessians are tried first, and projected ones where
-    those are indefinite. Of damping that depends on the positions the symmetric part of its derivative is
-    used. Joints, and glue without a spring, hold to rounding, on rigid bodies too. With contact, surfaces
-    that do not intersect at the start never do.
+    those are indefinite. Joints, and glue without a spring, hold to rounding, on rigid bodies too. With
+    contact, surfaces that do not intersect at the start never do.
 
     Parameters
     ----------

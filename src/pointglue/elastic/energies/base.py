@@ -101,64 +101,42 @@ class Energy(Protocol):
 
 @runtime_checkable
 class Damped(Protocol):
-    """What an energy with viscous damping has besides: a potential of the velocities."""
+    """What an energy with viscous damping has besides: the potential that damps a step.
+
+    The damping is that of Kelvin and Voigt: the rate of the strains s(x), times the stiffness, times
+    `damping` seconds. Strains do not change when the body moves rigidly, and neither does their rate.
+    """
 
     @property
     def damped(self) -> bool:
         """Whether there is any damping."""
 
-    def rate_gradient(self, x: ArrayLike, v: ArrayLike) -> Array:
-        """Return the derivative of the damping potential by the velocities; the force is its negative.
+    def dissipation(
+        self, slope: float, x: ArrayLike, past: ArrayLike | None = None, extrapolation: float = 0.0
+    ) -> Energy:
+        """Return the potential of the damping forces of one step, an energy of the positions at its end.
+
+        An integrator computes the velocities at the end y of a step as slope (y - reference), with the
+        reference x + extrapolation (x - past). Of the strains it computes the rates in the same way:
+
+            D(y) = 1 / (2 slope) rate^T C rate,
+            rate = slope (s(y) - s(x) - extrapolation (s(x) - s(past))).
 
         Parameters
         ----------
+        slope : float
+            The derivative of velocities by positions [1/s].
         x : (n, d)
-            The points [m].
-        v : (n, d)
-            Their velocities [m/s].
+            The points at the beginning of the step [m].
+        past : (n, d), optional
+            The points one step before [m].
+        extrapolation : float
+            The weight of the step before, 0 for one that is computed from its beginning alone [1].
 
         Returns
         -------
-        (n, d)
-            The derivative [N].
-        """
-
-    def rate_elements(self, x: ArrayLike, v: ArrayLike, *, symmetric: bool = False) -> tuple[Array, Array]:
-        """Return the derivatives of :meth:`rate_gradient` by x and by v, element by element.
-
-        Parameters
-        ----------
-        x : (n, d)
-            The points [m].
-        v : (n, d)
-            Their velocities [m/s].
-        symmetric : bool
-            Whether the derivative by x, which is not symmetric, is replaced by its symmetric part.
-
-        Returns
-        -------
-        by_x, by_v
-            Arrays as those of :meth:`Energy.elements` [N/m, N s/m]. The one by v is positive semidefinite.
-        """
-
-    def rate_hessians(
-        self, x: ArrayLike, v: ArrayLike, *, symmetric: bool = False
-    ) -> tuple[csr_array, csr_array]:
-        """Return the derivatives of :meth:`rate_gradient` by x and by v as matrices.
-
-        Parameters
-        ----------
-        x : (n, d)
-            The points [m].
-        v : (n, d)
-            Their velocities [m/s].
-        symmetric : bool
-            Whether the derivative by x is replaced by its symmetric part.
-
-        Returns
-        -------
-        by_x, by_v : csr_array (d n, d n)
-            The matrices [N/m, N s/m].
+        Energy
+            The potential [J], of the same stencils; its gradient is minus the damping force [N].
         """
 
 
@@ -170,10 +148,11 @@ class Elements(ABC):
 
     Parameters
     ----------
-    stencils : (E, k) or Groups
-        The points of each element.
-    count : int
-        The number n of points of the body.
+    stencils : (E, k), Groups or Elements
+        The points of each element; or another energy of the same elements, with which what follows from them
+        is shared.
+    count : int, optional
+        The number n of points of the body; that of the other energy if there is one.
     dimension : int
         The number d of coordinates of a point.
 
@@ -184,10 +163,18 @@ class Elements(ABC):
     """
 
     stencils: Stencils
+    count: int
+    dimension: int
 
-    def __init__(self, stencils: ArrayLike | Groups, count: int, *, dimension: int = 3) -> None:
-        self.stencils = check_stencils("stencils", stencils, count)
-        self.count, self.dimension = count, dimension
+    def __init__(
+        self, stencils: "ArrayLike | Groups | Elements", count: int = 0, *, dimension: int = 3
+    ) -> None:
+        if isinstance(stencils, Elements):
+            self.stencils, self.count, self.dimension = stencils.stencils, stencils.count, stencils.dimension
+            vars(self)["_entries_of_points"] = stencils._entries_of_points
+        else:
+            self.stencils = check_stencils("stencils", stencils, count)
+            self.count, self.dimension = count, dimension
         self._sizes = stencil_sizes(self.stencils)
 
     @abstractmethod

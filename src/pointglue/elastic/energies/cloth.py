@@ -1,5 +1,7 @@
 """Cloth: triangles that resist stretch, and hinges between them that resist bending."""
 
+from functools import cached_property
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -11,7 +13,10 @@ from ...procrustes.fit import for_kernel
 from ..linalg.blocks import check_stencils
 from .base import Elements
 from .kernels import cloth as kernels
+from .kernels import viscous as viscous_kernels
+from .kernels.viscous import ViscousElements
 from .materials import lumped, per_element
+from .viscous import simplices, viscous_elements
 
 __all__ = ["ClothEnergy"]
 
@@ -53,6 +58,9 @@ class ClothEnergy(Elements):
     limit : float, optional
         The ratio of length to rest length, in any direction, beyond which cloth stiffens rapidly [1]; forces
         and stiffness stay continuous.
+    damping : float or (m,)
+        The ratio of viscosity to stiffness, of stretch and of bending, for all or for each triangle [s]. It
+        resists changes of Green's strain and of the angles between triangles; rigid motion is not damped.
 
     Attributes
     ----------
@@ -83,6 +91,7 @@ class ClothEnergy(Elements):
         poisson: ArrayLike = 0.3,
         bend: ArrayLike = 0.0,
         limit: float | None = None,
+        damping: ArrayLike = 0.0,
     ) -> None:
         points = as_reals("rest", rest).astype(np.float64)
         require_finite("rest", points)
@@ -137,6 +146,8 @@ class ClothEnergy(Elements):
             floor = MIN_LENGTH_RATIO * length
             run(kernels.angles, len(angle), GRAIN, for_kernel(points), self.hinges, floor, angle)
         self._hinges = kernels.Hinges(self.hinges, k, angle, MIN_LENGTH_RATIO * length)
+        self.damping = per_element("damping", damping, m, lambda v: v >= 0, "at least 0 s")
+        self._hinge_damping = self.damping[both].mean(1) * k
 
         sizes = np.repeat([3, 4], [m, len(self.hinges)])
         corners = np.concatenate([self.faces.ravel(), self.hinges.ravel()])
@@ -178,6 +189,38 @@ class ClothEnergy(Elements):
         out = elements[: 81 * m].reshape(m, 9, 9)
         run(kernels.predict_stress, m, 4 * GRAIN, points, first, self._triangles, out)
 
+    @property
+    def damped(self) -> bool:
+        """Whether there is any damping."""
+        return bool(self.damping.any())
+
+    def dissipation(
+        self, slope: float, x: ArrayLike, past: ArrayLike | None = None, extrapolation: float = 0.0
+    ) -> "ClothDissipation":
+        """Return the potential of the damping forces of one step, see `Damped.dissipation`."""
+        points, before = self._points("x", x), None if past is None else self._points("past", past)
+        triangles = viscous_elements(self._viscous, slope, points, before, extrapolation)
+        angles = self._angles(points)
+        if before is not None:
+            # The short way round; a reference beyond half a turn is the same angle as one within.
+            turned = np.mod(angles - self._angles(before) + np.pi, 2 * np.pi) - np.pi
+            angles = np.mod(angles + extrapolation * turned + np.pi, 2 * np.pi) - np.pi
+        hinges = self._hinges._replace(stiffness=slope * self._hinge_damping, rest_angle=angles)
+        return ClothDissipation(self, triangles, hinges)
+
+    @cached_property
+    def _viscous(self) -> ViscousElements:
+        """The triangles with the moduli of their damping [N s/m]."""
+        each = self._triangles
+        mu, lam = self.damping * each.mu, self.damping * each.lam
+        return simplices(each.corners, each.weight_gradients, each.area, mu, lam)
+
+    def _angles(self, x: Array) -> Array:
+        """Return the angles of the hinges (h,) [rad]."""
+        angle = np.empty(len(self.hinges))
+        run(kernels.angles, len(angle), GRAIN, x, self.hinges, self._hinges.min_length, angle)
+        return angle
+
     def _values(self, x: Array, out: Array) -> None:
         m, h = len(self.faces), len(self.hinges)
         run(kernels.stretch_values, m, 4 * GRAIN, x, self._triangles, out[:m])
@@ -193,6 +236,48 @@ class ClothEnergy(Elements):
         m, h = len(self.faces), len(self.hinges)
         first, second = out[: 81 * m].reshape(m, 9, 9), out[81 * m :].reshape(h, 12, 12)
         run(kernels.stretch_hessians, m, GRAIN, x, self._triangles, project, first)
+        run(kernels.bend_hessians, h, GRAIN, x, self._hinges, project, second)
+
+
+class ClothDissipation(Elements):
+    """The damping of cloth in one step: by the rates of Green's strain and of the angles of hinges.
+
+    Parameters
+    ----------
+    cloth : ClothEnergy
+        The cloth.
+    triangles : ViscousElements
+        The elements that stretch.
+    hinges : Hinges
+        The elements that bend, at rest at the angles that rates are told from.
+    """
+
+    def __init__(self, cloth: ClothEnergy, triangles: ViscousElements, hinges: kernels.Hinges) -> None:
+        super().__init__(cloth)
+        self._triangles, self._hinges = triangles, hinges
+
+    def predict(self, x: ArrayLike, before: ArrayLike, elements: Array) -> None:
+        """Replace the stress in the exact Hessians at x, see :meth:`ClothEnergy.predict`."""
+        m = len(self._triangles.corners)
+        points, first = (self._points(name, each) for name, each in (("x", x), ("before", before)))
+        out = elements[: 81 * m].reshape(m, 9, 9)
+        run(viscous_kernels.predict_stress, m, 4 * GRAIN, points, first, self._triangles, out)
+
+    def _values(self, x: Array, out: Array) -> None:
+        m, h = len(self._triangles.corners), len(self._hinges.corners)
+        run(viscous_kernels.values, m, 4 * GRAIN, x, self._triangles, out[:m])
+        run(kernels.bend_values, h, 2 * GRAIN, x, self._hinges, out[m:])
+
+    def _gradients(self, x: Array, out: Array) -> None:
+        m, h = len(self._triangles.corners), len(self._hinges.corners)
+        first, second = out[: 3 * m].reshape(m, 3, 3), out[3 * m :].reshape(h, 4, 3)
+        run(viscous_kernels.gradients, m, 4 * GRAIN, x, self._triangles, first)
+        run(kernels.bend_gradients, h, 2 * GRAIN, x, self._hinges, second)
+
+    def _hessians(self, x: Array, project: bool, out: Array) -> None:
+        m, h = len(self._triangles.corners), len(self._hinges.corners)
+        first, second = out[: 81 * m].reshape(m, 9, 9), out[81 * m :].reshape(h, 12, 12)
+        run(viscous_kernels.hessians, m, GRAIN, x, self._triangles, project, first)
         run(kernels.bend_hessians, h, GRAIN, x, self._hinges, project, second)
 
 

@@ -1,5 +1,7 @@
 """Flesh: tetrahedra of stable neo-Hookean material."""
 
+from functools import cached_property
+
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -10,7 +12,9 @@ from ...procrustes.fit import for_kernel
 from ..linalg.blocks import check_stencils
 from .base import Elements
 from .kernels import flesh as kernels
+from .kernels.viscous import ViscousElements
 from .materials import lumped, per_element
+from .viscous import ViscousDissipation, simplices, viscous_elements
 
 __all__ = ["FleshEnergy"]
 
@@ -37,6 +41,10 @@ class FleshEnergy(Elements):
         Young's modulus of small strains, for all or for each tetrahedron [Pa].
     poisson : float or (m,)
         Poisson's ratio of small strains, between -1 and 0.5, for all or for each tetrahedron [1].
+    damping : float or (m,)
+        The ratio of viscosity to stiffness, for all or for each tetrahedron [s]. The stress of the damping is
+        that of small strains, with the rate of Green's strain (F^T F - 1)/2 times this in place of the
+        strain. Rigid motion is not damped.
 
     Attributes
     ----------
@@ -51,7 +59,15 @@ class FleshEnergy(Elements):
 
     volumes: Array
 
-    def __init__(self, rest: ArrayLike, tets: ArrayLike, *, young: ArrayLike, poisson: ArrayLike) -> None:
+    def __init__(
+        self,
+        rest: ArrayLike,
+        tets: ArrayLike,
+        *,
+        young: ArrayLike,
+        poisson: ArrayLike,
+        damping: ArrayLike = 0.0,
+    ) -> None:
         points = as_reals("rest", rest).astype(np.float64)
         if points.ndim != 2 or points.shape[1] != 3:
             raise InputError(f"rest must have shape (n, 3), got shape {points.shape}")
@@ -76,6 +92,8 @@ class FleshEnergy(Elements):
         E = per_element("young", young, count, lambda v: v > 0, "a positive number of Pa")
         nu = per_element("poisson", poisson, count, lambda v: (v > -1) & (v < 0.5), "between -1 and 0.5")
         mu, lam = E / (2 * (1 + nu)), E * nu / ((1 + nu) * (1 - 2 * nu))
+        self.damping = per_element("damping", damping, count, lambda v: v >= 0, "at least 0 s")
+        self._moduli = mu, lam
         # The energy's own two moduli, with which small strains have those of mu and lambda.
         self._tets = kernels.Tetrahedra(
             corners=cells,
@@ -84,6 +102,26 @@ class FleshEnergy(Elements):
             mu=4 / 3 * mu,
             lam=lam + 5 / 6 * mu,
         )
+
+    @property
+    def damped(self) -> bool:
+        """Whether there is any damping."""
+        return bool(self.damping.any())
+
+    def dissipation(
+        self, slope: float, x: ArrayLike, past: ArrayLike | None = None, extrapolation: float = 0.0
+    ) -> ViscousDissipation:
+        """Return the potential of the damping forces of one step, see `Damped.dissipation`."""
+        before = None if past is None else self._points("past", past)
+        elements = viscous_elements(self._viscous, slope, self._points("x", x), before, extrapolation)
+        return ViscousDissipation(self, elements)
+
+    @cached_property
+    def _viscous(self) -> ViscousElements:
+        """The tetrahedra with the moduli of their damping [Pa s]."""
+        tets = self._tets
+        mu, lam = (self.damping * modulus for modulus in self._moduli)
+        return simplices(tets.corners, tets.weight_gradients, tets.volume, mu, lam)
 
     def mass(self, density: ArrayLike) -> Array:
         """Return the masses of the points.

@@ -18,10 +18,26 @@ __all__ = ["ForceEnergy", "SpringEnergy", "TargetEnergy", "gravity"]
 GRAIN = 4096  # springs worth a thread of their own
 
 
-class SpringEnergy(Elements):
+class _Springs(Elements):
+    """The energy of springs, whatever their lengths at rest are."""
+
+    _springs: kernels.SpringElements
+
+    def _values(self, x: Array, out: Array) -> None:
+        run(kernels.values, len(self), GRAIN, x, self._springs, out)
+
+    def _gradients(self, x: Array, out: Array) -> None:
+        run(kernels.gradients, len(self), GRAIN, x, self._springs, out)
+
+    def _hessians(self, x: Array, project: bool, out: Array) -> None:
+        run(kernels.hessians, len(self), GRAIN, x, self._springs, project, out)
+
+
+class SpringEnergy(_Springs):
     """The energy k/2 (length - rest length)^2 of springs between pairs of points.
 
-    The potential of the damping is c/2 (rate of the length)^2, which keeps linear and angular momentum.
+    The potential of the damping is c/2 (rate of the length)^2 with c = damping k. A step takes the rate from
+    the lengths at its ends, see :meth:`dissipation`: a spring that turns and keeps its length is not damped.
 
     Parameters
     ----------
@@ -34,7 +50,7 @@ class SpringEnergy(Elements):
     rest_length : float or (E,), optional
         The length at rest, by default that between the points at rest [m].
     damping : float or (E,)
-        The damping c [N s/m].
+        The ratio of damping c to stiffness k [s].
 
     Raises
     ------
@@ -68,7 +84,8 @@ class SpringEnergy(Elements):
         )
         self.rest_length = _at_least_zero("rest_length", lengths, len(self))
         self.damping = _at_least_zero("damping", damping, len(self))
-        self._springs = kernels.SpringElements(self.edges, self.rest_length, self.stiffness, self.damping)
+        viscosity = self.damping * self.stiffness
+        self._springs = kernels.SpringElements(self.edges, self.rest_length, self.stiffness, viscosity)
 
     @property
     def edges(self) -> Array:
@@ -80,24 +97,60 @@ class SpringEnergy(Elements):
         """Whether there is any damping."""
         return bool(self.damping.any())
 
-    def _values(self, x: Array, out: Array) -> None:
-        run(kernels.values, len(self), GRAIN, x, self._springs, out)
+    def dissipation(
+        self, slope: float, x: ArrayLike, past: ArrayLike | None = None, extrapolation: float = 0.0
+    ) -> "SpringDissipation":
+        """Return the potential of the damping forces of one step, see `Damped.dissipation`."""
+        lengths = self._lengths("x", x)
+        if past is not None:
+            lengths = lengths + extrapolation * (lengths - self._lengths("past", past))
+        return SpringDissipation(self, slope, lengths)
 
-    def _gradients(self, x: Array, out: Array) -> None:
-        run(kernels.gradients, len(self), GRAIN, x, self._springs, out)
-
-    def _hessians(self, x: Array, project: bool, out: Array) -> None:
-        run(kernels.hessians, len(self), GRAIN, x, self._springs, project, out)
+    def _lengths(self, name: str, x: ArrayLike) -> Array:
+        """Return the lengths (E,) [m]."""
+        points = self._points(name, x)
+        return np.asarray(np.linalg.norm(points[self.edges[:, 0]] - points[self.edges[:, 1]], axis=1))
 
     def rate_gradient(self, x: ArrayLike, v: ArrayLike) -> Array:
-        """Return the derivative of the damping potential (n, d) [N], see :meth:`Damped.rate_gradient`."""
+        """Return the derivative of c/2 (n . relative velocity)^2 by the velocities, n the directions.
+
+        Its force at the end of a step turns the spring's direction there, but not the velocity: the solver
+        damps by :meth:`dissipation` instead.
+
+        Parameters
+        ----------
+        x : (n, d)
+            The points [m].
+        v : (n, d)
+            Their velocities [m/s].
+
+        Returns
+        -------
+        (n, d)
+            The derivative, minus the force [N].
+        """
         each = np.empty(self._entry_shape)
         points, rates = self._points("x", x), self._points("v", v)
         run(kernels.rate_gradients, len(self), GRAIN, points, rates, self._springs, each)
         return self._gathered(each)
 
     def rate_elements(self, x: ArrayLike, v: ArrayLike, *, symmetric: bool = False) -> tuple[Array, Array]:
-        """Return the derivatives of the damping gradient by x and v, see :meth:`Damped.rate_elements`."""
+        """Return the derivatives of :meth:`rate_gradient` by x and by v, element by element.
+
+        Parameters
+        ----------
+        x : (n, d)
+            The points [m].
+        v : (n, d)
+            Their velocities [m/s].
+        symmetric : bool
+            Whether the derivative by x, which is not symmetric, is replaced by its symmetric part.
+
+        Returns
+        -------
+        by_x, by_v : (E, 2 d, 2 d)
+            The derivatives [N/m, N s/m]. The one by v is positive semidefinite.
+        """
         by_x, by_v = np.empty(self._elements_shape), np.empty(self._elements_shape)
         points, rates = self._points("x", x), self._points("v", v)
         run(kernels.rate_hessians, len(self), GRAIN, points, rates, self._springs, symmetric, by_x, by_v)
@@ -106,9 +159,43 @@ class SpringEnergy(Elements):
     def rate_hessians(
         self, x: ArrayLike, v: ArrayLike, *, symmetric: bool = False
     ) -> tuple[csr_array, csr_array]:
-        """Return the derivatives as matrices by x and v, see :meth:`Damped.rate_hessians`."""
+        """Return the derivatives of :meth:`rate_gradient` by x and by v as matrices.
+
+        Parameters
+        ----------
+        x : (n, d)
+            The points [m].
+        v : (n, d)
+            Their velocities [m/s].
+        symmetric : bool
+            Whether the derivative by x is replaced by its symmetric part.
+
+        Returns
+        -------
+        by_x, by_v : csr_array (d n, d n)
+            The matrices [N/m, N s/m].
+        """
         by_x, by_v = self.rate_elements(x, v, symmetric=symmetric)
         return self._matrix(by_x), self._matrix(by_v)
+
+
+class SpringDissipation(_Springs):
+    """The damping of springs in one step: springs of stiffness slope c, at rest at the lengths of before.
+
+    Parameters
+    ----------
+    springs : SpringEnergy
+        The springs.
+    slope : float
+        The derivative of velocities by positions [1/s].
+    lengths : (E,)
+        The lengths that rates are told from [m].
+    """
+
+    def __init__(self, springs: SpringEnergy, slope: float, lengths: Array) -> None:
+        super().__init__(springs)
+        viscosity = springs.damping * springs.stiffness
+        self._springs = kernels.SpringElements(springs.edges, lengths, slope * viscosity, viscosity)
 
 
 class TargetEnergy(Elements):

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from ...checks import Array, as_reals, check_rotations, require_finite
 from ...errors import InputError
 from ...glue import BodyFrames
-from ...procrustes import special_procrustes
+from ...procrustes import fit_rigid, special_procrustes
 from ..bodies import ElasticBody, check_energy
 from ..contact.stage import ContactStage
 from ..contact.surfaces import ContactSurfaces
@@ -34,6 +34,7 @@ KINEMATIC_TOLERANCE = 1e-6  # ratio of the model's size: how far from its key a 
 MAX_KINEMATIC_ROTATION = (
     1.2  # rad: the most that keys may turn a body in one substep where it may meet others
 )
+MIN_TURN = 0.01  # rad: a soft body that turns by less is stretched by less than 1e-4 if it goes straight on
 
 Method = Literal["euler", "bdf2"]
 Force = Callable[[SolverState], ArrayLike]
@@ -123,6 +124,8 @@ class Integrator:
             system = self.system_for(free, active_joints, state.targets, terms)
             system.begin()
         scheme = self.scheme(state, h)
+        past = None if state.previous is None else state.previous.positions
+        terms = [term.damped(scheme.slope, state.positions, past, scheme.extrapolation) for term in terms]
         forces = self._external_forces(state)
         with clock("glue"):
             before = system.assembly.evaluate(
@@ -132,7 +135,7 @@ class Integrator:
         active_bonds = [bond.holds(begin, released, released_joints) for bond in model.initial_bonds]
         contact = self._contact_stage(state, scheme, h, stiffness_factor, clock, active_bonds)
         objective = Objective(system, scheme, terms, forces, directions, before, clock, contact=contact)
-        guesses = self._initial_guesses(state, h, end)
+        guesses = self._initial_guesses(state, scheme.target.x, h, end)
         rounding = POSITION_ROUNDING * float(np.abs(state.positions).max()) / h
         outcome = minimise(
             objective,
@@ -207,7 +210,7 @@ class Integrator:
         rates = (state.velocities, state.origin_velocities, state.rotation_rates)
         fall = (self.gravity, self.gravity, np.zeros(3))
         past = state.previous
-        tau = h
+        tau, b = h, 0.0
         if past is not None:
             ratio = h / (state.time - past.time)
             tau = h * (1 + ratio) / (1 + 2 * ratio)
@@ -222,7 +225,7 @@ class Integrator:
         if self.surfaces is not None:
             self._apply_motion(target, state.time + h)
             self._check_rotations(target, state)
-        return Scheme(1 / tau**2, 1 / tau, target, Configuration(*now))
+        return Scheme(1 / tau**2, 1 / tau, b, target, Configuration(*now))
 
     def _external_forces(self, state: SolverState) -> Array:
         """Return the sum of the forces on all particles (N, 3) [N]."""
@@ -321,8 +324,15 @@ class Integrator:
                 turn = check_rotations(f"rotations by the motion of {body.name!r}", given[1], (3, 3))
                 configuration.rotations[b] = special_procrustes(turn)
 
-    def _initial_guesses(self, state: SolverState, h: float, end: float) -> list[Configuration]:
-        """Return the configurations to begin from: with the velocities kept, and the current one."""
+    def _initial_guesses(
+        self, state: SolverState, target: Array, h: float, end: float
+    ) -> list[Configuration]:
+        """Return the configurations to begin from: with the velocities kept, and the current one.
+
+        Where free soft bodies turn, there is one more, in which these move rigidly, as near to `target`
+        (N, 3) as they get. Straight on, a stiff one is stretched so much that the current configuration seems
+        better, and from that it takes many short Newton steps along a circle.
+        """
         model = self.model
         here = Configuration(state.positions.copy(), state.origins.copy(), state.rotations.copy())
         if self.surfaces is None:
@@ -332,7 +342,17 @@ class Integrator:
         x[free] += h * state.velocities[free]
         origins[moving] += h * state.origin_velocities[moving]
         rotations[moving] = rotated(here.rotations[moving], h * state.spins[moving])
-        return [Configuration(x, origins, rotations), here]
+        guesses = [Configuration(x, origins, rotations), here]
+        turned, largest = x.copy(), 0.0
+        for body in model.bodies:
+            rows = model.rows[body.name]
+            if isinstance(body, ElasticBody) and free[rows].all() and rows.stop - rows.start > 1:
+                fit = fit_rigid(here.x[rows], target[rows], model.mass[rows], on_degenerate="clamp")
+                turned[rows] = fit.apply(here.x[rows])
+                largest = max(largest, float(np.linalg.norm(fit.rotation - np.eye(3))))
+        if largest > np.sqrt(2) * MIN_TURN:
+            guesses.insert(0, Configuration(turned, origins, rotations))
+        return guesses
 
     def _end_state(
         self,

@@ -373,20 +373,8 @@ def _decreased(
 ) -> bool:
     """Return whether the merit has decreased by enough of what was promised (Armijo's condition)."""
     change = after.value - now.value
-    if any(term.damped for term in objective.terms):
-        # Along a line every force has a potential; its difference is computed to second order here.
-        change += float(np.sum(_mean_damping(objective, now, after) * (after.x - now.x)))
     change += penalty * float(np.abs(after.violation).sum() - np.abs(now.violation).sum())
     return change <= ARMIJO_FRACTION * promised + VALUE_ROUNDING * max(now.size, after.size)
-
-
-def _mean_damping(objective: Objective, now: Evaluation, after: Evaluation) -> Array:
-    """Return the mean of the damping gradients at two evaluations (N, 3) [N]."""
-    total, v = now.damping.copy(), objective.velocities(after.x)
-    for term in objective.terms:
-        if term.damped:
-            total[term.rows] += term.energy.rate_gradient(after.x[term.rows], v[term.rows])
-    return total / 2
 
 
 def _with_closed_joints(objective: Objective, after: Evaluation) -> Evaluation | None:

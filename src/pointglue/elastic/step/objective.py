@@ -80,6 +80,8 @@ class Scheme:
         The factor of the inertial forces [1/s^2].
     slope : float
         The derivative of velocities by positions [1/s].
+    extrapolation : float
+        The weight b of the step before: the reference is (1 + b) times the beginning, less b times that [1].
     target : Configuration
         Where everything would go without forces but gravity.
     reference : Configuration
@@ -88,6 +90,7 @@ class Scheme:
 
     inertia_scale: float
     slope: float
+    extrapolation: float
     target: Configuration
     reference: Configuration
 
@@ -110,8 +113,6 @@ class Evaluation:
         The sum of the absolute values of its terms, by which rounding is judged [J].
     gradient : (N, 3)
         The derivative by all particles, without the joints [N].
-    damping : (N, 3)
-        The part of the gradient that comes from damping [N].
     before : (N, 3), optional
         Where the particles were before the last Newton step [m].
     blocks : (K, 3, 3)
@@ -126,7 +127,6 @@ class Evaluation:
     value: float = np.nan
     size: float = np.nan
     gradient: Array = field(default_factory=lambda: np.empty(0))
-    damping: Array = field(default_factory=lambda: np.empty(0))
     before: Array | None = None
     blocks: Array = field(default_factory=lambda: np.empty(0))
     constraint_jacobian: Array = field(default_factory=lambda: np.empty(0))
@@ -185,7 +185,9 @@ class NewtonMatrix:
 
 
 class Objective:
-    """What one step minimises, inertia_scale/2 |x - target|^2_M and all energies, with the joints closed.
+    """What one step minimises, with the joints closed.
+
+    It is inertia_scale/2 ``|x - target|^2_M``, all energies and the potentials of their damping.
 
     Parameters
     ----------
@@ -194,7 +196,7 @@ class Objective:
     scheme : Scheme
         The integration scheme.
     terms : sequence of Term
-        The energies.
+        The energies, with their damping.
     forces : (N, 3)
         Forces that are constant during the step [N].
     directions : (M, 3)
@@ -253,7 +255,7 @@ class Objective:
             inertia = model.step_inertia.value(here.origins, here.rotations, target.origins, target.rotations)
             parts.append(self.scheme.inertia_scale * inertia)
         with self.clock("energies"):
-            parts += [float(term.energy.value(x[term.rows])) for term in self.terms]
+            parts += [term.value(x) for term in self.terms]
         if self.contact is not None:
             with self.clock("contact"):
                 parts.append(self.contact.value(x))
@@ -289,17 +291,13 @@ class Objective:
         """Fill in the gradient, the Jacobian blocks and the constraint Jacobian."""
         x, scheme = now.x, self.scheme
         gradient = self.weights * (x - scheme.target.x) - self.forces
-        damping = np.zeros_like(x)
         with self.clock("energies"):
             for term in self.terms:
-                gradient[term.rows] += term.energy.gradient(x[term.rows])
-                if term.damped:
-                    v = self.velocities(x)[term.rows]
-                    damping[term.rows] += term.energy.rate_gradient(x[term.rows], v)
+                gradient[term.rows] += term.gradient(x)
         if self.contact is not None:
             with self.clock("contact"):
                 gradient[self.contact.surfaces.particles] += self.contact.gradient(x)
-        now.gradient, now.damping = gradient + damping, damping
+        now.gradient = gradient
         with self.clock("glue"):
             now.blocks = self.system.dofs.blocks(now.pose)
             now.constraint_jacobian = self.system.constraint_jacobian(now.blocks, self.directions)
@@ -339,7 +337,7 @@ class Objective:
         system = self.system
         data = np.zeros(system.data_size)
         with self.clock("energies"):
-            elements = [self._elements(term, now, project) for term in self.terms]
+            elements = [term.elements(now.x, now.before, project=project) for term in self.terms]
         with self.clock("sum"):
             pattern = system.pattern
             pattern.assemble(elements, out=data[: len(pattern.indices)])
@@ -401,18 +399,6 @@ class Objective:
                 system.widen(*room, now.x, now.configuration.origins)
             assert isinstance(system.layout, ContactMatrix)
             return system.layout.add_blocks(data, now.blocks, rows, columns, blocks)
-
-    def _elements(self, term: Term, now: Evaluation, project: bool) -> Array:
-        """Return the element Hessians of an energy, with its damping."""
-        x = now.x[term.rows]
-        elements = term.energy.elements(x, project=project)
-        if term.predicts and not project and now.before is not None:
-            term.energy.predict(x, now.before[term.rows], elements)
-        if term.damped:
-            v = self.velocities(now.x)[term.rows]
-            by_x, by_v = term.energy.rate_elements(x, v, symmetric=True)
-            elements = elements + self.scheme.slope * by_v + (0.0 if project else by_x)
-        return np.asarray(elements)
 
     def _add_bodies(self, now: Evaluation, f: Array, project: bool, out: Array) -> None:
         """Add the inertia of rigid bodies, and the change of their particles' torques as they rotate."""

@@ -137,7 +137,7 @@ def _jelly(table: schema.JellyObject, surface: Surface) -> Built:
         material.stiffness,
         clusters=cubes,
         blend=material.blend,
-        damping=(material.damping, 0.0),
+        damping=material.damping,
     )
     return BuiltSolid(
         points=points,

@@ -1,22 +1,28 @@
 """Kernels of the shape matching energy. Cluster k has the entries ``offsets[k]`` to ``offsets[k + 1]``.
 
 Entry r is point ``indices[r]`` with rest offset v_r, share w_r of the cluster's mass and stiffness k_r. With
-the centroid t and the rotation R of the cluster, and orthonormal rest coordinates q_r (linear or quadratic),
+the centroid t and the rotation R of the cluster, orthonormal rest coordinates q_r (linear or quadratic) and
+the offset u_r of the goal, in the frame of the rest shape,
 
-    d_r = x_r - t - g A q_r - (1 - g) R v_r,    A = sum_r w_r (x_r - t) q_r^T,    V = 1/2 sum_r k_r |d_r|^2.
+    d_r = x_r - t - g A q_r - R u_r,    A = sum_r w_r (x_r - t) q_r^T,    V = 1/2 sum_r k_r |d_r|^2.
 
-All but R is linear in x: d = L x - (1 - g) R v with the constant matrix L = 1 - Phi Psi^T over the entries,
+The energy has u = (1 - g) v; the damping of a step has that plus the strains R^T d that it begins with.
+R is the fit of the offsets v in both.
+
+All but R is linear in x: d = L x - R u with the constant matrix L = 1 - Phi Psi^T over the entries,
 Phi = [1, q], Psi = w [1, g q]. Every second derivative below is a multiple of N = L^T K L, plus a part of
-low rank (explanation/derivations): R depends on x through a_r = w_r v_r alone, and meets b = L^T K v. With a
-basis Z of the columns of (1 - g) a and b, at most six,
+low rank (explanation/derivations): R depends on x through a_r = w_r v_r alone, and meets b = L^T K u. With a
+basis Z of the columns of a and b, at most six,
 
-    block (i, l) = N_il I - sum_pq Z_ip D_pq Z_lq,    (1 - g) a = Z alpha,    b = Z beta,
+    block (i, l) = N_il I - sum_pq Z_ip D_pq Z_lq,    a = Z alpha,    b = Z beta,
 
 so that the work per pair of points is that of a product, and D (its "core") is that of a cluster of six
 points. Z is orthonormal in the sense Z^T N^+ Z = I: the block is positive semidefinite exactly if no
-eigenvalue of D exceeds one.
+eigenvalue of D exceeds one. For g = 1 the columns of a are outside of what N spans; with Z_a those of Z and
+Z^T (N + Z_a Z_a^T)^+ Z = I the same holds for the eigenvalues of D plus one on the diagonal of Z_a.
 """
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -34,6 +40,9 @@ from ....procrustes.algebra import (
 )
 from ....procrustes.kernels import moment_rate
 from ...linalg.kernels.blocks import psd_part
+
+# ratio of the size of a column: what is less is its rounding
+SPANNED = 1e-13
 
 
 class Clusters(NamedTuple):
@@ -53,6 +62,8 @@ class Clusters(NamedTuple):
     """(E, m): orthonormal rest coordinates, none for blend 0."""
     blend: float
     """g, 0 to 1."""
+    u: Array
+    """(E, 3): offset of the goal from the centroid, less that of the linear map, in the frame of v [m]."""
 
 
 class Goals(NamedTuple):
@@ -69,8 +80,8 @@ class Reduced(NamedTuple):
 
     dimension: int
     """d, 2 or 3."""
-    rigid: float
-    """1 - g."""
+    inside: Array
+    """(r,): 1 for the columns of Z that N spans, 0 for others."""
     Z: Array
     """(E, r)."""
     alpha: Array
@@ -82,7 +93,7 @@ class Reduced(NamedTuple):
     chi: Array
     """(E, 1 + m): N without its diagonal is -(chi psi^T + psi chi^T)."""
     second_moments: Array
-    """(K, 9): sum k v v^T [N m]."""
+    """(K, 9): sum k u u^T [N m]."""
     cluster_of: NDArray[np.int64]
     """(E,): the cluster of each entry."""
     offsets: NDArray[np.int64]
@@ -121,12 +132,11 @@ def _linear_map(x, clusters, k, t, A):
 @kernel
 def _residual(x, clusters, e, t, R, A):
     """d of entry e, given t, R and A of its cluster."""
-    i, v, q, blend = clusters.indices[e], clusters.v, clusters.q, clusters.blend
-    rigid = 1.0 - blend
-    vx, vy, vz = rigid * v[e, 0], rigid * v[e, 1], rigid * v[e, 2]
-    dx = x[i, 0] - t[0] - (R[0] * vx + R[1] * vy + R[2] * vz)
-    dy = x[i, 1] - t[1] - (R[3] * vx + R[4] * vy + R[5] * vz)
-    dz = x[i, 2] - t[2] - (R[6] * vx + R[7] * vy + R[8] * vz)
+    i, u, q, blend = clusters.indices[e], clusters.u, clusters.q, clusters.blend
+    ux, uy, uz = u[e, 0], u[e, 1], u[e, 2]
+    dx = x[i, 0] - t[0] - (R[0] * ux + R[1] * uy + R[2] * uz)
+    dy = x[i, 1] - t[1] - (R[3] * ux + R[4] * uy + R[5] * uz)
+    dz = x[i, 2] - t[2] - (R[6] * ux + R[7] * uy + R[8] * uz)
     for j in range(q.shape[1]):
         s = blend * q[e, j]
         dx -= A[0, j] * s
@@ -150,9 +160,22 @@ def values(start, stop, x, clusters, goals, out):
 
 
 @kernel
+def strains(start, stop, x, clusters, goals, out):
+    """R^T d of each entry (E, 3): the residual in the frame of the rest shape."""
+    offsets, t, R = clusters.offsets, goals.t, goals.R
+    A = np.empty((3, clusters.q.shape[1]))
+    for k in range(start, stop):
+        _linear_map(x, clusters, k, t[k], A)
+        for e in range(offsets[k], offsets[k + 1]):
+            dx, dy, dz = _residual(x, clusters, e, t[k], R[k], A)
+            for j in range(3):
+                out[e, j] = R[k, j] * dx + R[k, 3 + j] * dy + R[k, 6 + j] * dz
+
+
+@kernel
 def moments(start, stop, x, clusters, goals, P):
-    """P = sum k d v^T of each cluster, flat."""
-    offsets, v, stiffness, t, R = clusters.offsets, clusters.v, clusters.stiffness, goals.t, goals.R
+    """P = sum k d u^T of each cluster, flat."""
+    offsets, u, stiffness, t, R = clusters.offsets, clusters.u, clusters.stiffness, goals.t, goals.R
     A = np.empty((3, clusters.q.shape[1]))
     for k in range(start, stop):
         _linear_map(x, clusters, k, t[k], A)
@@ -160,7 +183,7 @@ def moments(start, stop, x, clusters, goals, P):
         for e in range(offsets[k], offsets[k + 1]):
             dx, dy, dz = _residual(x, clusters, e, t[k], R[k], A)
             for j in range(3):
-                s = stiffness[e] * v[e, j]
+                s = stiffness[e] * u[e, j]
                 P[k, j] += dx * s
                 P[k, 3 + j] += dy * s
                 P[k, 6 + j] += dz * s
@@ -170,9 +193,10 @@ def moments(start, stop, x, clusters, goals, P):
 def gradients(start, stop, x, clusters, goals, R, G, out):
     """(dd/dx)^T K d of each entry, d with t and R of `goals`: those of the clusters, or their rates.
 
-    L^T K d - (1 - g) DR[P] a, with L^T K d = k d - w (sum k d) - g w (sum k d q^T) q and P = sum k d v^T.
+    L^T K d - DR[P] a, with L^T K d = k d - w (sum k d) - g w (sum k d q^T) q and P = sum k d u^T.
     """
-    v, w, stiffness, q, blend = clusters.v, clusters.w, clusters.stiffness, clusters.q, clusters.blend
+    v, u, w, stiffness = clusters.v, clusters.u, clusters.w, clusters.stiffness
+    q, blend = clusters.q, clusters.blend
     m, d = q.shape[1], out.shape[1]
     A, F, P, rotated, work = np.empty((3, m)), np.empty((3, m)), np.empty(9), np.empty(9), np.empty(9)
     mean = np.empty(3)
@@ -188,9 +212,9 @@ def gradients(start, stop, x, clusters, goals, R, G, out):
             dx, dy, dz = stiffness[e] * dx, stiffness[e] * dy, stiffness[e] * dz
             fx, fy, fz = fx + dx, fy + dy, fz + dz
             for j in range(3):
-                P[j] += dx * v[e, j]
-                P[3 + j] += dy * v[e, j]
-                P[6 + j] += dz * v[e, j]
+                P[j] += dx * u[e, j]
+                P[3 + j] += dy * u[e, j]
+                P[6 + j] += dz * u[e, j]
             for j in range(m):
                 F[0, j] += dx * q[e, j]
                 F[1, j] += dy * q[e, j]
@@ -201,7 +225,7 @@ def gradients(start, stop, x, clusters, goals, R, G, out):
             mean[0], mean[1], mean[2] = fx, fy, fz
             for row in range(3):
                 for j in range(3):
-                    mean[row] += (1.0 - blend) * rotated[3 * row + j] * v[e, j]
+                    mean[row] += rotated[3 * row + j] * v[e, j]
                 for j in range(m):
                     mean[row] += blend * F[row, j] * q[e, j]
             for row in range(d):
@@ -210,13 +234,13 @@ def gradients(start, stop, x, clusters, goals, R, G, out):
 
 @kernel
 def add_goal_moments(start, stop, R, reduced, P):
-    """Add (1 - g) R sum k v v^T to P: the moment of the goal positions, all flat."""
-    second_moments, rigid = reduced.second_moments, reduced.rigid
+    """Add R sum k u u^T to P: the moment of the goal positions, all flat."""
+    second_moments = reduced.second_moments
     work = np.empty(9)
     for k in range(start, stop):
         product(R[k], second_moments[k], work)
         for j in range(9):
-            P[k, j] += rigid * work[j]
+            P[k, j] += work[j]
 
 
 @kernel
@@ -241,11 +265,11 @@ def _crosses(X, u, out):
 
 @kernel
 def cores(start, stop, R, G, reduced, curvature, D):
-    """D of the exact Hessian: -[p_i]x G [u_j]x - [u_i]x G [p_j]x + curvature_ij / (1 - g).
+    """D of the exact Hessian: -[p_i]x G [u_j]x - [u_i]x G [p_j]x + curvature_ij.
 
     u = R alpha, p = R beta; `curvature` is the Hessian of <P, R> for points with a = alpha.
     """
-    dimension, rigid, r = reduced.dimension, reduced.rigid, reduced.alpha.shape[1]
+    dimension, r = reduced.dimension, reduced.alpha.shape[1]
     Gw, X, Y, block, work = np.empty(9), np.empty(9), np.empty(9), np.empty(9), np.empty(9)
     u, p = np.empty((r, 3)), np.empty((r, 3))
     for k in range(start, stop):
@@ -259,7 +283,7 @@ def cores(start, stop, R, G, reduced, curvature, D):
                 for row in range(dimension):
                     for column in range(dimension):
                         at = 3 * row + column
-                        value = block[at] + work[at] + curvature[k, i * r + j, at] / rigid
+                        value = block[at] + work[at] + curvature[k, i * r + j, at]
                         D[k, dimension * i + row, dimension * j + column] = value
                         D[k, dimension * j + column, dimension * i + row] = value
 
@@ -268,7 +292,7 @@ def cores(start, stop, R, G, reduced, curvature, D):
 def gauss_newton_cores(start, stop, R, G, reduced, D):
     """D of (dd/dx)^T K (dd/dx): -[p_i]x G [u_j]x - [u_i]x G [p_j]x + [u_i]x G E G [u_j]x.
 
-    E = tr(M) I - M with M = sum k v v^T, rotated into the world frame.
+    E = tr(M) I - M with M = sum k u u^T, rotated into the world frame.
     """
     dimension, second_moments, r = reduced.dimension, reduced.second_moments, reduced.alpha.shape[1]
     Gw, F, X, Y, block, work = np.empty(9), np.empty(9), np.empty(9), np.empty(9), np.empty(9), np.empty(9)
@@ -304,11 +328,11 @@ def gauss_newton_cores(start, stop, R, G, reduced, D):
 def rate_cores(start, stop, rest, rates, rotations, reduced, curvature, D):
     """D of the derivative of the damping force by x over the damping alpha; not symmetric.
 
-    Column s of block (i, j) is curvature_ij / (1 - g) + X beta_i - DR[X M] alpha_i with
+    Column s of block (i, j) is curvature_ij + X beta_i - DR[X M] alpha_i with
     X = D2R[rates, e_s alpha_j^T]. `rest` are RestArrays, `rotations` are RotationArrays.
     """
     R, S, G = rotations.R, rotations.S, rotations.G
-    dimension, rigid, second_moments = reduced.dimension, reduced.rigid, reduced.second_moments
+    dimension, second_moments = reduced.dimension, reduced.second_moments
     alpha, beta = reduced.alpha, reduced.beta
     r = alpha.shape[1]
     dA, step, X, Y, work, long = (
@@ -332,25 +356,54 @@ def rate_cores(start, stop, rest, rates, rotations, reduced, curvature, D):
                 rotation_derivative(R[k], G[k], Y, rotated, work)
                 for i in range(r):
                     for row in range(dimension):
-                        value = curvature[k, i * r + j, 3 * row + s] / rigid
+                        value = curvature[k, i * r + j, 3 * row + s]
                         for c in range(3):
                             value += X[3 * row + c] * beta[k, i, c] - rotated[3 * row + c] * alpha[k, i, c]
                         D[k, dimension * i + row, dimension * j + s] = value
 
 
 @kernel
-def project(start, stop, D):
-    """Clamp the eigenvalues of D to one from above."""
-    n = D.shape[1]
+def project(start, stop, reduced, D):
+    """Clamp the eigenvalues of D to one from above, those of columns outside of N to zero."""
+    n, d, inside = D.shape[1], reduced.dimension, reduced.inside
     M, work, V = np.empty((n, n)), np.empty((n + 4, n)), np.empty((n, n))
     for k in range(start, stop):
         for i in range(n):
             for j in range(n):
-                M[i, j] = (1.0 if i == j else 0.0) - D[k, i, j]
+                M[i, j] = (inside[i // d] if i == j else 0.0) - D[k, i, j]
         psd_part(M, n, work, V)
         for i in range(n):
             for j in range(n):
-                D[k, i, j] = (1.0 if i == j else 0.0) - M[i, j]
+                D[k, i, j] = (inside[i // d] if i == j else 0.0) - M[i, j]
+
+
+@kernel
+def orthonormalise(start, stop, offsets, sizes, columns, T):
+    """Make columns (E, c) of each cluster orthonormal from the left, but for those that are sums of others.
+
+    What column j was is sum_p columns_p T_pj (K, c, c) of those that result. One that the columns before it
+    span but for rounding, which is judged by `sizes` (K, c), becomes zero.
+    """
+    for k in range(start, stop):
+        low, high = offsets[k], offsets[k + 1]
+        T[k] = 0.0
+        for j in range(columns.shape[1]):
+            for _again in range(2):  # the second time for the rounding of the first
+                for p in range(j):
+                    along = 0.0
+                    for e in range(low, high):
+                        along += columns[e, p] * columns[e, j]
+                    for e in range(low, high):
+                        columns[e, j] -= along * columns[e, p]
+                    T[k, p, j] += along
+            square = 0.0
+            for e in range(low, high):
+                square += columns[e, j] * columns[e, j]
+            length = math.sqrt(square)
+            kept = length > SPANNED * sizes[k, j]
+            T[k, j, j] = length if kept else 0.0
+            for e in range(low, high):
+                columns[e, j] = columns[e, j] / length if kept else 0.0
 
 
 @kernel
