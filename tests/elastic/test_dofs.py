@@ -11,8 +11,8 @@ from scipy.sparse import csr_array
 import pointglue as pg
 from pointglue.elastic import Bond, ImplicitSolver
 from pointglue.elastic.model.dofs import DegreesOfFreedom, DofMatrix
+from pointglue.elastic.step.glue_springs import GlueSprings
 from pointglue.elastic.step.objective import Clock, Configuration, Objective
-from pointglue.elastic.step.terms import GlueSprings
 
 COUNT = 60
 
@@ -99,19 +99,19 @@ def moved_objective(rng):
     """A step of that solver, at a configuration well away from its start."""
     solver = solver_of_all()
     state = solver.start()
-    springs = GlueSprings(solver.model.springs, np.ones(2, bool))
+    springs = GlueSprings(solver.model.springs, solver.model.spring_frames, np.ones(2, bool))
     terms = solver.integrator.terms(0.02, springs)
-    nothing = np.zeros(len(state.positions), bool)
+    nothing = np.zeros(len(state.particles), bool)
     system = solver.integrator.system_for(nothing, np.ones(2, bool), solver.model.rest, terms)
-    pose = system.assembly.at(state.positions, pg.BodyFrames(state.origins, state.rotations))
+    pose = system.assembly.at(state.particles, pg.BodyFrames(state.origins, state.rotations))
     directions = solver.model.directions(pose)
     scheme = solver.integrator.scheme(state, 0.02)
-    past = state.positions + 0.01 * rng.standard_normal(state.positions.shape)
-    terms = [term.damped(scheme.slope, state.positions, past, 0.4) for term in terms]
+    past = state.particles + 0.01 * rng.standard_normal(state.particles.shape)
+    terms = [term.damped(scheme.slope, state.particles, past, 0.4) for term in terms]
     assert sum(term.dissipation is not None for term in terms) == 3
-    forces = rng.standard_normal(state.positions.shape)
+    forces = rng.standard_normal(state.particles.shape)
     objective = Objective(system, scheme, terms, forces, directions, pose, Clock())
-    start = Configuration(state.positions, state.origins, state.rotations)
+    start = Configuration(state.particles, state.origins, state.rotations)
     configuration = objective.moved(start, 0.03 * rng.standard_normal((len(system.dofs), 3)), 1.0)
     return objective, configuration
 

@@ -10,7 +10,7 @@ from .energies.springs import ForceEnergy, SpringEnergy, TargetEnergy, gravity
 from .linalg.blocks import BlockPattern
 from .model.rigid_bodies import RigidBody
 from .solver import ImplicitSolver
-from .state import BondEvent, SolverState, Stall, StepError, StepReport
+from .state import BondEvent, Load, SolverState, Stall, StepError, StepReport
 
 __all__ = [
     "BlockPattern",
@@ -26,6 +26,7 @@ __all__ = [
     "ForceEnergy",
     "ImplicitSolver",
     "JointBond",
+    "Load",
     "RigidBody",
     "ShapeMatchingEnergy",
     "SolverState",

@@ -123,12 +123,14 @@ class Bond:
         The time at which they are released [s].
     break_force : float
         The force at which a point breaks off [N].
+    break_torque : float
+        The torque about the centroid of the bound points at which all of them break off [N m].
 
     Raises
     ------
     InputError
         If both `to` and `binding` are missing, an argument is of another type, `attach` is not before
-        `release`, or a time or force is given beside a spring.
+        `release`, or a time, force or torque is given beside a spring.
     """
 
     body: str
@@ -140,6 +142,7 @@ class Bond:
     attach: float = -inf
     release: float = inf
     break_force: float = inf
+    break_torque: float = inf
 
     def __post_init__(self) -> None:
         """Check what can be checked without the bodies."""
@@ -152,7 +155,9 @@ class Bond:
                 raise InputError(f"spring must be a Spring, got {type(self.spring).__name__}")
             if self.attach != -inf or self.release != inf or self.break_force != inf:
                 raise InputError("a spring has its own attach, release and break_force: give them there")
-        _check_limits(self.attach, self.release, self.break_force)
+            if self.break_torque != inf:
+                raise InputError("break_torque is for points that are held: a spring has no torque")
+        _check_limits(self)
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,6 +179,8 @@ class JointBond:
         The time at which they are released [s].
     break_force : float
         The force at which a joint breaks [N].
+    break_torque : float
+        The torque about the joint at which it breaks [N m].
 
     Raises
     ------
@@ -188,12 +195,13 @@ class JointBond:
     attach: float = -inf
     release: float = inf
     break_force: float = inf
+    break_torque: float = inf
 
     def __post_init__(self) -> None:
         """Check what can be checked without the bodies."""
         if not isinstance(self.joint, Joint):
             raise InputError(f"joint must be a Joint, see bind_joint, got {type(self.joint).__name__}")
-        _check_limits(self.attach, self.release, self.break_force)
+        _check_limits(self)
 
 
 def check_faces(faces: ArrayLike | None, count: int, body: str) -> None:
@@ -257,10 +265,11 @@ def _check_velocities(value: ArrayLike | None, count: int) -> Array:
     return np.array(np.broadcast_to(velocities, (count, 3)))
 
 
-def _check_limits(attach: float, release: float, break_force: float) -> None:
-    """Raise unless these are a time, a later time and a positive force."""
-    for name, value in (("attach", attach), ("release", release)):
-        check_real(name, value, infinite=True)
-    check_real("break_force", break_force, above=0, infinite=True)
-    if not attach < release:
-        raise InputError(f"attach must come before release, got {attach!r} and {release!r}")
+def _check_limits(bond: Bond | JointBond) -> None:
+    """Raise unless the limits are a time, a later time, a positive force and a positive torque."""
+    for name in ("attach", "release"):
+        check_real(name, getattr(bond, name), infinite=True)
+    for name in ("break_force", "break_torque"):
+        check_real(name, getattr(bond, name), above=0, infinite=True)
+    if not bond.attach < bond.release:
+        raise InputError(f"attach must come before release, got {bond.attach!r} and {bond.release!r}")

@@ -13,12 +13,13 @@ from ..glue import BodyFrames, Spring
 from ..procrustes.space import axial_vectors, cross_matrices
 from .bodies import Bond, ElasticBody, JointBond, check_energy
 from .contact.options import Contact
+from .contact.stage import ContactStage
 from .contact.surfaces import ContactSurfaces
 from .energies.base import Energy
 from .model.rigid_bodies import RigidBody
 from .model.solver_model import SolverModel
-from .state import SolverState, StepError, StepReport
-from .step.events import bond_events
+from .state import Load, SolverState, StepError, StepReport
+from .step.events import bond_events, state_loads
 from .step.integrator import Force, Integrator, Method
 from .step.newton import StalledError
 from .step.objective import Clock
@@ -53,7 +54,7 @@ class ImplicitSolver:
     joints : sequence of JointBond
         Joints between bodies.
     forces : sequence of callable
-        Functions of the state, such as wind, that return forces on all its particles (N, 3) [N], which are
+        Functions of the state, such as wind, that return forces on all its positions (n, 3) [N], which are
         constant through a step.
     energies : sequence of Energy
         Energies of all bodies' points together, in the order of the bodies; their stencils may change between
@@ -130,7 +131,7 @@ class ImplicitSolver:
             check_energy(f"energies[{k}]", energy, self.model.count)
         self.surfaces: ContactSurfaces | None = None
         if contact is not None:
-            self.surfaces = ContactSurfaces(contact, self.model, self.start().positions)
+            self.surfaces = ContactSurfaces(contact, self.model, self.start().particles)
         self.integrator = Integrator(
             self.model,
             self.surfaces,
@@ -201,8 +202,8 @@ class ImplicitSolver:
         pose = model.assembly(pending, model.rest).at(positions, frames)
         return SolverState(
             time=0.0,
-            positions=pose.positions.copy(),
-            velocities=pose.velocities(v, np.hstack([linear, spins]) if count else None),
+            particles=pose.positions.copy(),
+            particle_velocities=pose.velocities(v, np.hstack([linear, spins]) if count else None),
             origins=model.origins.copy(),
             rotations=rotations,
             origin_velocities=linear,
@@ -214,6 +215,8 @@ class ImplicitSolver:
             pending=pending,
             pending_joints=model.joint_attach > 0,
             targets=model.rest,
+            bond_forces=np.zeros_like(v),
+            contact_forces=np.zeros((0 if self.surfaces is None else len(v), 3)),
             rows=model.rows,
         )
 
@@ -303,12 +306,63 @@ class ImplicitSolver:
             The angular momentum about the world's origin [kg m^2/s].
         """
         model = self.model
-        p = model.mass[:, None] * state.velocities
+        p = model.mass[:, None] * state.particle_velocities
         linear = model.inertia.mass[:, None] * state.origin_velocities
         spin = state.rotation_rates @ model.inertia.moment @ np.swapaxes(state.rotations, 1, 2)
         own = axial_vectors(spin)
-        angular = np.cross(state.positions, p).sum(0) + (np.cross(state.origins, linear) + own).sum(0)
+        angular = np.cross(state.particles, p).sum(0) + (np.cross(state.origins, linear) + own).sum(0)
         return p.sum(0) + linear.sum(0), angular
+
+    def energy(self, state: SolverState) -> dict[str, float]:
+        """Return the energy of a state by its kind.
+
+        Parameters
+        ----------
+        state : SolverState
+            A state of this solver.
+
+        Returns
+        -------
+        dict of str to float
+            The kinetic energy, the potential of gravity (0 at the world's origin), the elastic energy of
+            bodies and of `energies`, that of springs of glue, and that of the barrier of contact [J].
+        """
+        self._check_state(state)
+        model, integrator = self.model, self.integrator
+        x, mass, inertia = state.particles, model.mass, model.inertia
+        turning = np.einsum("bij,bjk,bik->", state.rotation_rates, inertia.moment, state.rotation_rates)
+        moving = mass @ (state.particle_velocities**2).sum(1)
+        moving += inertia.mass @ (state.origin_velocities**2).sum(1)
+        springs = integrator.springs(state, state.time)
+        contact = 0.0
+        if self.surfaces is not None and state.barrier_stiffness:
+            stage = ContactStage(self.surfaces, x, x, 1.0, state.barrier_stiffness, state.time)
+            contact = stage.value(x)
+        return {
+            "kinetic": 0.5 * float(moving + turning),
+            "gravity": -float((mass @ x + inertia.mass @ state.origins) @ integrator.gravity),
+            "elastic": float(sum(term.value(x) for term in integrator.energy_terms(state.time))),
+            "springs": springs.value(x),
+            "contact": contact,
+        }
+
+    def loads(self, state: SolverState) -> tuple[Load, ...]:
+        """Return the force and torque of every bond and joint, and of contact on every body.
+
+        Parameters
+        ----------
+        state : SolverState
+            A state of this solver. Loads are those at the end of the step that led to it, and zero at the
+            start.
+
+        Returns
+        -------
+        tuple of Load
+            Those of `glue` and `joints` in their order, each joint of its own, then those of contact on each
+            body that has any.
+        """
+        self._check_state(state)
+        return state_loads(self.model, state)
 
     def _check_state(self, state: SolverState) -> None:
         """Raise unless the state is of these bodies."""

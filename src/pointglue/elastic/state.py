@@ -11,7 +11,7 @@ from ..checks import Array
 from ..errors import ConvergenceError, InputError
 from .model.rigid_bodies import angular_velocities
 
-__all__ = ["BondChange", "BondEvent", "SolverState", "Stall", "StallCause", "StepError", "StepReport"]
+__all__ = ["BondChange", "BondEvent", "Load", "SolverState", "Stall", "StallCause", "StepError", "StepReport"]
 
 
 StallCause = Literal["contact", "joint", "motion", "convergence"]
@@ -44,6 +44,37 @@ class BondEvent:
     second: str | None
     count: int
     time: float
+
+
+@dataclass(frozen=True, eq=False)
+class Load:
+    """The force and torque by which a bond, a joint or contact acts on a body.
+
+    Parameters
+    ----------
+    kind : {"glue", "spring", "joint", "contact"}
+        What acts.
+    first : str
+        The body that it acts on: whose points are bound, or the first of the joint.
+    second : str or None
+        The body that it is bound to, or None for several bodies, and for contact.
+    position : (3,)
+        The joint, or the centroid of the points that are bound, or of the body's points in contact [m].
+    force : (3,)
+        The force on the first body [N].
+    torque : (3,)
+        The torque on the first body about the position [N m].
+    largest : float
+        The largest force at one of the points [N], which `break_force` is compared with.
+    """
+
+    kind: Literal["glue", "spring", "joint", "contact"]
+    first: str
+    second: str | None
+    position: Array
+    force: Array
+    torque: Array
+    largest: float
 
 
 @dataclass(frozen=True)
@@ -196,15 +227,16 @@ class StepReport:
 class SolverState:
     """The state of an implicit solver: all that a step reads and returns anew; states are never changed.
 
-    There are N particles: those of the bodies one after the other, then those of joints and springs. There
-    are B rigid bodies, S springs of glue, and M equations of joints.
+    There are N particles: the n points of the bodies one after the other, which are `positions`, then those
+    that the solver adds for joints and springs. There are B rigid bodies, S springs of glue, and M equations
+    of J joints and of points that glue holds by equations.
 
     Parameters
     ----------
     time : float
         The time [s].
-    positions, velocities : (N, 3)
-        Of the particles [m, m/s].
+    particles, particle_velocities : (N, 3)
+        Where all particles are and how they move [m, m/s].
     origins, origin_velocities : (B, 3)
         The centres of mass of the rigid bodies and their velocities [m, m/s].
     rotations, rotation_rates : (B, 3, 3)
@@ -223,6 +255,12 @@ class SolverState:
         Which joints attach later.
     targets : (N, 3)
         Where glued particles would be at rest [m].
+    bond_forces : (N, 3)
+        The forces of bonds and joints on particles at the end of the step that led here [N]: on a point that
+        glue eliminates, and on what the solver adds for joints, springs and equations; see
+        `ImplicitSolver.loads`.
+    contact_forces : (N, 3), or (0, 3) without contact
+        The forces of contact and friction on particles [N].
     rows : dict of str to slice
         The rows of each body's particles, by its name.
     barrier_stiffness : float
@@ -234,8 +272,8 @@ class SolverState:
     """
 
     time: float
-    positions: Array
-    velocities: Array
+    particles: Array
+    particle_velocities: Array
     origins: Array
     rotations: Array
     origin_velocities: Array
@@ -247,6 +285,8 @@ class SolverState:
     pending: NDArray[np.bool_]
     pending_joints: NDArray[np.bool_]
     targets: Array
+    bond_forces: Array
+    contact_forces: Array
     rows: dict[str, slice]
     barrier_stiffness: float = 0.0
     report: StepReport | None = None
@@ -282,7 +322,22 @@ class SolverState:
         """
         if name not in self.rows:
             raise InputError(f"name must be that of a body, {', '.join(map(repr, self.rows))}, got {name!r}")
-        return np.asarray(self.positions[self.rows[name]])
+        return np.asarray(self.particles[self.rows[name]])
+
+    @property
+    def positions(self) -> Array:
+        """The positions of all bodies' points (n, 3), one body after the other as `rows` says [m]."""
+        return np.asarray(self.particles[: self._count])
+
+    @property
+    def velocities(self) -> Array:
+        """The velocities of all bodies' points (n, 3) [m/s]."""
+        return np.asarray(self.particle_velocities[: self._count])
+
+    @property
+    def _count(self) -> int:
+        """The number of points of all bodies."""
+        return int(max(rows.stop for rows in self.rows.values()))
 
     @property
     def spins(self) -> Array:

@@ -16,7 +16,7 @@ from .archives import archive_path, read_archive, write_archive
 
 __all__ = ["load_checkpoint", "previous", "save_checkpoint"]
 
-VERSION = 2  # of the names in a state; 1 had other words for what is released and for the state before
+VERSION = 3  # of the names in a state: 2 called the particles of the implicit solver positions
 RESERVED = ("version", "scene_hash", "checksum")
 
 

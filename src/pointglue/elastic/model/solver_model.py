@@ -14,7 +14,9 @@ from ...glue.attachments import check_places
 from ...glue.linear import LinearBinding
 from ..bodies import Bond, ElasticBody, JointBond
 from .bond_layers import Layer, among_particles, merged_layers, shifted_binding, with_targets
+from .load_groups import LoadGroups
 from .rigid_bodies import RigidBody, RigidInertia
+from .spring_frames import SpringFrames, frame_attachment
 
 __all__ = ["InitialBond", "JointEquations", "SolverModel"]
 
@@ -164,12 +166,16 @@ class SolverModel:
         attachments = self._attachments(positions, body_of, conflict_spring)
         positions, of_joints = self._add_joint_particles(positions)
         positions, of_points = self._add_point_equations(positions, attachments)
+        positions, of_frames = self._add_spring_frames(positions, attachments)
         body_of = np.concatenate([body_of, np.full(len(positions) - self.count, -1)])
         origins = np.array([body.center_of_mass for body in self.rigid]) if self.rigid else None
         try:
             whole, springs = assemble(
                 positions,
-                [bound.attachment for bound in attachments if not bound.by_equations] + of_joints + of_points,
+                [bound.attachment for bound in attachments if not bound.by_equations]
+                + of_joints
+                + of_points
+                + of_frames,
                 body_of=body_of if self.rigid else None,
                 origins=origins,
             )
@@ -180,6 +186,8 @@ class SolverModel:
         self.origins, self._layers = whole.origins, merged_layers(whole.layers)
         self._whole = self._assembled(self._layers)
         self._set_limits(attachments)
+        self.load_groups = self._load_groups(attachments, of_joints, of_points)
+        """The particles that tell the loads of bonds and joints."""
         self.initial_bonds = self._initial_bonds(attachments, of_joints)
         """The bonds and joints that hold from the start."""
         size = len(self.rest)
@@ -232,6 +240,39 @@ class SolverModel:
                 parents = bound.attachment.binding.parents.indices
                 bonds.append(InitialBond(rows, parents, timed.release, of_points))
         return bonds
+
+    def _load_groups(
+        self,
+        attachments: list["_BoundPoints"],
+        of_joints: list[Attachment],
+        of_points: list[Attachment],
+    ) -> LoadGroups:
+        """Return the particles by which the loads of bonds and joints are told."""
+        found: list[tuple[int, int, NDArray[np.int64]]] = []
+        equations, springs = iter(of_points), 0
+        for bound in attachments:
+            if bound.by_equations:
+                rows = np.asarray(next(equations).particles)
+            elif bound.attachment.spring is not None:
+                rows = self.springs.second[springs : springs + len(bound.particles)]
+                springs += len(rows)
+            else:
+                rows = bound.particles
+            if found and found[-1][0] == bound.bond:
+                rows = np.concatenate([found.pop()[2], rows])
+            found.append((bound.bond, -1, rows))
+        number = 0
+        for k, (joint, side) in enumerate(zip(self.joints, of_joints[1::2], strict=True)):
+            for rows in np.asarray(side.particles).reshape(len(joint.joint), -1):
+                found.append((len(self.glue) + k, number, rows))
+                number += 1
+        nothing = np.empty(0, np.int64)
+        return LoadGroups(
+            np.array([bond for bond, _, _ in found], np.int64),
+            np.array([joint for _, joint, _ in found], np.int64),
+            np.repeat(np.arange(len(found)), [len(rows) for _, _, rows in found]),
+            np.concatenate([nothing, *(rows for _, _, rows in found)]),
+        )
 
     def _set_kinematics(self, kinematic_unknowns: bool) -> None:
         """Set which particles and bodies are kinematic or prescribed, and the masses of the inertia term."""
@@ -489,6 +530,31 @@ class SolverModel:
         )
         return np.concatenate(targets), ghosts
 
+    def _add_spring_frames(
+        self, positions: Array, attachments: list["_BoundPoints"]
+    ) -> tuple[Array, list[Attachment]]:
+        """Return all positions with those that tell the frames of damped springs, and their attachments."""
+        total, number = len(positions), 0
+        found, targets = [], [positions]
+        springs, reaches = [np.empty(0, np.int64)], [np.empty(0)]
+        for bound in attachments:
+            spring = bound.attachment.spring
+            if spring is None:
+                continue
+            count = len(bound.particles)
+            if spring.damping > 0:
+                frame, reach = frame_attachment(bound.attachment.binding, total)
+                total += len(frame.binding)
+                found.append(frame)
+                targets.append(frame.binding.targets)
+                springs.append(number + np.arange(count))
+                reaches.append(reach)
+            number += count
+        points = np.arange(len(positions), total).reshape(-1, 4)
+        self.spring_frames = SpringFrames(np.concatenate(springs), points, np.concatenate(reaches))
+        """The points that tell the frames of damped springs."""
+        return np.concatenate(targets), found
+
     def directions(self, pose: AssemblyPose) -> Array:
         """Return the directions of the joints' equations (M, 3), rotated with the joints' first sides."""
         frames = np.empty((len(self.rest), 3, 3))
@@ -533,6 +599,8 @@ class SolverModel:
         self.joint_attach = np.array([bond.attach for bond in timed])
         self.joint_release = np.array([bond.release for bond in timed])
         self.joint_break_force = np.array([bond.break_force for bond in timed])
+        self.break_torque = np.array([bond.break_torque for bond in self.bonds])
+        """The torque at which each of `bonds` breaks [N m]; that of a joint is about each joint."""
 
     def _check_attaching(self, bond: Bond, attachment: Attachment) -> None:
         """Raise unless glue can attach points later, where they are at that time."""

@@ -1,16 +1,17 @@
-"""What happens to bonds and joints during a step: they attach, are released, or break."""
+"""What bonds and joints do: they attach, are released or break, and carry loads."""
 
 from collections import Counter
 from collections.abc import Iterator
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..bodies import Bond, JointBond
 from ..model.solver_model import SolverModel
-from ..state import BondChange, BondEvent, SolverState
+from ..state import BondChange, BondEvent, Load, SolverState
 
-__all__ = ["TIME_ROUNDING", "bond_events"]
+__all__ = ["TIME_ROUNDING", "bond_events", "state_loads"]
 
 TIME_ROUNDING = 1e-6  # ratio of a step: times of events are met in spite of the rounding of sums of steps
 
@@ -55,8 +56,36 @@ def _changes(
         yield "break", bonds[released & ~timed]
 
 
+def state_loads(model: SolverModel, state: SolverState) -> tuple[Load, ...]:
+    """Return the loads of all bonds and joints, and of contact on all bodies that it acts on."""
+    groups, x = model.load_groups, state.particles
+    position, force, torque = groups.totals(x, state.bond_forces)
+    largest = groups.largest(state.bond_forces)
+    loads = []
+    for g, k in enumerate(groups.bond_of.tolist()):
+        first, second, kind = _sides(model.bonds[k])
+        greatest = np.linalg.norm(force[g]) if kind == "joint" else largest[g]
+        loads.append(Load(kind, first, second, position[g], force[g], torque[g], float(greatest)))
+    if len(state.contact_forces):
+        for name, rows in model.rows.items():
+            forces = state.contact_forces[rows]
+            met = forces.any(1)
+            if met.any():
+                at = x[rows][met].mean(0)
+                twist = np.cross(x[rows] - at, forces).sum(0)
+                largest_one = float(np.linalg.norm(forces, axis=1).max())
+                loads.append(Load("contact", name, None, at, forces.sum(0), twist, largest_one))
+    return tuple(loads)
+
+
 def _event(bond: Bond | JointBond, change: BondChange, count: int, time: float) -> BondEvent:
     """Return the record of one change of a bond or joint."""
+    first, second, kind = _sides(bond)
+    return BondEvent(change, kind, first, second, count, time)
+
+
+def _sides(bond: Bond | JointBond) -> tuple[str, str | None, Literal["glue", "spring", "joint"]]:
+    """Return the two bodies of a bond or joint, and its kind."""
     if isinstance(bond, JointBond):
-        return BondEvent(change, "joint", bond.first, bond.second, count, time)
-    return BondEvent(change, "glue" if bond.spring is None else "spring", bond.body, bond.to, count, time)
+        return bond.first, bond.second, "joint"
+    return bond.body, bond.to, "glue" if bond.spring is None else "spring"

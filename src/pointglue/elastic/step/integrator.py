@@ -19,10 +19,11 @@ from ..model.rigid_bodies import RigidBody, rotated
 from ..model.solver_model import SolverModel
 from ..state import SolverState, Stall, StepReport
 from .events import TIME_ROUNDING
+from .glue_springs import GlueDampers, GlueSprings
 from .linear_system import LinearSystem
 from .newton import Outcome, StalledError, minimise, nearest_contact
 from .objective import Clock, Configuration, Objective, Scheme
-from .terms import GlueSprings, Term, energy_at, shifted_stencils
+from .terms import Term, energy_at, shifted_stencils
 
 __all__ = ["Force", "Integrator", "Method"]
 
@@ -51,7 +52,8 @@ class Integrator:
     surfaces : ContactSurfaces or None
         The surfaces that meet, if there is contact.
     forces : sequence of callable
-        Functions of the state that return forces on all particles (N, 3) [N], constant through a substep.
+        Functions of the state that return forces on all bodies' points (n, 3) [N], constant through a
+        substep.
     energies : sequence of Energy
         Energies of all bodies' points together.
     gravity : (3,)
@@ -116,7 +118,7 @@ class Integrator:
         released = state.released | (model.release <= begin)
         released_joints = state.released_joints | (model.joint_release <= begin)
         state = self._attached(state, released, begin)
-        springs = GlueSprings(model.springs, model.springs.active(begin) & ~state.broken_springs)
+        springs = self.springs(state, begin)
         terms = self.terms(end, springs)
         with clock("sum"):
             free = released | state.pending
@@ -124,19 +126,19 @@ class Integrator:
             system = self.system_for(free, active_joints, state.targets, terms)
             system.begin()
         scheme = self.scheme(state, h)
-        past = None if state.previous is None else state.previous.positions
-        terms = [term.damped(scheme.slope, state.positions, past, scheme.extrapolation) for term in terms]
+        past = None if state.previous is None else state.previous.particles
+        terms = [term.damped(scheme.slope, state.particles, past, scheme.extrapolation) for term in terms]
         forces = self._external_forces(state)
         with clock("glue"):
             before = system.assembly.evaluate(
-                state.positions.copy(), BodyFrames(state.origins, state.rotations)
+                state.particles.copy(), BodyFrames(state.origins, state.rotations)
             )
             directions = model.directions(before)
         active_bonds = [bond.holds(begin, released, released_joints) for bond in model.initial_bonds]
         contact = self._contact_stage(state, scheme, h, stiffness_factor, clock, active_bonds)
         objective = Objective(system, scheme, terms, forces, directions, before, clock, contact=contact)
         guesses = self._initial_guesses(state, scheme.target.x, h, end)
-        rounding = POSITION_ROUNDING * float(np.abs(state.positions).max()) / h
+        rounding = POSITION_ROUNDING * float(np.abs(state.particles).max()) / h
         outcome = minimise(
             objective,
             guesses,
@@ -151,8 +153,23 @@ class Integrator:
             self._check_kinematics(objective, outcome)
         return self._end_state(state, h, dt, objective, outcome, released, released_joints, springs)
 
+    def springs(self, state: SolverState, time: float) -> GlueSprings:
+        """Return the springs of glue, of which those act that are due at a time [s] and have not broken."""
+        active = self.model.springs.active(time) & ~state.broken_springs
+        return GlueSprings(self.model.springs, self.model.spring_frames, active)
+
     def terms(self, end: float, springs: GlueSprings) -> list[Term]:
-        """Return all energies at the end of a substep, a time [s]."""
+        """Return all energies at the end of a substep, a time [s], and those of springs of glue."""
+        model, terms = self.model, self.energy_terms(end)
+        every = slice(0, len(model.rest))
+        if len(springs.springs):
+            terms.append(Term(springs, every))
+        if len(springs.frames.springs):
+            terms.append(Term(springs.dampers(), every))
+        return terms
+
+    def energy_terms(self, end: float) -> list[Term]:
+        """Return the energies of all bodies, and those of all points together, at a time [s]."""
         model = self.model
         terms = []
         for body in model.bodies:
@@ -163,8 +180,6 @@ class Integrator:
                     if energy is not given:
                         check_energy(f"energies[{k}] of {body.name!r}", energy, rows.stop - rows.start)
                     terms.append(Term(energy, rows))
-        if len(springs.springs):
-            terms.append(Term(springs, slice(0, len(model.rest))))
         return terms + [Term(energy, slice(0, model.count)) for energy in self.energies]
 
     def system_for(
@@ -206,8 +221,8 @@ class Integrator:
 
     def scheme(self, state: SolverState, h: float) -> Scheme:
         """Return the integration scheme of a substep of h seconds."""
-        now = (state.positions, state.origins, state.rotations)
-        rates = (state.velocities, state.origin_velocities, state.rotation_rates)
+        now = (state.particles, state.origins, state.rotations)
+        rates = (state.particle_velocities, state.origin_velocities, state.rotation_rates)
         fall = (self.gravity, self.gravity, np.zeros(3))
         past = state.previous
         tau, b = h, 0.0
@@ -215,8 +230,8 @@ class Integrator:
             ratio = h / (state.time - past.time)
             tau = h * (1 + ratio) / (1 + 2 * ratio)
             b = ratio * ratio / (1 + 2 * ratio)
-            old = (past.positions, past.origins, past.rotations)
-            old_rates = (past.velocities, past.origin_velocities, past.rotation_rates)
+            old = (past.particles, past.origins, past.rotations)
+            old_rates = (past.particle_velocities, past.origin_velocities, past.rotation_rates)
             now = tuple(x + b * (x - y) for x, y in zip(now, old, strict=True))  # type: ignore[assignment]
             rates = tuple(x + b * (x - y) for x, y in zip(rates, old_rates, strict=True))  # type: ignore[assignment]
         target = Configuration(
@@ -229,13 +244,13 @@ class Integrator:
 
     def _external_forces(self, state: SolverState) -> Array:
         """Return the sum of the forces on all particles (N, 3) [N]."""
-        forces = np.zeros_like(state.positions)
+        forces, count = np.zeros_like(state.particles), self.model.count
         for k, force in enumerate(self.forces):
             given = as_reals(f"forces[{k}]", force(state))
-            if given.shape != forces.shape:
-                raise InputError(f"forces[{k}] must give shape {forces.shape}, got {given.shape}")
+            if given.shape != (count, 3):
+                raise InputError(f"forces[{k}] must give shape {(count, 3)}, got {given.shape}")
             require_finite(f"forces[{k}]", given)
-            forces += given
+            forces[:count] += given
         return forces
 
     def _check_rotations(self, target: Configuration, state: SolverState) -> None:
@@ -277,7 +292,7 @@ class Integrator:
             return state
         frames = BodyFrames(state.origins, state.rotations)
         free = released | pending
-        targets = model.attached_targets(state.targets, free, points, joints, state.positions, frames)
+        targets = model.attached_targets(state.targets, free, points, joints, state.particles, frames)
         return replace(state, targets=targets, pending=pending, pending_joints=pending_joints)
 
     def _contact_stage(
@@ -296,10 +311,10 @@ class Integrator:
         first = self.surfaces.stiffness(self.gravity, h)
         stiffness = stiffness_factor * max(state.barrier_stiffness, first)
         with clock("contact"):
-            self.surfaces.filter_bonded(tuple(active_bonds), state.positions)
+            self.surfaces.filter_bonded(tuple(active_bonds), state.particles)
             return ContactStage(
                 self.surfaces,
-                state.positions,
+                state.particles,
                 scheme.reference.x,
                 scheme.slope,
                 stiffness,
@@ -334,12 +349,12 @@ class Integrator:
         better, and from that it takes many short Newton steps along a circle.
         """
         model = self.model
-        here = Configuration(state.positions.copy(), state.origins.copy(), state.rotations.copy())
+        here = Configuration(state.particles.copy(), state.origins.copy(), state.rotations.copy())
         if self.surfaces is None:
             self._apply_motion(here, end)
         free, moving = ~model.pinned, ~model.fixed
         x, origins, rotations = here.x.copy(), here.origins.copy(), here.rotations.copy()
-        x[free] += h * state.velocities[free]
+        x[free] += h * state.particle_velocities[free]
         origins[moving] += h * state.origin_velocities[moving]
         rotations[moving] = rotated(here.rotations[moving], h * state.spins[moving])
         guesses = [Configuration(x, origins, rotations), here]
@@ -372,34 +387,31 @@ class Integrator:
         velocities = objective.velocities(x)
         multipliers = np.zeros(len(model.equations.first))
         multipliers[objective.system.equations] = outcome.multipliers
-        broken_springs = state.broken_springs | springs.springs.overloaded(x, velocities, springs.active)
-        if np.isfinite(model.break_force).any():
-            objective.differentiate(end)
-            loads = objective.loads(end, outcome.multipliers).on_layers
-            released = released.copy()
-            for (rows, _), load in zip(objective.system.assembly.layers, loads, strict=True):
-                released[rows] |= np.linalg.norm(load, axis=1) > model.break_force[rows]
-        if np.isfinite(model.joint_break_force).any():
-            pulls = np.zeros((model.joint_count, 3))
-            each = multipliers[objective.system.equations, None] * objective.directions
-            np.add.at(pulls, model.equations.joint_of[objective.system.equations], each)
-            released_joints = released_joints | (np.linalg.norm(pulls, axis=1) > model.joint_break_force)
+        bond_forces = self._bond_forces(objective, outcome, springs)
+        tensions = np.linalg.norm(bond_forces[springs.springs.second], axis=1)
+        broken_springs = state.broken_springs | (tensions > springs.springs.break_force)
+        broken, broken_joints = self._overloaded(x, bond_forces)
+        contact_forces = np.zeros_like(state.contact_forces)
+        if objective.contact is not None:
+            contact_forces[objective.contact.surfaces.particles] = -objective.contact.gradient(x)
         reference = scheme.reference
         return SolverState(
             time=state.time + h,
-            positions=x.copy(),
-            velocities=velocities,
+            particles=x.copy(),
+            particle_velocities=velocities,
             origins=here.origins.copy(),
             rotations=rotations,
             origin_velocities=scheme.slope * (here.origins - reference.origins),
             rotation_rates=scheme.slope * (rotations - reference.rotations),
             multipliers=multipliers,
-            released=released,
+            released=released | broken,
             broken_springs=broken_springs,
-            released_joints=released_joints,
+            released_joints=released_joints | broken_joints,
             pending=state.pending,
             pending_joints=state.pending_joints,
             targets=state.targets,
+            bond_forces=bond_forces,
+            contact_forces=contact_forces,
             rows=state.rows,
             barrier_stiffness=self._next_stiffness(objective, x, state.barrier_stiffness, dt),
             report=StepReport(
@@ -415,6 +427,43 @@ class Integrator:
             ),
             previous=replace(state, previous=None) if self.method == "bdf2" else None,
         )
+
+    def _bond_forces(self, objective: Objective, outcome: Outcome, springs: GlueSprings) -> Array:
+        """Return the loads of all bound particles at the end of a substep (N, 3) [N]."""
+        layers, forces = objective.system.assembly.layers, np.zeros_like(outcome.end.x)
+        if not layers:
+            return forces
+        objective.fill_gradient(outcome.end)
+        for (rows, _), load in zip(
+            layers, objective.loads(outcome.end, outcome.multipliers).on_layers, strict=True
+        ):
+            forces[rows] = load
+        dampers = [term.dissipation for term in objective.terms if isinstance(term.energy, GlueDampers)]
+        forces[springs.springs.second] = springs.tensions(outcome.end.x, dampers[0] if dampers else None)
+        return forces
+
+    def _overloaded(self, x: Array, forces: Array) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """Return which particles of glue (N,) and which joints (J,) break under their loads (N, 3) [N]."""
+        model, groups = self.model, self.model.load_groups
+        points = np.linalg.norm(forces, axis=1) > model.break_force
+        joints = np.zeros(model.joint_count, np.bool_)
+        if not (np.isfinite(model.joint_break_force).any() or np.isfinite(model.break_torque).any()):
+            return points, joints
+        _, force, torque = groups.totals(x, forces)
+        twisted = np.linalg.norm(torque, axis=1) > model.break_torque[groups.bond_of]
+        of_joints = groups.joint_of >= 0
+        joints[groups.joint_of[of_joints]] = (
+            np.linalg.norm(force, axis=1)[of_joints] > (model.joint_break_force[groups.joint_of[of_joints]])
+        )
+        joints[groups.joint_of[of_joints & twisted]] = True
+        # Glue that holds by equations breaks point by point, or as a whole by torque.
+        equations = model.equations
+        held = np.isin(model.bond_of_joint, np.arange(len(model.glue)))
+        ghost = np.zeros(model.joint_count, np.int64)
+        ghost[equations.joint_of] = equations.second
+        joints |= held & (np.linalg.norm(forces[ghost], axis=1) > model.joint_break_force)
+        glue = groups.bond_of[twisted & ~of_joints]
+        return points | np.isin(model.bond_of, glue), joints | (held & np.isin(model.bond_of_joint, glue))
 
     def _next_stiffness(self, objective: Objective, x: Array, now: float, dt: float) -> float:
         """Return the barrier stiffness of the next step [Pa], or 0 without contact."""

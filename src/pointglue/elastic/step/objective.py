@@ -289,6 +289,13 @@ class Objective:
 
     def differentiate(self, now: Evaluation) -> None:
         """Fill in the gradient, the Jacobian blocks and the constraint Jacobian."""
+        self.fill_gradient(now)
+        with self.clock("glue"):
+            now.blocks = self.system.dofs.blocks(now.pose)
+            now.constraint_jacobian = self.system.constraint_jacobian(now.blocks, self.directions)
+
+    def fill_gradient(self, now: Evaluation) -> None:
+        """Fill in the gradient alone."""
         x, scheme = now.x, self.scheme
         gradient = self.weights * (x - scheme.target.x) - self.forces
         with self.clock("energies"):
@@ -298,9 +305,6 @@ class Objective:
             with self.clock("contact"):
                 gradient[self.contact.surfaces.particles] += self.contact.gradient(x)
         now.gradient = gradient
-        with self.clock("glue"):
-            now.blocks = self.system.dofs.blocks(now.pose)
-            now.constraint_jacobian = self.system.constraint_jacobian(now.blocks, self.directions)
 
     def velocities(self, x: Array) -> Array:
         """Return the velocities of all particles (N, 3) at the end of a step that ends at x [m/s]."""

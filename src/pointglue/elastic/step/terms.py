@@ -5,89 +5,14 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from ...checks import Array
-from ...glue import Springs
 from ...procrustes import Groups
 from ..energies.base import Energy
 from ..linalg.blocks import Stencils
 
-__all__ = ["GlueSprings", "Term", "energy_at", "shifted_stencils"]
-
-
-class GlueSprings:
-    """The springs of glue as an energy with damping.
-
-    Parameters
-    ----------
-    springs : Springs
-        The springs.
-    active : (S,)
-        Which of them act.
-    """
-
-    def __init__(self, springs: Springs, active: NDArray[np.bool_]) -> None:
-        self.springs, self.active = springs, active
-        self.stencils: Stencils = np.stack([springs.first, springs.second], axis=1)
-        self.damped = bool(springs.damping.any())
-
-    def value(self, x: ArrayLike) -> float:
-        """Return the energy [J]."""
-        return self.springs.value(x, self.active)
-
-    def gradient(self, x: ArrayLike) -> Array:
-        """Return the derivative by the particles (N, 3) [N]."""
-        return self.springs.gradient(x, self.active)
-
-    def elements(self, x: ArrayLike, *, project: bool = False, out: Array | None = None) -> Array:
-        """Return the Hessians (S, 6, 6) [N/m], which are semidefinite anyway."""
-        return self.pairs(self.springs.stiffness)
-
-    def dissipation(
-        self, slope: float, x: ArrayLike, past: ArrayLike | None = None, extrapolation: float = 0.0
-    ) -> "GlueDissipation":
-        """Return the potential of the damping forces of one step, see `Damped.dissipation`."""
-        reference = np.asarray(x)
-        if past is not None:
-            reference = reference + extrapolation * (reference - np.asarray(past))
-        return GlueDissipation(self, slope, reference)
-
-    def pairs(self, values: Array) -> Array:
-        """Return the matrices [[k, -k], [-k, k]] (S, 6, 6) of numbers k (S,) of the active springs."""
-        signs = np.kron([[1.0, -1.0], [-1.0, 1.0]], np.eye(3))
-        return np.asarray(np.where(self.active, values, 0.0)[:, None, None] * signs)
-
-
-class GlueDissipation:
-    """The damping of springs of glue in one step, c slope / 2 ``|gap - gap of the reference|^2``.
-
-    Parameters
-    ----------
-    springs : GlueSprings
-        The springs.
-    slope : float
-        The derivative of velocities by positions [1/s].
-    reference : (N, 3)
-        Where the particles are that velocities are told from [m].
-    """
-
-    def __init__(self, springs: GlueSprings, slope: float, reference: Array) -> None:
-        self.springs, self.slope, self.reference = springs, slope, reference
-        self.stencils = springs.stencils
-
-    def value(self, x: ArrayLike) -> float:
-        """Return the potential [J]."""
-        return float(0.5 * np.sum(self.gradient(x) * (np.asarray(x) - self.reference)))
-
-    def gradient(self, x: ArrayLike) -> Array:
-        """Return the derivative by the particles (N, 3) [N]."""
-        v = self.slope * (np.asarray(x) - self.reference)
-        return -self.springs.springs.forces(np.zeros_like(v), v, self.springs.active)
-
-    def elements(self, x: ArrayLike, *, project: bool = False, out: Array | None = None) -> Array:
-        """Return the Hessians (S, 6, 6) [N/m], which are semidefinite anyway."""
-        return self.springs.pairs(self.slope * self.springs.springs.damping)
+__all__ = ["Term", "energy_at", "shifted_stencils"]
 
 
 @dataclass(frozen=True, eq=False)
