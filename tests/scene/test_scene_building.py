@@ -166,6 +166,18 @@ class TestBuilding:
         sheet = heavy.body.mass[heavy.parts[1]].sum()
         assert sheet == pytest.approx(1000 * 0.2 / 6)  # a fifth of a cell thick
 
+    @pytest.mark.parametrize("name", ["trunk", "flag", "jelly"])
+    def test_damping_is_in_seconds_for_every_soft_object(self, name):
+        def energy_of(**overrides):
+            (engine,) = simulation(SOLIDS, **overrides).engines
+            return next(body for body in engine.solver.model.bodies if body.name == name).energies[0]
+
+        key = f"objects.{name}.material.damping"
+        assert np.all(energy_of(**{key: "30 ms"}).damping == 0.03)
+        assert not energy_of(**{key: 0}).damped
+        assert "damping" in problems(SOLIDS, **{key: "3 N s/m"})[0]
+        assert "damping" in problems(SOLIDS, **{key: -1})[0]
+
     def test_a_rigid_object_falls_like_a_stone_and_spins(self):
         scene = {"frames": {"rate": 100}, "objects": {"a": rigid(velocity=[1, 0, 0], spin=[0, 1, 0])}}
         last = frames(simulation(scene), 11)[-1]

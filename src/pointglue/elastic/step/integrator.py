@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -10,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from ...checks import Array, as_reals, check_rotations, require_finite
 from ...errors import InputError
 from ...glue import BodyFrames
-from ...procrustes import fit_rigid, special_procrustes
+from ...procrustes import Groups, RestShape, special_procrustes
 from ..bodies import ElasticBody, check_energy
 from ..contact.stage import ContactStage
 from ..contact.surfaces import ContactSurfaces
@@ -339,6 +340,14 @@ class Integrator:
                 turn = check_rotations(f"rotations by the motion of {body.name!r}", given[1], (3, 3))
                 configuration.rotations[b] = special_procrustes(turn)
 
+    @cached_property
+    def _free_bodies(self) -> Groups | None:
+        """The particles of each soft body of which none is pinned, if there are any."""
+        model = self.model
+        rows = [model.rows[body.name] for body in model.bodies if isinstance(body, ElasticBody)]
+        free = [np.arange(each.start, each.stop) for each in rows if not model.pinned[each].any()]
+        return Groups.from_lists(free) if free else None
+
     def _initial_guesses(
         self, state: SolverState, target: Array, h: float, end: float
     ) -> list[Configuration]:
@@ -358,15 +367,14 @@ class Integrator:
         origins[moving] += h * state.origin_velocities[moving]
         rotations[moving] = rotated(here.rotations[moving], h * state.spins[moving])
         guesses = [Configuration(x, origins, rotations), here]
-        turned, largest = x.copy(), 0.0
-        for body in model.bodies:
-            rows = model.rows[body.name]
-            if isinstance(body, ElasticBody) and free[rows].all() and rows.stop - rows.start > 1:
-                fit = fit_rigid(here.x[rows], target[rows], model.mass[rows], on_degenerate="clamp")
-                turned[rows] = fit.apply(here.x[rows])
-                largest = max(largest, float(np.linalg.norm(fit.rotation - np.eye(3))))
-        if largest > np.sqrt(2) * MIN_TURN:
-            guesses.insert(0, Configuration(turned, origins, rotations))
+        groups = self._free_bodies
+        if groups is not None:
+            rows, of = groups.indices, groups.group_of
+            fit = RestShape(here.x, model.mass[rows], groups=groups).fit(target, on_degenerate="clamp")
+            if np.abs(fit.rotation - np.eye(3)).max() > MIN_TURN:
+                turned = x.copy()
+                turned[rows] = np.einsum("eij,ej->ei", fit.rotation[of], here.x[rows]) + fit.translation[of]
+                guesses.insert(0, Configuration(turned, origins, rotations))
         return guesses
 
     def _end_state(

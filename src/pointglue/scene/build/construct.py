@@ -87,12 +87,15 @@ def _handles(table: schema.HandlesObject, surface: Surface, frames: schema.Frame
 
 def _flesh(table: schema.FleshObject, surface: Surface) -> Built:
     points, tets = cage_of(table.mesh, table.transform, surface, table.cell)
-    energy = FleshEnergy(points, tets, young=table.material.young, poisson=table.material.poisson)
+    material = table.material
+    energy = FleshEnergy(
+        points, tets, young=material.young, poisson=material.poisson, damping=material.damping
+    )
     return BuiltSolid(
         points=points,
         surface=surface,
         groups=table.groups,
-        mass=energy.mass(table.material.density),
+        mass=energy.mass(material.density),
         energy=energy,
         faces=simplices.tet_surface(tets),
         tets=tets,
@@ -109,6 +112,7 @@ def _cloth(table: schema.ClothObject, surface: Surface) -> Built:
         poisson=material.poisson,
         bend=material.bend,
         limit=material.limit,
+        damping=material.damping,
     )
     used = np.unique(surface.faces)
     if len(used) < len(surface.vertices):

@@ -7,6 +7,7 @@ from .units import Quantity
 
 __all__ = [
     "ClothMaterial",
+    "Damping",
     "Density",
     "FleshMaterial",
     "JellyMaterial",
@@ -16,6 +17,7 @@ __all__ = [
     "Stiffness",
 ]
 
+Damping = Annotated[float, Quantity("s", least=0)]
 Density = Annotated[float, Quantity("kg/m3", above=0)]
 Rate = Annotated[float, Quantity("1/s", least=0)]
 Stiffness = Annotated[float, Quantity("N/m", above=0)]
@@ -56,6 +58,9 @@ class FleshMaterial(Table):
     """The Young's modulus: 1e4 Pa is jelly, 1e5 Pa muscle, 1e7 Pa rubber and green wood."""
     poisson: Annotated[float, Quantity("", least=-0.99, most=0.495)] = 0.4
     """Poisson's ratio: how much it contracts across when it is stretched; near 0.5 it keeps its volume."""
+    damping: Damping = 0.0
+    """Viscosity: the ratio of damping to stiffness of changes of shape. 10 ms calm a wobble, with 1 s and more
+    it creeps like goo. Rigid motion is not damped."""
 
 
 class ClothMaterial(Table):
@@ -71,6 +76,8 @@ class ClothMaterial(Table):
     """Flexural rigidity."""
     limit: Annotated[float, Quantity("", above=1)] | None = None
     """Ratio of length to rest length, 1.1 say, beyond which it stiffens rapidly."""
+    damping: Damping = 0.0
+    """Viscosity: the ratio of damping to stiffness, of stretch and of bending. Rigid motion is not damped."""
 
 
 class RigidMaterial(Table):
@@ -89,5 +96,5 @@ class JellyMaterial(Table):
     """The stiffness that draws each point to where its cubes want it."""
     blend: Share = 0.0
     """How much cubes may shear: at 0 they are drawn towards rigid ones."""
-    damping: Annotated[float, Quantity("s", least=0)] = 0.0
-    """Viscosity: the ratio of damping to stiffness of changes of shape."""
+    damping: Damping = 0.0
+    """Viscosity: the ratio of damping to stiffness of changes of shape. Rigid motion is not damped."""
