@@ -63,7 +63,7 @@ def test_projection_is_exact_where_no_term_is_negative(rng):
 
 
 def test_energy_is_its_formula(rng):
-    """The energy from its definition, in torch: mean gradient by integration, hourglass strains by rotation."""
+    """Linear maps have the energy of the material, of which torch knows the formula; others have more."""
     rest = CUBE * [0.3, 0.2, 0.25] + 0.02 * rng.normal(size=(8, 3))
     energy = solid(rest, [np.arange(8)])
     # Mean gradients by three points along each coordinate, one more than the code uses.

@@ -44,7 +44,7 @@ def equilibrium(energy, rest, loads, pinned):
 
 
 def elastica(poisson):
-    """The deflection of the tip of the cantilever [m]: the beam of Reissner, which turns, stretches and shears.
+    """The deflection of the tip of the cantilever [m]: Reissner's beam, which turns, stretches and shears.
 
     Its sections are small against its length, its deflection is not: theory of small deflections would have
     w L^4 / (8 E I) = 0.2044 m, 3 % more.
@@ -153,8 +153,8 @@ def test_order_of_convergence(box, energy, poisson):
 def test_cooks_membrane(cells, tolerance):
     """A tapered panel under shear, in plane stress.
 
-    The middle of the loaded edge moves by 23.96 (Simo and Rifai 1990, section 5; Belytschko and Bindeman 1991),
-    elements with incompatible modes by 23.02 at 4 x 4.
+    The middle of the loaded edge moves by 23.96 (Simo and Rifai 1990; Belytschko and Bindeman 1991); with
+    incompatible modes by 23.02 at 4 x 4 elements.
     """
     grid, hexahedra = hex_box((1.0, 1.0, 1.0), (cells, cells, 1))
     s, t, z = (grid + 0.5).T

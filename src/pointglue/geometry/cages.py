@@ -12,10 +12,11 @@ from ..compute import run
 from ..errors import InputError
 from . import cage_kernels as kernels
 from .inside import Inside
-from .normals import unit_normals
+from .normals import area_normals, unit_normals
 from .simplices import CUBE_CORNERS, tets_of_hexahedra
+from .welding import bounding_diagonal, unique_faces, weld
 
-__all__ = ["HexCage", "hex_cage", "surface_cage"]
+__all__ = ["HexCage", "coarse_surface", "hex_cage", "surface_cage"]
 
 MOST_CUBES = 2**26  # in the box around the surface, filled or not: 270 MB of marks
 # Distance by which triangles are moved inwards [cells]: one that lies between two cells then belongs to the
@@ -108,6 +109,50 @@ def hex_cage(vertices: ArrayLike, faces: ArrayLike, cell: float) -> HexCage:
     return HexCage(*lattice.joined(), lattice.fill())
 
 
+def coarse_surface(
+    vertices: Array, faces: NDArray[np.int64], size: float
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Simplify a surface: vertices that are joined within one cube of a lattice become one.
+
+    That is the one farthest outwards, so that corners and what the surface stands on stay. Seams close.
+
+    Parameters
+    ----------
+    vertices : (n, 3)
+        The vertices [m].
+    faces : (m, 3)
+        The triangles.
+    size : float
+        The size of the cubes [m].
+
+    Returns
+    -------
+    rows : (k,)
+        The vertices that are left, as rows of `vertices`.
+    faces : (l, 3)
+        The triangles that are left, as rows of `rows`.
+    """
+    points, place = weld(vertices, bounding_diagonal(vertices))
+    corners = place[faces]
+    cube = np.floor((points - points.min(0)) / size)
+    ends = corners[:, [[0, 1], [1, 2], [2, 0]]].reshape(-1, 2)
+    one, other = ends[(cube[ends[:, 0]] == cube[ends[:, 1]]).all(1)].T
+    total = len(points)
+    count, label = connected_components(
+        coo_array((np.ones(len(one)), (one, other)), shape=(total, total)), directed=False
+    )
+    normals = np.zeros((count, 3))
+    np.add.at(normals, label[corners], area_normals(points[corners])[:, None])
+    height = np.einsum("ni,ni->n", points, normals[label])
+    order = np.lexsort([-height, label])  # stable: the first of those that are equally far
+    outermost = order[np.searchsorted(label[order], np.arange(count))]
+    merged = label[corners]
+    merged = unique_faces(merged[(merged != np.roll(merged, 1, axis=1)).all(1)])
+    used, triangles = np.unique(merged, return_inverse=True)
+    _, first = np.unique(place, return_index=True)
+    return first[outermost[used]], triangles.reshape(-1, 3)
+
+
 class _Lattice:
     """The cells about a shape.
 
@@ -189,7 +234,7 @@ class _Lattice:
             thin = np.zeros_like(self._crossed)
             self._mark(self._triangles[self._open], thin)
             share[thin[..., 0]] = 1.0
-        return np.clip(share[tuple(self.cells.T)], LEAST_FILL, 1.0)
+        return np.asarray(np.clip(share[tuple(self.cells.T)], LEAST_FILL, 1.0))
 
     def _measured(self) -> Array:
         """Return the shares of all cells of the lattice that are inside, along lines in the direction of x.

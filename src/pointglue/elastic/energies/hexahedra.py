@@ -1,5 +1,7 @@
 """Solids of hexahedra of stable neo-Hookean material, which bend as they should."""
 
+from functools import cached_property
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -11,7 +13,9 @@ from ...procrustes.fit import for_kernel
 from ..linalg.blocks import check_stencils
 from .base import Elements
 from .kernels import hexahedra as kernels
+from .kernels.viscous import ViscousElements
 from .materials import lame, lumped, moduli, neo_hookean, per_element
+from .viscous import ViscousDissipation, viscous_elements
 
 __all__ = ["HexahedronEnergy"]
 
@@ -54,6 +58,8 @@ class HexahedronEnergy(Elements):
     fill : float or (m,)
         The share of each hexahedron that is filled with material, above 0 and at most 1. Stiffness and mass
         are in proportion to it.
+    damping : float or (m,)
+        The ratio of viscosity to stiffness, for all or for each hexahedron [s]; see :class:`FleshEnergy`.
 
     Attributes
     ----------
@@ -76,6 +82,7 @@ class HexahedronEnergy(Elements):
         young: ArrayLike,
         poisson: ArrayLike,
         fill: ArrayLike = 1.0,
+        damping: ArrayLike = 0.0,
     ) -> None:
         points = as_reals("rest", rest).astype(np.float64)
         if points.ndim != 2 or points.shape[1] != 3:
@@ -90,8 +97,10 @@ class HexahedronEnergy(Elements):
         count = len(cells)
         E, nu = moduli(young, poisson, count)
         share = per_element("fill", fill, count, lambda v: (v > 0) & (v <= 1), "above 0 and at most 1")
+        self.damping = per_element("damping", damping, count, lambda v: v >= 0, "at least 0 s")
         volumes, gradients = _mean_gradients(corners)
         self.volumes = share * volumes
+        self._rest, self._moduli = corners, (E, nu)
         mu, lam = neo_hookean(*lame(E, nu))
         # The weights of the hourglass modes, without their part that is linear in space.
         linear = np.einsum("ka,mai->mki", HOURGLASS, corners)
@@ -107,6 +116,43 @@ class HexahedronEnergy(Elements):
             lam=lam * self.volumes,
             hourglass=for_kernel(stiffness),
             stabilisation=for_kernel(stabilisation),
+        )
+
+    @property
+    def damped(self) -> bool:
+        """Whether there is any damping."""
+        return bool(self.damping.any())
+
+    def dissipation(
+        self, slope: float, x: ArrayLike, past: ArrayLike | None = None, extrapolation: float = 0.0
+    ) -> ViscousDissipation:
+        """Return the potential of the damping forces of one step, see `Damped.dissipation`."""
+        before = None if past is None else self._points("past", past)
+        elements = viscous_elements(self._viscous, slope, self._points("x", x), before, extrapolation)
+        return ViscousDissipation(self, elements)
+
+    @cached_property
+    def _viscous(self) -> ViscousElements:
+        """The hexahedra with the moduli of their damping [Pa s].
+
+        Change of volume is damped at the centre, shear at eight points. There the hourglass gradients are
+        scaled so that a cube that bends is damped as it is stiff, in spite of parasitic shear.
+        """
+        mu, lam = (self.damping * modulus for modulus in lame(*self._moduli))
+        modes = self._hexahedra.modes  # (m, 7, 8)
+        scale = np.sqrt(2 * (1 + self._moduli[1]) / 3)
+        slopes = scale[:, None, None, None] * _hourglass_gradients(self._rest)
+        gradients = np.repeat(np.swapaxes(modes[:, None, :3], 2, 3), 9, axis=1)  # (m, 9, 8, 3)
+        gradients[:, 1:] += np.einsum("mka,mqki->mqai", modes[:, 3:], slopes)
+        share = np.array([1.0] + 8 * [1 / 8])
+        centre = np.array([1.0] + 8 * [0.0])
+        return ViscousElements(
+            corners=self._hexahedra.corners,
+            weight_gradients=for_kernel(gradients),
+            weight=for_kernel(self.volumes[:, None] * share),
+            mu=for_kernel(mu[:, None] * (1 - centre)),
+            lam=for_kernel(lam[:, None] * centre),
+            reference=np.empty((len(self), 9, 3, 3)),
         )
 
     def mass(self, density: ArrayLike) -> Array:
@@ -172,6 +218,25 @@ def _mean_gradients(corners: Array) -> tuple[Array, Array]:
     return volumes, sums / volumes[:, None, None]
 
 
+def _hourglass_gradients(corners: Array) -> Array:
+    """Return the gradients (m, 8, 4, 3) of the hourglass modes at eight points inside [1/m].
+
+    Along the shorter ones of the edges they are those of the longest, which a mode would lock by otherwise.
+    """
+    edges = np.einsum("ac,mai->mci", CORNERS, corners) / 8
+    dual = np.swapaxes(np.linalg.inv(edges), 1, 2)
+    length = np.linalg.norm(edges, axis=2)
+    out = np.zeros((len(corners), 8, 4, 3))
+    for q, place in enumerate(CORNERS / np.sqrt(3.0)):
+        for k in range(4):
+            along = [c for c in range(3) if c != k]  # the coordinates of mode k; all three of the last
+            for c in along:
+                others = float(np.prod([place[d] for d in along if d != c]))
+                share = length[:, c] / length[:, along].max(1)
+                out[:, q, k] += others * share[:, None] * dual[:, c]
+    return out
+
+
 def _hourglass_stiffness(corners: Array, young: Array, poisson: Array) -> Array:
     """Return the second derivative of the hourglass energy by the vectors q, per volume (m, 12, 12) [Pa/m^2].
 
@@ -218,4 +283,4 @@ def _stabilisation(stiffness: Array) -> Array:
     mean = np.einsum("mkrkr->mk", blocks) / 3
     scale = np.repeat(1 / np.sqrt(mean), 3, axis=1)
     least = np.linalg.eigvalsh(stiffness * scale[:, :, None] * scale[:, None, :])[:, 0]
-    return ISOTROPIC_SHARE * least[:, None] * mean
+    return np.asarray(ISOTROPIC_SHARE * least[:, None] * mean)
