@@ -112,9 +112,10 @@ def hex_cage(vertices: ArrayLike, faces: ArrayLike, cell: float) -> HexCage:
 def coarse_surface(
     vertices: Array, faces: NDArray[np.int64], size: float
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Simplify a surface: vertices that are joined within one cube of a lattice become one.
+    """Simplify a surface: vertices that are joined within one cube of a lattice and face one way become one.
 
-    That is the one farthest outwards, so that corners and what the surface stands on stay. Seams close.
+    That is the one farthest outwards, so that corners and what the surface stands on stay. There are six ways
+    to face, so that thin limbs keep a volume. Seams close.
 
     Parameters
     ----------
@@ -123,7 +124,7 @@ def coarse_surface(
     faces : (m, 3)
         The triangles.
     size : float
-        The size of the cubes [m].
+        The size of the cubes [m]; 0 leaves all vertices, and only closes seams.
 
     Returns
     -------
@@ -134,23 +135,32 @@ def coarse_surface(
     """
     points, place = weld(vertices, bounding_diagonal(vertices))
     corners = place[faces]
-    cube = np.floor((points - points.min(0)) / size)
+    triangles = points[corners] - points.mean(0)
+    inverted = np.linalg.det(triangles).sum() < 0  # triangles are seen from inside
+    normals = np.zeros_like(points)
+    np.add.at(normals, corners, (-1 if inverted else 1) * area_normals(triangles)[:, None])
+    axis = np.abs(normals).argmax(1)
+    facing = np.take_along_axis(normals, axis[:, None], 1)[:, 0] > 0
     ends = corners[:, [[0, 1], [1, 2], [2, 0]]].reshape(-1, 2)
-    one, other = ends[(cube[ends[:, 0]] == cube[ends[:, 1]]).all(1)].T
+    if size > 0:
+        key = np.column_stack([np.floor((points - points.min(0)) / size), axis, facing])
+        one, other = ends[(key[ends[:, 0]] == key[ends[:, 1]]).all(1)].T
+    else:
+        one = other = np.empty(0, np.int64)
     total = len(points)
     count, label = connected_components(
         coo_array((np.ones(len(one)), (one, other)), shape=(total, total)), directed=False
     )
-    normals = np.zeros((count, 3))
-    np.add.at(normals, label[corners], area_normals(points[corners])[:, None])
-    height = np.einsum("ni,ni->n", points, normals[label])
+    mean = np.zeros((count, 3))
+    np.add.at(mean, label, normals)
+    height = np.einsum("ni,ni->n", points, mean[label])
     order = np.lexsort([-height, label])  # stable: the first of those that are equally far
     outermost = order[np.searchsorted(label[order], np.arange(count))]
     merged = label[corners]
     merged = unique_faces(merged[(merged != np.roll(merged, 1, axis=1)).all(1)])
-    used, triangles = np.unique(merged, return_inverse=True)
+    used, left = np.unique(merged, return_inverse=True)
     _, first = np.unique(place, return_index=True)
-    return first[outermost[used]], triangles.reshape(-1, 3)
+    return first[outermost[used]], left.reshape(-1, 3)
 
 
 class _Lattice:

@@ -403,11 +403,12 @@ class _Builder:
         self.crossing = own
         for name in own:
             remedy = f'ignore = [["{name}", "{name}"]] in [contact] says so without this warning'
-            if name in skins:
-                remedy = f"a smaller cell leaves it more of the details of its mesh, {remedy}"
+            if getattr(self.built[name], "simplified", False):
+                remedy = f'touch = "mesh" leaves all details to the mesh that others bump into, {remedy}'
             self.warn(
                 ("objects", name),
-                f"crosses itself at the start {places[name, name]}, so that it does not meet itself: {remedy}",
+                f"crosses itself at the start {places[name, name]}, so that it does not meet itself: "
+                + remedy,
             )
         ignored += [(skins.get(name, name),) * 2 for name in own]
         return build(contact=Contact(**options, ignore=ignored))

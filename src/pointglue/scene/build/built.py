@@ -15,7 +15,7 @@ from ...glue import Binding, embed
 from ...particles import Collider, OrientedBody
 from ..schema.fields import Points
 from ..tracks import Track, box_center
-from .meshing import Indices, Surface
+from .meshing import USUAL_CELLS, Indices, Surface
 
 __all__ = [
     "SKIN_SUFFIX",
@@ -33,7 +33,7 @@ __all__ = [
 
 SKIN_SUFFIX = "/mesh"  # appended to the name of an object for its mesh that others touch; in no other name
 SKIN_SHARE = 1e-3  # ratio of the mass of that mesh to the object's, if it has none of its own
-# Ratio to the size of cells, about: details of the mesh that are smaller do not matter to what it meets.
+# Ratio to the size of cells, or of usual ones if these are smaller: of details that contact leaves out.
 SKIN_DETAIL = 1 / 3
 KINEMATIC_MASS = 0.01  # kg per kinematic point: no force acts on it, but masses must be positive
 
@@ -92,6 +92,8 @@ class BuiltSolid(Built):
     """Hexahedra (k, 8) of its points; None for cloth."""
     met_by_mesh: bool = False
     """Whether others bump into the mesh that is seen, instead of the faces."""
+    simplified: bool = False
+    """Whether that mesh is without small details."""
     hide: float | None = None
     """Mass by area of that mesh [kg/m^2]; None if it has a small share of the mass."""
 
@@ -133,15 +135,13 @@ class BuiltSolid(Built):
 
     @cached_property
     def contact_surface(self) -> tuple[Indices, Indices]:
-        """The surface that others bump into: rows (v,) of the vertices of the mesh, and triangles of these.
-
-        It is the mesh that is seen, less details that cells cannot follow.
-        """
+        """The surface that others bump into: rows (v,) of vertices of the mesh, and triangles of these."""
         assert self.surface is not None
         assert self.hexahedra is not None
         edges = np.linalg.norm(np.diff(self.points[self.hexahedra[:, [0, 1, 2, 6]]], axis=1), axis=2)
-        cell = float(np.cbrt(edges.prod(1)).mean())
-        return coarse_surface(self.surface.vertices, self.surface.faces, SKIN_DETAIL * cell)
+        cell = min(float(np.cbrt(edges.prod(1)).mean()), np.ptp(self.points, axis=0).max() / USUAL_CELLS)
+        size = SKIN_DETAIL * cell if self.simplified else 0.0
+        return coarse_surface(self.surface.vertices, self.surface.faces, size)
 
     @property
     def skin_mass(self) -> Array:

@@ -26,6 +26,7 @@ __all__ = ["WELDED", "build_object", "build_with_surface", "object_surface"]
 
 WELDED = ("cloth", "rigid")  # kinds whose points are the vertices of their mesh
 ROUNDING = 1e-6  # share of a cell that may seem empty by rounding
+MOST_CONTACT_FACES = 4000  # triangles of a mesh that others meet as it is, unless all of it is asked for
 PLANE_HALF_SIZE = 50.0  # m from its point, a plane ends where it is a surface
 
 
@@ -153,7 +154,8 @@ def _caged(table: Any, surface: Surface, cage: HexCage, energy: Any, mass: Array
         energy=energy,
         faces=tet_surface(tets_of_hexahedra(cage.hexahedra)),
         hexahedra=cage.hexahedra,
-        met_by_mesh=table.touch == "mesh" and not filled,
+        met_by_mesh=table.touch != "cells" and not filled,
+        simplified=table.touch is None and len(surface.faces) > MOST_CONTACT_FACES,
         hide=table.hide,
     )
 

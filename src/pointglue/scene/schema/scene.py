@@ -158,9 +158,10 @@ class _Caged(_Soft):
     """The largest size of the cells that fill the mesh; left out, a box and a branch have those of their
     `cells`, and other meshes a tenth of their extent. Cells are cubes, or shorter along axes where that makes
     them fit; they weigh and push by the share of them that is inside the mesh."""
-    touch: Literal["mesh", "cells"] = "mesh"
+    touch: Literal["mesh", "cells"] | None = None
     """What others bump into: the mesh, whose contacts the cells feel, or the cells themselves, which stand
-    out from the mesh where it does not fill them. Cells are faster where the mesh has many triangles."""
+    out from the mesh where it does not fill them. Left out, it is the mesh; one of more than 4,000 triangles
+    without details that are smaller than a third of a cell, which is faster."""
     hide: Annotated[float, Quantity("kg/m2", above=0)] | None = None
     """The mass by area of the mesh that others bump into, besides that of the cells; left out, it has a
     thousandth of the mass of the object, and the cells have the rest."""
