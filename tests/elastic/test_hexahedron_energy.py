@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from checking import check_energy, check_rigid_invariance, check_threads
+from checking import check_dissipation, check_energy, check_rigid_invariance, check_threads
 from numpy.testing import assert_allclose, assert_array_equal
 from peers import torch
 from scipy.optimize import minimize
@@ -256,3 +256,26 @@ def test_an_element_does_not_depend_on_the_others(rng):
 def test_bad_input(change, message):
     with pytest.raises(InputError, match=message):
         solid(**change)
+
+
+@pytest.mark.parametrize("poisson", [0.0, 0.35, 0.49])
+@pytest.mark.parametrize("rest", [X, DISTORTED])
+def test_damping(rng, rest, poisson):
+    energy = solid(rest, poisson=poisson, damping=0.2)
+    check_dissipation(energy, rest + 0.1 * rng.normal(size=X.shape))
+    assert not solid().damped
+
+
+@pytest.mark.parametrize("poisson", [0.0, 0.3, 0.49])
+def test_damping_is_in_proportion_to_stiffness(rng, poisson):
+    """For small strains, to the last digit for linear deformations, and for cubes that bend."""
+    rest, hexahedra = hex_box((0.4, 0.4, 0.4), (1, 1, 1))
+    energy = HexahedronEnergy(rest, hexahedra, young=YOUNG, poisson=poisson, damping=0.2)
+    K, C = energy.hessian(rest), energy.dissipation(1.0, rest).hessian(rest)
+    bent = np.zeros_like(rest)
+    bent[:, 0] = rest[:, 0] * rest[:, 1]
+    bent[:, 2] = -poisson * rest[:, 2] * rest[:, 1]
+    for u in (rest @ rng.normal(size=(3, 3)), bent):
+        stiff, viscous = (u.ravel() @ matrix @ u.ravel() for matrix in (K, C))
+        # A cube that bends widens as well; the damping of that is not exact.
+        assert_allclose(viscous, 0.2 * stiff, rtol=1e-11 if u is not bent else 0.35)
