@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from .elastic import ElasticBody as ElasticBody
     from .elastic import FleshEnergy as FleshEnergy
     from .elastic import ForceEnergy as ForceEnergy
+    from .elastic import HexahedronEnergy as HexahedronEnergy
     from .elastic import ImplicitSolver as ImplicitSolver
     from .elastic import JointBond as JointBond
     from .elastic import RigidBody as RigidBody
@@ -74,6 +75,7 @@ _HOME = {
     "Glue": "glue",
     "Groups": "procrustes",
     "HandleDeformer": "deform",
+    "HexahedronEnergy": "elastic",
     "ImplicitSolver": "elastic",
     "Joint": "glue",
     "JointBond": "elastic",

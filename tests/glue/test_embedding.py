@@ -297,7 +297,7 @@ def test_horse_in_a_cage_that_does_not_contain_it():
     outside = horse[~embedding.inside]
     centres = cage[0][cage[1]].mean(1)
     nearest = np.linalg.norm(outside[:, None] - centres, axis=2).argmin(1)
-    assert pg.bind_linear(cage[0], outside, cage[1][nearest]).weights.min() < -0.2
+    assert pg.bind_linear(cage[0], outside, cage[1][nearest]).weights.min() < -0.1
 
 
 BAD_CAGES = [
@@ -306,7 +306,7 @@ BAD_CAGES = [
     ((np.eye(3), [[0, 1, 5]]), "cells must index the 3 vertices, got numbers from 0 to 5"),
     ((np.zeros((4, 3)), [[0, 1, 2, 3]]), "cells must have a size"),
     ((np.eye(3), [[0, 1], [2]]), "cells must be an array of numbers"),
-    ((np.eye(3), [[0, 1]]), r"cells must have shape \(m, 4\) or \(m, 3\)"),
+    ((np.eye(3), [[0, 1]]), r"cells must have shape \(m, 8\), \(m, 4\) or \(m, 3\)"),
     ((np.eye(3), [[0.5, 1, 2]]), "cells must hold whole numbers"),
     ((np.full((3, 3), np.nan), [[0, 1, 2]]), "vertices must be finite"),
     ((np.zeros((3, 4)), [[0, 1, 2]]), r"vertices must have shape \(n, 3\) or \(n, 2\)"),

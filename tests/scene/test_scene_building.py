@@ -423,7 +423,7 @@ class TestImpossible:
                 {"objects.twig.keys": [{"time": 0}]},
                 "objects.twig.keys move what is pinned: say what with pin",
             ),
-            ({"objects.twig.mesh.radius": 1e-12}, "objects.twig: tets must have a positive volume"),
+            ({"objects.twig.mesh.radius": 9.0}, "objects.twig: hexahedra must have a positive volume"),
             ({"output.formats": ["abc"]}, "must be one of usd, ply, obj, got 'abc'"),
             (
                 {"contact": {"distance": "1 mm", "ignore": [["twig", "nobody"]]}},

@@ -5,6 +5,7 @@ from .contact.options import Contact
 from .energies.base import Damped, Elements, Energy
 from .energies.cloth import ClothEnergy
 from .energies.flesh import FleshEnergy
+from .energies.hexahedra import HexahedronEnergy
 from .energies.shape_matching import ShapeMatchingEnergy
 from .energies.springs import ForceEnergy, SpringEnergy, TargetEnergy, gravity
 from .linalg.blocks import BlockPattern
@@ -24,6 +25,7 @@ __all__ = [
     "Energy",
     "FleshEnergy",
     "ForceEnergy",
+    "HexahedronEnergy",
     "ImplicitSolver",
     "JointBond",
     "Load",

@@ -11,7 +11,7 @@ from scipy.sparse import bsr_array
 from ..checks import Array, as_reals, check_integer
 from ..errors import InputError
 from ..geometry.bvh import TriangleTree
-from ..geometry.simplices import check_cells, locate, tet_surface
+from ..geometry.simplices import check_cells, locate, tet_surface, tets_of_hexahedra
 from ..procrustes import Groups
 from ..procrustes.matrices import OnDegenerate, checked_policy
 from .binding import Binding, BoundPose, bound_rows, check_targets, merged_groups
@@ -171,9 +171,10 @@ def embed(
     on_degenerate: OnDegenerate = "raise",
     min_gap: float | None = None,
 ) -> Embedding:
-    """Let points follow a cage of tetrahedra or triangles.
+    """Let points follow a cage of tetrahedra, hexahedra or triangles.
 
-    A point inside a cell moves with its barycentric weights, none of them negative; a point outside
+    A point inside a cell moves with its barycentric weights (in hexahedra, trilinear ones), none of them
+    negative; a point outside
     (for triangles in space: off the surface) is glued to the nearest vertices, whose weights fall off
     smoothly, and close to the cage it is attached to the surface: so a mesh that goes through the
     surface of its cage has no gap there.
@@ -181,7 +182,7 @@ def embed(
     Parameters
     ----------
     cage : tuple
-        Vertices (N, d) [m] and cells: tetrahedra (m, 4) or triangles (m, 3).
+        Vertices (N, d) [m] and cells: tetrahedra (m, 4), hexahedra (m, 8) or triangles (m, 3).
     points : (T, d)
         Rest positions of the points to bind [m].
     parents : int
@@ -206,7 +207,7 @@ def embed(
         vertices, cells = cage
     except (TypeError, ValueError):
         raise InputError("cage must be a pair (vertices, cells)") from None
-    rest, simplices = check_cells(vertices, cells)
+    rest, simplices = check_cells(vertices, cells, solids=(8, 4))
     checked_policy(on_degenerate, min_gap)
     parents = check_integer("parents", parents, at_least=rest.shape[1])
     found, weights = locate(rest, simplices, points, tolerance=tolerance)
@@ -239,7 +240,10 @@ def _surface_glue(
     with no bound on the surface itself and fading out at the size of a cell, where ordinary glue is left.
     Faces come and go smoothly: the mesh tears neither at the surface nor in its notches.
     """
-    faces = tet_surface(simplices) if simplices.shape[1] == 4 else simplices
+    if simplices.shape[1] == 8:
+        faces = tet_surface(tets_of_hexahedra(simplices))
+    else:
+        faces = tet_surface(simplices) if simplices.shape[1] == 4 else simplices
     corners = rest[faces]
     edges = np.linalg.norm(corners - np.roll(corners, 1, axis=1), axis=2)
     reach = float(edges.max(1).mean())

@@ -205,6 +205,11 @@ class ProximityQuery:
             marked = np.zeros(len(self._model.rest), np.bool_)
             marked[particles] = True
             side = marked[self._particles]
+            # A body without faces is met by the mesh that another bond binds to it.
+            marked[self._particles] = False
+            following = self._model.followers(marked)
+            following[bond.particles] = False
+            side |= following[self._particles]
             touched = side.copy()
             touched[self._faces[side[self._faces].any(1)]] = True
             sides.append(touched)

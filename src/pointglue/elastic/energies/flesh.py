@@ -13,7 +13,7 @@ from ..linalg.blocks import check_stencils
 from .base import Elements
 from .kernels import flesh as kernels
 from .kernels.viscous import ViscousElements
-from .materials import lumped, per_element
+from .materials import lame, lumped, moduli, neo_hookean, per_element
 from .viscous import ViscousDissipation, simplices, viscous_elements
 
 __all__ = ["FleshEnergy"]
@@ -89,18 +89,15 @@ class FleshEnergy(Elements):
             )
         self.volumes = det / 6.0
         count = len(cells)
-        E = per_element("young", young, count, lambda v: v > 0, "a positive number of Pa")
-        nu = per_element("poisson", poisson, count, lambda v: (v > -1) & (v < 0.5), "between -1 and 0.5")
-        mu, lam = E / (2 * (1 + nu)), E * nu / ((1 + nu) * (1 - 2 * nu))
+        self._moduli = lame(*moduli(young, poisson, count))
         self.damping = per_element("damping", damping, count, lambda v: v >= 0, "at least 0 s")
-        self._moduli = mu, lam
-        # The energy's own two moduli, with which small strains have those of mu and lambda.
+        mu, lam = neo_hookean(*self._moduli)
         self._tets = kernels.Tetrahedra(
             corners=cells,
             weight_gradients=for_kernel(np.linalg.inv(edges).reshape(count, 9)),
             volume=self.volumes,
-            mu=4 / 3 * mu,
-            lam=lam + 5 / 6 * mu,
+            mu=mu,
+            lam=lam,
         )
 
     @property

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 from ...checks import Array, as_reals
 from ...errors import InputError
 
-__all__ = ["lumped", "per_element"]
+__all__ = ["lame", "lumped", "moduli", "neo_hookean", "per_element"]
 
 
 def per_element(name: str, value: ArrayLike, count: int, fits: Callable[[Array], Array], what: str) -> Array:
@@ -54,3 +54,20 @@ def lumped(density: ArrayLike, sizes: Array, corners: Array, points: int) -> Arr
     mass = per_element("density", density, len(sizes), lambda v: v > 0, "a positive number") * sizes
     k = corners.shape[1]
     return np.bincount(corners.ravel(), np.repeat(mass / k, k), minlength=points)
+
+
+def moduli(young: ArrayLike, poisson: ArrayLike, count: int) -> tuple[Array, Array]:
+    """Return Young's modulus [Pa] and Poisson's ratio of elements, each (count,), or raise out of range."""
+    E = per_element("young", young, count, lambda v: v > 0, "a positive number of Pa")
+    nu = per_element("poisson", poisson, count, lambda v: (v > -1) & (v < 0.5), "between -1 and 0.5")
+    return E, nu
+
+
+def lame(young: Array, poisson: Array) -> tuple[Array, Array]:
+    """Return Lame's moduli mu and lambda of Hooke's law [Pa]."""
+    return young / (2 * (1 + poisson)), young * poisson / ((1 + poisson) * (1 - 2 * poisson))
+
+
+def neo_hookean(mu: Array, lam: Array) -> tuple[Array, Array]:
+    """Return the moduli [Pa] of the stable neo-Hookean energy whose small strains are those of mu and lam."""
+    return 4 / 3 * mu, lam + 5 / 6 * mu

@@ -302,6 +302,14 @@ class SolverModel:
                 np.where(of_body[:, None, None], heavy * sizes.reshape(-1, 3, 3), self.inertia.moment),
             )
 
+    def followers(self, marked: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Return which particles (N,) are bound, at the start, to some of those that are marked (N,)."""
+        found = np.zeros(len(self.rest), np.bool_)
+        for rows, binding in self._layers:
+            parents = binding.parents
+            found[rows] = np.logical_or.reduceat(marked[parents.indices], parents.offsets[:-1])
+        return found
+
     def body_named(self, particle: int) -> str | None:
         """Return the name of a particle's body, or None for a particle of a joint."""
         return next((name for name, rows in self.rows.items() if rows.start <= particle < rows.stop), None)

@@ -13,6 +13,7 @@ from scipy.spatial import cKDTree
 from ...checks import Array
 from ...elastic import Bond, JointBond
 from ...errors import InputError
+from ...geometry.simplices import tets_of_hexahedra
 from ...glue import Binding, Spring, bind_glue, bind_joint, bind_linear
 from ..schema import scene as schema
 from ..schema.fields import Points
@@ -135,7 +136,7 @@ def _chosen(key: str, points: Points, one: Built, other: Built) -> Indices:
 
 def _linear(other: Built, targets: Array) -> Binding:
     """Return the binding to the tetrahedra, or else triangles, whose centroids are nearest to the targets."""
-    cells = getattr(other, "tets", None)
-    cells = np.asarray(getattr(other, "faces", None) if cells is None else cells)
+    hexahedra = getattr(other, "hexahedra", None)
+    cells = np.asarray(getattr(other, "faces", None) if hexahedra is None else tets_of_hexahedra(hexahedra))
     centroids = other.points[cells].mean(1)
     return bind_linear(other.points, targets, cells[cKDTree(centroids).query(targets)[1]])

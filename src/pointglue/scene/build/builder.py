@@ -330,9 +330,10 @@ class _Builder:
                 bodies[name] = item.solid(name, self.objects[name], self.tracks.get(name))
         glue, joints = bonds_of(self.tables, self.built, self.recording)
         for name, item in self._all(BuiltSolid).items():
-            if item.skin_density is not None and self.tables.contact is not None:
+            body = bodies.get(name)
+            if item.met_by_mesh and self.tables.contact is not None and isinstance(body, ElasticBody):
                 with self.recording("objects", name):
-                    skin, bond = item.collision_skin(name, self.objects[name])
+                    bodies[name], skin, bond = item.collision_skin(body, self.objects[name])
                     bodies[skin.name] = skin
                     glue.append(bond)
         if self.problems:
@@ -362,7 +363,7 @@ class _Builder:
             except BindingCycleError as error:
                 self.problems.append(cycle_problem(error.cycle, offsets, self.built, self.scene))
                 return None
-            caged = {name: item for name, item in self._all(BuiltSolid).items() if item.tets is not None}
+            caged = {name: item for name, item in self._all(BuiltSolid).items() if item.hexahedra is not None}
             skins = {name: partial(getattr, item, "skin") for name, item in caged.items()}
             return None if solver is None else ImplicitEngine(solver, skins)
         return None
@@ -375,6 +376,8 @@ class _Builder:
         options = self.tables.contact.model_dump()
         skins = {name: name + SKIN_SUFFIX for name in bodies if name + SKIN_SUFFIX in bodies}
         ignored = [tuple(skins.get(name, name) for name in pair) for pair in options.pop("ignore")]
+        fine = self._fine_meshes(skins, options["distance"] + options["thickness"])
+        ignored += [(skins[name],) * 2 for name in fine]
         self.progress("looking for what intersects at the start")
         try:
             return build(contact=Contact(**options, ignore=ignored))
@@ -384,7 +387,7 @@ class _Builder:
             ]
             found = zip(pairs, error.counts, error.places, strict=True)
             places = {pair: crossing_places(count, place, error.most) for pair, count, place in found}
-        caged = [name for name, item in self._all(BuiltSolid).items() if item.tets is not None]
+        caged = [name for name, item in self._all(BuiltSolid).items() if item.hexahedra is not None]
         own = [one for one, other in pairs if one == other and one in caged]
         for one, other in pairs:
             if one not in own or one != other:
@@ -399,13 +402,43 @@ class _Builder:
             return None
         self.crossing = own
         for name in own:
+            remedy = f'ignore = [["{name}", "{name}"]] in [contact] says so without this warning'
+            if getattr(self.built[name], "simplified", False):
+                remedy = f'touch = "mesh" leaves all details to the mesh that others bump into, {remedy}'
             self.warn(
                 ("objects", name),
                 f"crosses itself at the start {places[name, name]}, so that it does not meet itself: "
-                f'ignore = [["{name}", "{name}"]] in [contact] says so without this warning',
+                + remedy,
             )
         ignored += [(skins.get(name, name),) * 2 for name in own]
         return build(contact=Contact(**options, ignore=ignored))
+
+    def _fine_meshes(self, skins: Mapping[str, str], reach: float) -> list[str]:
+        """Return the objects whose meshes are too fine to meet themselves in contact that reaches so far [m].
+
+        They would push themselves apart: a vertex meets the triangles beside its own.
+        """
+        assert self.tables.contact is not None
+        fine = []
+        for name in skins:
+            item = self.built[name]
+            assert isinstance(item, BuiltSolid)
+            assert item.surface is not None
+            if [name, name] in [list(pair) for pair in self.tables.contact.ignore]:
+                continue
+            rows, faces = item.contact_surface
+            corners = item.surface.vertices[rows[faces]]
+            short = float(np.quantile(np.linalg.norm(corners - np.roll(corners, 1, axis=1), axis=2), 0.25))
+            if short < reach:
+                fine.append(name)
+                self.warn(
+                    ("objects", name),
+                    f"does not meet itself: many edges of its mesh are {short:.3g} m long, and contact "
+                    f"reaches {reach:g} m. A contact.distance below {short:.2g} m, a coarser mesh, or "
+                    f'touch = "cells" lets it; ignore = [["{name}", "{name}"]] in [contact] says so without '
+                    "this warning",
+                )
+        return fine
 
     def _wind(self, bodies: dict[str, Any], offsets: dict[str, int], masses: dict[str, Array]) -> list[Any]:
         """Return the wind on all surfaces that can move."""

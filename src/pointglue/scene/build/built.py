@@ -10,11 +10,12 @@ import numpy as np
 from ...checks import Array
 from ...deform import HandleSequence
 from ...elastic import Bond, ElasticBody, RigidBody
+from ...geometry.cages import coarse_surface
 from ...glue import Binding, embed
 from ...particles import Collider, OrientedBody
 from ..schema.fields import Points
 from ..tracks import Track, box_center
-from .meshing import Indices, Surface
+from .meshing import USUAL_CELLS, Indices, Surface
 
 __all__ = [
     "SKIN_SUFFIX",
@@ -31,6 +32,9 @@ __all__ = [
 ]
 
 SKIN_SUFFIX = "/mesh"  # appended to the name of an object for its mesh that others touch; in no other name
+SKIN_SHARE = 1e-3  # ratio of the mass of that mesh to the object's, if it has none of its own
+# Ratio to the size of cells, or of usual ones if these are smaller: of details that contact leaves out.
+SKIN_DETAIL = 1 / 3
 KINEMATIC_MASS = 0.01  # kg per kinematic point: no force acts on it, but masses must be positive
 
 
@@ -84,10 +88,14 @@ class BuiltSolid(Built):
     """The energy of its deformation."""
     faces: Indices
     """Triangles (m, 3) of its points."""
-    tets: Indices | None = None
-    """Tetrahedra (k, 4) of its points; None for cloth."""
-    skin_density: float | None = None
-    """Mass by area [kg/m^2] of the mesh, if others touch it instead of the faces."""
+    hexahedra: Indices | None = None
+    """Hexahedra (k, 8) of its points; None for cloth."""
+    met_by_mesh: bool = False
+    """Whether others bump into the mesh that is seen, instead of the faces."""
+    simplified: bool = False
+    """Whether that mesh is without small details."""
+    hide: float | None = None
+    """Mass by area of that mesh [kg/m^2]; None if it has a small share of the mass."""
 
     @cached_property
     def skin(self) -> Binding:
@@ -95,9 +103,9 @@ class BuiltSolid(Built):
 
         It is computed when it is first asked for: checks of scenes with many branches take half the time.
         """
-        assert self.tets is not None
+        assert self.hexahedra is not None
         assert self.surface is not None
-        return embed((self.points, self.tets), self.surface.vertices)
+        return embed((self.points, self.hexahedra), self.surface.vertices)
 
     def solid(self, name: str, table: Any, track: Track | None) -> ElasticBody:
         """Return the body for the implicit solver."""
@@ -121,25 +129,48 @@ class BuiltSolid(Built):
             pinned=pinned,
             velocities=start_velocities(table, self.points),
             motion=motion if any(one.track for one in self.pinned) else None,
-            faces=None if self.skin_density else self.faces,
+            faces=None if self.met_by_mesh else self.faces,
             name=name,
         )
 
-    def collision_skin(self, name: str, table: Any) -> tuple[ElasticBody, Bond]:
-        """Return the mesh as a body that others touch, and the bond to the points of the body `name`."""
+    @cached_property
+    def contact_surface(self) -> tuple[Indices, Indices]:
+        """The surface that others bump into: rows (v,) of vertices of the mesh, and triangles of these."""
         assert self.surface is not None
-        assert self.skin_density is not None
-        vertices, faces = self.surface.vertices, self.surface.faces
-        a, b, c = np.moveaxis(vertices[faces], 1, 0)
+        assert self.hexahedra is not None
+        edges = np.linalg.norm(np.diff(self.points[self.hexahedra[:, [0, 1, 2, 6]]], axis=1), axis=2)
+        cell = min(float(np.cbrt(edges.prod(1)).mean()), np.ptp(self.points, axis=0).max() / USUAL_CELLS)
+        size = SKIN_DETAIL * cell if self.simplified else 0.0
+        return coarse_surface(self.surface.vertices, self.surface.faces, size)
+
+    @property
+    def skin_mass(self) -> Array:
+        """The masses of the vertices (v,) of the surface that others bump into, by area [kg]."""
+        assert self.surface is not None
+        rows, faces = self.contact_surface
+        a, b, c = np.moveaxis(self.surface.vertices[rows[faces]], 1, 0)
         area = np.linalg.norm(np.cross(b - a, c - a), axis=1) / 2
-        shares = np.bincount(faces.ravel(), np.repeat(area / 3, 3), minlength=len(vertices))
-        mass = self.skin_density * shares
-        mass = np.maximum(mass, mass[mass > 0].min(initial=np.inf))  # also of vertices that have no faces
-        own = name + SKIN_SUFFIX
+        shares = np.bincount(faces.ravel(), np.repeat(area / 3, 3), minlength=len(rows))
+        shares = np.maximum(shares, shares[shares > 0].min(initial=np.inf))  # also where triangles are flat
+        if self.hide is not None:
+            return np.asarray(self.hide * shares)
+        return np.asarray(SKIN_SHARE * self.mass.sum() / shares.sum() * shares)
+
+    def collision_skin(self, body: ElasticBody, table: Any) -> tuple[ElasticBody, ElasticBody, Bond]:
+        """Return the body of `solid` less the mass of its mesh, the mesh as a body, and their bond."""
+        assert self.surface is not None
+        rows, faces = self.contact_surface
+        vertices = self.surface.vertices[rows]
         skin = ElasticBody(
-            vertices, mass, faces=faces, velocities=start_velocities(table, vertices), name=own
+            vertices,
+            self.skin_mass,
+            faces=faces,
+            velocities=start_velocities(table, vertices),
+            name=body.name + SKIN_SUFFIX,
         )
-        return skin, Bond(own, np.arange(len(vertices)), name, self.skin)
+        bond = Bond(skin.name, np.arange(len(rows)), body.name, self.skin.take(rows))
+        left = body.mass if self.hide is not None else (1 - SKIN_SHARE) * body.mass
+        return replace(body, mass=left), skin, bond
 
 
 @dataclass(eq=False, kw_only=True)

@@ -7,9 +7,10 @@ import numpy as np
 
 from ...checks import Array
 from ...deform import HandleSequence
-from ...elastic import ClothEnergy, FleshEnergy, RigidBody, ShapeMatchingEnergy
+from ...elastic import ClothEnergy, HexahedronEnergy, RigidBody, ShapeMatchingEnergy
 from ...errors import InputError
-from ...geometry import simplices
+from ...geometry.cages import HexCage
+from ...geometry.simplices import tet_surface, tets_of_hexahedra
 from ...particles import Ball, Box, Capsule, Collider, MeshCollider, Plane
 from ...procrustes.space import perpendiculars
 from ..schema import scene as schema
@@ -24,6 +25,8 @@ from .particle_bodies import build_particles
 __all__ = ["WELDED", "build_object", "build_with_surface", "object_surface"]
 
 WELDED = ("cloth", "rigid")  # kinds whose points are the vertices of their mesh
+ROUNDING = 1e-6  # share of a cell that may seem empty by rounding
+MOST_CONTACT_FACES = 4000  # triangles of a mesh that others meet as it is, unless all of it is asked for
 PLANE_HALF_SIZE = 50.0  # m from its point, a plane ends where it is a surface
 
 
@@ -86,21 +89,16 @@ def _handles(table: schema.HandlesObject, surface: Surface, frames: schema.Frame
 
 
 def _flesh(table: schema.FleshObject, surface: Surface) -> Built:
-    points, tets = cage_of(table.mesh, table.transform, surface, table.cell)
-    material = table.material
-    energy = FleshEnergy(
-        points, tets, young=material.young, poisson=material.poisson, damping=material.damping
+    cage, material = cage_of(table.mesh, table.transform, surface, table.cell), table.material
+    energy = HexahedronEnergy(
+        cage.points,
+        cage.hexahedra,
+        young=material.young,
+        poisson=material.poisson,
+        fill=cage.fill,
+        damping=material.damping,
     )
-    return BuiltSolid(
-        points=points,
-        surface=surface,
-        groups=table.groups,
-        mass=energy.mass(material.density),
-        energy=energy,
-        faces=simplices.tet_surface(tets),
-        tets=tets,
-        skin_density=table.hide if table.touch == "mesh" else None,
-    )
+    return _caged(table, surface, cage, energy, energy.mass(material.density))
 
 
 def _cloth(table: schema.ClothObject, surface: Surface) -> Built:
@@ -130,28 +128,35 @@ def _cloth(table: schema.ClothObject, surface: Surface) -> Built:
 
 def _jelly(table: schema.JellyObject, surface: Surface) -> Built:
     material = table.material
-    points, tets = cage_of(table.mesh, table.transform, surface, table.cell)
-    cubes = [np.unique(cube) for cube in tets.reshape(-1, 24)]
-    corners = points[tets]
-    volumes = np.abs(np.linalg.det(corners[:, 1:] - corners[:, :1])) / 6
-    mass = np.bincount(tets.ravel(), np.repeat(volumes / 4, 4), minlength=len(points)) * material.density
+    cage = cage_of(table.mesh, table.transform, surface, table.cell)
+    corners = cage.points[tets_of_hexahedra(cage.hexahedra)]
+    volumes = np.linalg.det(corners[:, 1:] - corners[:, :1]).reshape(-1, 6).sum(1) / 6 * cage.fill
+    mass = np.bincount(cage.hexahedra.ravel(), np.repeat(volumes / 8, 8)) * material.density
     energy = ShapeMatchingEnergy(
-        points,
+        cage.points,
         mass,
         material.stiffness,
-        clusters=cubes,
+        clusters=list(cage.hexahedra),
         blend=material.blend,
         damping=material.damping,
     )
+    return _caged(table, surface, cage, energy, mass)
+
+
+def _caged(table: Any, surface: Surface, cage: HexCage, energy: Any, mass: Array) -> BuiltSolid:
+    """Return the solid of a cage, which others meet by the mesh, unless its cells fill just that."""
+    filled = isinstance(table.mesh, shapes.BoxShape) and bool((cage.fill > 1 - ROUNDING).all())
     return BuiltSolid(
-        points=points,
+        points=cage.points,
         surface=surface,
         groups=table.groups,
         mass=mass,
         energy=energy,
-        faces=simplices.tet_surface(tets),
-        tets=tets,
-        skin_density=table.hide if table.touch == "mesh" else None,
+        faces=tet_surface(tets_of_hexahedra(cage.hexahedra)),
+        hexahedra=cage.hexahedra,
+        met_by_mesh=table.touch != "cells" and not filled,
+        simplified=table.touch is None and len(surface.faces) > MOST_CONTACT_FACES,
+        hide=table.hide,
     )
 
 

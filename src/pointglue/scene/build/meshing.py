@@ -1,4 +1,4 @@
-"""Turn the mesh tables of a scene into vertices and faces, and into tetrahedra that fill them."""
+"""Turn the mesh tables of a scene into vertices and faces, and into hexahedra that fill them."""
 
 from dataclasses import dataclass
 from functools import partial
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ...checks import Array
 from ...errors import InputError
 from ...geometry import simplices
-from ...geometry.cages import surface_cage
+from ...geometry.cages import HexCage, hex_cage
 from ...geometry.shapes import box
 from ...io.archives import read_archive, write_archive
 from ...procrustes.space import perpendiculars
@@ -107,7 +107,8 @@ def _mesh_of(mesh: shapes.Mesh, folder: Path) -> tuple[Array, Array]:
         case shapes.RopeShape():
             return _rope_surface(mesh)
         case shapes.BranchShape():
-            return _surface(*_branch_tets(mesh, (44, 5, 5), before=0.05))  # reaches into what it grows on
+            # It reaches into what it grows on.
+            return _surface(*_branch_hexahedra(mesh, (44, 5, 5), before=0.05))
     raise InputError(f"a {mesh.shape} is for colliders only")
 
 
@@ -180,24 +181,24 @@ def _rope_surface(rope: shapes.RopeShape) -> tuple[Array, Array]:
     length = float(np.linalg.norm(end - start))
     if not length > 0:
         raise InputError(f"start and end of a rope must be apart, got {rope.start} twice")
-    points, tets = simplices.tet_box((1, 2, 2), (4 * rope.cells, 3, 3))
+    points, hexahedra = simplices.hex_box((1, 2, 2), (4 * rope.cells, 3, 3))
     across = points[:, 1:] * np.sqrt(1 - points[:, :0:-1] ** 2 / 2)
     along = (end - start) / length
     side = perpendiculars(along)
     side /= np.linalg.norm(side)
     y, z = rope.radius * across.T
     swept = start + (points[:, :1] + 0.5) * (end - start) + y[:, None] * side
-    return _surface(swept + z[:, None] * np.cross(along, side), tets)
+    return _surface(swept + z[:, None] * np.cross(along, side), hexahedra)
 
 
-def _branch_tets(
+def _branch_hexahedra(
     shape: shapes.BranchShape, cells: tuple[int, int, int], *, before: float = 0.0
 ) -> tuple[Array, Indices]:
-    """Return points and tetrahedra of a branch that begins `before` its root, a share of its length."""
+    """Return points and hexahedra of a branch that begins `before` its root, a share of its length."""
     spine = np.array(shape.spine)
     if not (np.linalg.norm(np.diff(spine, axis=0), axis=1) > 0).all():
         raise InputError("the points of spine must be apart")
-    box, tets = simplices.tet_box((1, 2, 2), cells)
+    box, hexahedra = simplices.hex_box((1, 2, 2), cells)
     s, across = (box[:, 0] + 0.5) * (1 + before) - before, box[:, 1:]
     a, b, c = spine
     u = s[:, None]
@@ -208,30 +209,31 @@ def _branch_tets(
     side /= np.linalg.norm(side, axis=1, keepdims=True)
     taper = (1 - shape.taper * np.clip(s, 0, 1)) * np.sqrt(1 - 0.96 * np.clip(np.abs(s), 0, 1) ** 30)
     y, z = (across * np.sqrt(1 - across[:, ::-1] ** 2 / 2)).T * shape.radius * taper
-    return place + y[:, None] * side + z[:, None] * np.cross(along, side), tets
+    return place + y[:, None] * side + z[:, None] * np.cross(along, side), hexahedra
 
 
-def _surface(points: Array, tets: Indices) -> tuple[Array, Indices]:
-    used, faces = np.unique(simplices.tet_surface(tets), return_inverse=True)
+def _surface(points: Array, hexahedra: Indices) -> tuple[Array, Indices]:
+    used, faces = np.unique(
+        simplices.tet_surface(simplices.tets_of_hexahedra(hexahedra)), return_inverse=True
+    )
     return points[used], faces.reshape(-1, 3)
 
 
-def cage_of(
-    mesh: shapes.Mesh, transform: Transform, surface: Surface, cell: float | None
-) -> tuple[Array, Indices]:
-    """Return points (n, 3) and tetrahedra (m, 4) that fill a surface.
+def cage_of(mesh: shapes.Mesh, transform: Transform, surface: Surface, cell: float | None) -> HexCage:
+    """Return the hexahedra that fill a surface.
 
-    The tetrahedra divide cubes of the size `cell` [m]; without it, a box and a branch use their own cells.
+    They are cells of a lattice, of the size `cell` [m]; without it, a box and a branch use their own cells.
     """
-    if cell is None and isinstance(mesh, shapes.BoxShape):
-        points, tets = simplices.tet_box(mesh.size, mesh.cells)
-        return placed(points, transform), tets
-    if cell is None and isinstance(mesh, shapes.BranchShape):
-        points, tets = _branch_tets(mesh, (mesh.cells, 2, 2))
-        return placed(points, transform), tets
+    if cell is None and isinstance(mesh, shapes.BoxShape | shapes.BranchShape):
+        points, hexahedra = (
+            simplices.hex_box(mesh.size, mesh.cells)
+            if isinstance(mesh, shapes.BoxShape)
+            else _branch_hexahedra(mesh, (mesh.cells, 2, 2))
+        )
+        return HexCage(placed(points, transform), hexahedra, np.ones(len(hexahedra)))
     size = np.ptp(surface.vertices, axis=0)
     cell = cell or float(size.max()) / USUAL_CELLS
     count = float(np.prod(size / cell + 1))
     if count > MOST_CELLS:
         raise InputError(f"cell must be larger: {cell:g} m makes up to {count:.2g} cubes of this mesh")
-    return surface_cage(surface.vertices, surface.faces, cell)
+    return hex_cage(surface.vertices, surface.faces, cell)

@@ -155,12 +155,16 @@ class _Soft(_Moving):
 
 class _Caged(_Soft):
     cell: Length | None = None
-    """Size of the cubes that fill the mesh; left out, a box and a branch have those of their `cells`, and
-    other meshes a tenth of their extent."""
-    touch: Literal["cells", "mesh"] = "cells"
-    """What others bump into: the cubes, or the mesh, whose contacts the cubes feel."""
-    hide: Annotated[float, Quantity("kg/m2", above=0)] = 0.5
-    """The mass by area of a mesh that others bump into."""
+    """The largest size of the cells that fill the mesh; left out, a box and a branch have those of their
+    `cells`, and other meshes a tenth of their extent. Cells are cubes, or shorter along axes where that makes
+    them fit; they weigh and push by the share of them that is inside the mesh."""
+    touch: Literal["mesh", "cells"] | None = None
+    """What others bump into: the mesh, whose contacts the cells feel, or the cells themselves, which stand
+    out from the mesh where it does not fill them. Left out, it is the mesh; one of more than 4,000 triangles
+    without details that are smaller than a third of a cell, which is faster."""
+    hide: Annotated[float, Quantity("kg/m2", above=0)] | None = None
+    """The mass by area of the mesh that others bump into, besides that of the cells; left out, it has a
+    thousandth of the mass of the object, and the cells have the rest."""
 
 
 class Handle(Table):
@@ -228,7 +232,7 @@ class ParticlesObject(_Soft):
 
 
 class FleshObject(_Caged):
-    """An elastic solid of tetrahedra that carries the mesh."""
+    """An elastic solid of hexahedra that carries the mesh."""
 
     kind: Literal["flesh"]
     material: FleshMaterial

@@ -40,7 +40,7 @@ def summarise(
             name=name,
             kind=table.kind,
             size=_size(built[name]),
-            mass=_mass(scene, name, built[name]),
+            mass=_mass(scene, built[name]),
             points=len(built[name].points),
             engine=_engine(built[name]),
             meets=tuple(other for other in built if frozenset((name, other)) in meets),
@@ -57,10 +57,10 @@ def _size(item: Built) -> tuple[float, float, float] | None:
     return x, y, z
 
 
-def _mass(scene: schema.SceneFile, name: str, item: Built) -> float | None:
+def _mass(scene: schema.SceneFile, item: Built) -> float | None:
     match item:
-        case BuiltSolid(skin_density=float()) if scene.contact is not None:
-            return float(item.mass.sum() + np.sum(item.collision_skin(name, scene.objects[name])[0].mass))
+        case BuiltSolid(met_by_mesh=True, hide=float()) if scene.contact is not None:
+            return float(item.mass.sum() + item.skin_mass.sum())
         case BuiltParticles() | BuiltRigid():
             return float(np.sum(item.body.mass))
         case BuiltSolid():
