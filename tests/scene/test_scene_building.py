@@ -405,7 +405,10 @@ class TestImpossible:
             ({"attach.0.points": {"indices": [99999]}}, "attach[0]: points must have indices below 45"),
             ({"attach.0.points": {"box": [[9, 9, 9], [9, 9, 9]]}}, "attach[0]: points selects no point"),
             ({"attach.2.release": 0.01}, "attach[2].release must come after attach, which is frame 3"),
+            ({"attach.0.release": "frame -3"}, "attach[0].release must come after the first frame, which is"),
+            ({"attach.0.release": 0}, "attach[0].release must come after the first frame, which is frame 1"),
             ({"world.wind.stop": -1}, "world.wind.stop must come after start"),
+            ({"world.wind.start": -2, "world.wind.stop": -1}, "world.wind.stop must come after the first frame"),
             ({"objects.trunk.pin": {"nearest": 3}}, "objects.trunk.pin: nearest is for attachments"),
             (
                 {"objects.twig.keys": [{"time": 0}]},
