@@ -408,7 +408,10 @@ class TestImpossible:
             ({"attach.0.release": "frame -3"}, "attach[0].release must come after the first frame, which is"),
             ({"attach.0.release": 0}, "attach[0].release must come after the first frame, which is frame 1"),
             ({"world.wind.stop": -1}, "world.wind.stop must come after start"),
-            ({"world.wind.start": -2, "world.wind.stop": -1}, "world.wind.stop must come after the first frame"),
+            (
+                {"world.wind.start": -2, "world.wind.stop": -1},
+                "world.wind.stop must come after the first frame",
+            ),
             ({"objects.trunk.pin": {"nearest": 3}}, "objects.trunk.pin: nearest is for attachments"),
             (
                 {"objects.twig.keys": [{"time": 0}]},
