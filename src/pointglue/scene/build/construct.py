@@ -63,7 +63,8 @@ def build_with_surface(table: Any, surface: Surface | None, folder: Path, frames
         case schema.AnimatedObject():
             return _animated(table, surface, folder, frames)
         case schema.FollowerObject():
-            return BuiltFollower(points=surface.vertices, surface=surface, on=table.on, parents=table.parents)
+            options = table.glue_options
+            return BuiltFollower(points=surface.vertices, surface=surface, on=table.on, options=options)
         case schema.FleshObject():
             return _flesh(table, surface)
         case schema.ClothObject():
