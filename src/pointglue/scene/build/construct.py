@@ -71,12 +71,23 @@ def build_with_surface(table: Any, surface: Surface | None, folder: Path, frames
             return _cloth(table, surface)
         case schema.JellyObject():
             return _jelly(table, surface)
+    return _rigid(table, surface)
+
+
+def _rigid(table: schema.RigidObject, surface: Surface) -> Built:
+    body = RigidBody.from_mesh(
+        surface.vertices,
+        surface.faces,
+        density=table.material.density,
+        mass=table.material.mass,
+        collision=table.collision,
+    )
     return BuiltRigid(
         points=surface.vertices,
         surface=surface,
         groups=table.groups,
-        body=RigidBody.solid(surface.vertices, surface.faces, table.material.density),
-        faces=surface.faces,
+        body=body,
+        faces=np.asarray(body.faces),
     )
 
 

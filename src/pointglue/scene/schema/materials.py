@@ -77,7 +77,9 @@ class RigidMaterial(Table):
     """A rigid solid."""
 
     density: Density = 1000.0
-    """The mass by volume."""
+    """The mass by volume: of a closed mesh, of the closed parts of another, or of its convex hull."""
+    mass: Annotated[float, Quantity("kg", above=0)] | None = None
+    """The mass, instead of the density; that of an open mesh is spread over its surface."""
 
 
 class JellyMaterial(Table):

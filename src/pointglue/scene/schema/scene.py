@@ -259,6 +259,8 @@ class RigidObject(_Moving):
     """What it is made of."""
     fixed: Flag = False
     """Whether it stays where it is."""
+    collision: Literal["mesh", "hull", "decomposition"] = "mesh"
+    """What others bump into: the mesh, its convex hull, or convex hulls of parts that together cover it."""
     groups: dict[Name, Points] = Field(default_factory=dict)
     """Points with a name, for attachments and forces."""
 

@@ -33,6 +33,12 @@ LARGE, SMALL = 100.0, 1e-3  # m: a mesh beyond these has probably other units
 LIKELY_SIZE = 10.0  # m: a unit is likely if it makes a mesh smaller than this
 UNITS = {"centimetres": 0.01, "millimetres": 0.001}
 MOST_NAMED = 3  # objects that a warning names
+# What the mass of a rigid object is taken from, where its mesh does not say.
+GUESSED_MASSES = {
+    "closed parts": "is open in places: its mass is that of its closed parts",
+    "hull": "is open, or its faces look both ways: its mass is that of its convex hull",
+    "plate": "is flat: its mass is that of a plate, a hundredth of its extent thick",
+}
 PROBES = 300  # points of a body that must be inside another
 TIME_SAMPLES = 25  # at which keyframed motions are evaluated
 MESH_SAMPLES = 9  # at which meshes that move by themselves are: all their vertices take some milliseconds
@@ -81,6 +87,7 @@ def find_pitfalls(
     found = list(_keys_out_of_range(scene))
     for name, item in built.items():
         found += _odd_sizes(name, scene.tables.objects[name], item)
+    found += _guessed_masses(bodies)
     found += _particles_meeting_solids(bodies)
     found += _solids_in_water(scene.tables.world.water, bodies)
     found += _inside_each_other(scene.tables, bodies)
@@ -205,6 +212,19 @@ def _odd_sizes(name: str, table: Any, item: Built) -> Iterator[Problem]:
             f"is only {extent:.2g} m large: if it was made in kilometres, {_scaled(table, 1000)} makes it "
             f"{extent * 1000:.3g} m",
         )
+
+
+def _guessed_masses(bodies: list[_Body]) -> Iterator[Problem]:
+    """Find rigid objects that forces move, whose mass is not that of the solid inside a closed mesh."""
+    for body in bodies:
+        if not isinstance(body.item, BuiltRigid) or body.table.material.mass is not None:
+            continue
+        text = GUESSED_MASSES.get(body.item.body.mass_source)
+        if text is not None and not body.table.fixed and not body.table.keys:
+            yield (
+                ("objects", body.name, "mesh"),
+                f"{text}, which makes {body.item.body.mass:.3g} kg: material.mass states the mass",
+            )
 
 
 def _scaled(table: Any, factor: float) -> str:
