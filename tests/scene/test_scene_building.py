@@ -344,7 +344,7 @@ class TestBuilding:
 
 def test_all_problems_are_told_at_once():
     """What is right is looked at, though other tables are wrong; what hangs on those is not told."""
-    box = {"kind": "jelly", "mesh": {"shape": "box", "size": [1, 1, 1]}, "material": {"stiffness": 300}}
+    box = {"kind": "jelly", "mesh": {"shape": "box", "size": [1, 1, 1]}, "material": {"young": 6000}}
     rigid = {"kind": "rigid", "mesh": {"shape": "sphere", "radius": 1}}
     glue = {"kind": "glue", "points": {"all": True}}
     scene = {

@@ -143,11 +143,12 @@ def _jelly(table: schema.JellyObject, surface: Surface) -> Built:
     corners = points[tets]
     volumes = np.abs(np.linalg.det(corners[:, 1:] - corners[:, :1])) / 6
     mass = np.bincount(tets.ravel(), np.repeat(volumes / 4, 4), minlength=len(points)) * material.density
-    energy = ShapeMatchingEnergy(
+    energy = ShapeMatchingEnergy.from_young(
         points,
-        mass,
-        material.stiffness,
+        float(mass.mean()),  # for all points alike, or cubes at the surface would not be as stiff as others
+        material.young,
         clusters=cubes,
+        volumes=volumes.reshape(-1, 6).sum(1),
         blend=material.blend,
         damping=material.damping,
     )
