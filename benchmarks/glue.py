@@ -65,7 +65,7 @@ class NumpyGlue:
 def bound(count: int, rng: np.random.Generator) -> tuple[list[Row], list[str]]:
     rest = rng.random((count // 2, 3))
     targets = rng.random((count, 3)) * 1.2 - 0.1
-    glue = pg.bind_glue(rest, targets, parents=8, on_collinear="raise")
+    glue = pg.bind_glue(rest, targets, parents=8, falloff="uniform", on_collinear="raise")
     x = rest + 0.05 * rng.standard_normal(rest.shape) * count ** (-1 / 3)
     plain = NumpyGlue(glue, rest)
     J = glue.jacobian(x)

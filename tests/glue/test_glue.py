@@ -309,5 +309,5 @@ def test_float32_in_float32_out(rng):
     x = rest + np.float32(0.1) * rng.standard_normal(rest.shape).astype(np.float32)
     assert glue.positions(x).dtype == np.float32
     assert glue.jacobian(x).dtype == np.float32
-    wide = pg.bind_glue(rest.astype(float), glue.targets.astype(float), indices=glue.parents)
+    wide = pg.bind_glue(rest.astype(float), glue.targets.astype(float))
     np.testing.assert_allclose(glue.positions(x), wide.positions(x.astype(float)), atol=3e-6)

@@ -15,7 +15,7 @@ def parents_of(glue, k):
 
 def test_nearest_by_brute_force(rng):
     rest, targets = rng.random((500, 3)), rng.random((60, 3))
-    glue = pg.bind_glue(rest, targets, parents=9)
+    glue = pg.bind_glue(rest, targets, parents=9, falloff="uniform")
     nearest = np.argsort(cdist(targets, rest), axis=1)[:, :9]
     for k in range(60):
         assert parents_of(glue, k) == set(nearest[k].tolist())
@@ -32,7 +32,7 @@ def test_all_within_a_radius(rng):
 def test_only_among_the_allowed(rng):
     rest, targets = rng.random((300, 3)), rng.random((20, 3))
     allowed = rng.choice(300, 60, replace=False)
-    glue = pg.bind_glue(rest, targets, among=allowed)
+    glue = pg.bind_glue(rest, targets, among=allowed, falloff="uniform")
     nearest = allowed[np.argsort(cdist(targets, rest[allowed]), axis=1)[:, :8]]
     for k in range(20):
         assert parents_of(glue, k) == set(nearest[k].tolist())
@@ -60,7 +60,8 @@ def test_the_search_widens_where_nearest_points_are_in_a_line():
 def test_the_search_widens_past_many_points_in_a_line():
     rope = np.stack([np.linspace(0, 1, 1000), np.zeros(1000), np.zeros(1000)], axis=1)
     glue = pg.bind_glue(np.concatenate([rope, rope + [0, 1, 0]]), [[0.5, 0.1, 0]])
-    assert glue.gap(glue.shape.rest)[0] > 0.02
+    # The least gap that the search is content with, 0.02, to which the reach is interpolated.
+    assert glue.gap(glue.shape.rest)[0] == pytest.approx(0.02, rel=1e-3)
 
 
 def test_a_narrow_strip_makes_a_frame_where_there_is_nothing_wider():
@@ -89,12 +90,12 @@ def test_a_line_with_nothing_beside_it_is_refused():
 @pytest.mark.parametrize("how", [{"indices": [[3, 4, 5, 6]]}, {"radius": 0.1}], ids=["indices", "radius"])
 def test_chosen_parents_in_a_line_are_refused(how):
     with pytest.raises(DegenerateFitError, match=r"target 0 has no frame: its parents \["):
-        pg.bind_glue(rope_with_a_board(), [[0.05, 0.0, 0.0]], **how)
+        pg.bind_glue(rope_with_a_board(), [[0.05, 0.01, 0.0]], **how)
 
 
 def test_weights_that_leave_a_line_are_refused():
     with pytest.raises(DegenerateFitError, match=r"target 0 has no frame.*or weigh, some off that line"):
-        pg.bind_glue(rope_with_a_board(), [[2, 0, 0]], indices=[[0, 50, 200, 201]], weights=[[1, 1, 1, 0]])
+        pg.bind_glue(rope_with_a_board(), [[2, 0, 1]], indices=[[0, 50, 200, 201]], weights=[[1, 1, 1, 0]])
 
 
 def two_sleeves():
@@ -122,7 +123,7 @@ def test_neighbours_along_the_surface_stay_on_one_sleeve():
 def test_surface_neighbours_are_the_nearest_of_their_rings(rng):
     rest, faces = shapes.box((1.0, 1.0, 1.0), (10, 10, 10))
     targets = rest[rng.choice(len(rest), 30)] + 0.01 * rng.standard_normal((30, 3))
-    glue = pg.bind_glue(rest, targets, faces=faces, parents=7)
+    glue = pg.bind_glue(rest, targets, faces=faces, parents=7, falloff="uniform")
     # On a convex box, near its surface, nearest along the surface is nearest.
     distance = cdist(targets, rest)
     for k in range(30):

@@ -211,6 +211,18 @@ class TestDropInForRoma:
         torch.testing.assert_close(values, expected, rtol=0, atol=1e-12)
         assert gradcheck(lambda M: special_procrustes(M, return_singular_values=True), (M[:4],))
 
+    def test_positional_arguments_mean_the_same_or_are_refused(self, rng):
+        """The third argument of RoMa is gradient_eps, which must not be taken for another option."""
+        M = tensor(rng.standard_normal((5, 3, 3)))
+        gradients = [
+            torch.autograd.grad(function(M, 0.3).sum(), M)[0]
+            for function in (special_procrustes, roma.special_procrustes)
+        ]
+        torch.testing.assert_close(*gradients, rtol=1e-6, atol=1e-6)  # as above
+        for arguments in ((0.0, 1e-5), (0.0, 1e-5, True), (0.0, 1e-5, True, "auto")):
+            with pytest.raises(TypeError, match="positional arguments"):
+                special_procrustes(M, *arguments)
+
     def test_regularization_leaves_forward_mode_alone(self, rng):
         M, D = tensor(rng.standard_normal((5, 3, 3)), False), tensor(rng.standard_normal((5, 3, 3)), False)
         rates = [jvp(lambda m, r=r: special_procrustes(m, r), (M,), (D,))[1] for r in (0.0, 0.1)]

@@ -75,7 +75,7 @@ spin = [0, "30 deg/s", 0]
 kind = "jelly"
 mesh = { shape = "sphere", radius = 0.1, detail = 1 }
 transform = { translate = [-0.5, 0.1, 0] }
-material = { stiffness = "300 N/m", blend = 0.2, damping = "5 ms" }
+material = { young = "10 kPa", blend = 0.2, damping = "5 ms" }
 cell = 0.1
 pin = { ball = { center = [-0.5, 0, 0], radius = 0.1 } }
 [[attach]]

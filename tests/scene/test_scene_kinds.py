@@ -172,6 +172,44 @@ class TestProblems:
         glue = pg.bind_glue(rest, rest[:1], parents=4, among=[13, 14, 18, 19, 24])
         assert np.allclose(now[:1], glue.positions(now), atol=1e-9)
 
+    def test_parents_weights_and_the_policy_of_collapse_are_those_of_the_table(self):
+        names = [13, 14, 18, 19, 23, 24]
+        tie = {
+            "kind": "glue",
+            "from": "a",
+            "to": "a",
+            "points": {"indices": [0]},
+            "among": {"indices": names},
+        }
+        rest = frames({"objects": {"a": CLOTH}}, 1)[0].points["a"]
+        options = [
+            {"parents": 3, "falloff": "uniform"},
+            {"falloff": "inverse", "on_degenerate": "clamp"},
+            {"radius": 10.0, "falloff": "smooth"},
+        ]
+        for chosen in options:
+            scene = {"objects": {"a": CLOTH}, "attach": [tie | chosen]}
+            (bond,) = build_scene(load_scene(scene)).engines[0].solver.model.glue
+            expected = pg.bind_glue(rest, rest[:1], among=names, **chosen)
+            assert bond.binding.parents.indices.tolist() == expected.parents.indices.tolist()
+            assert bond.binding.weights.tolist() == expected.weights.tolist()
+            assert bond.binding.on_degenerate == expected.on_degenerate
+
+    def test_the_conflict_spring_is_that_of_the_solver_table(self):
+        box = {"shape": "box", "size": [0.2, 0.2, 0.2], "cells": [2, 2, 2]}
+        above = {
+            "kind": "flesh",
+            "mesh": box,
+            "material": {"young": 1e5},
+            "transform": {"translate": [0, 0.2, 0]},
+        }
+        tie = {"kind": "glue", "from": "a", "to": "above", "points": {"indices": [12]}}
+        scene = {"objects": {"a": CLOTH, "above": above}, "attach": [tie, tie]}
+        scene["solver"] = {"implicit": {"conflict_spring": {"stiffness": "3 kN/m", "damping": 2}}}
+        springs = build_scene(load_scene(scene)).engines[0].solver.model.springs
+        assert set(springs.stiffness) == {3000.0}
+        assert set(springs.damping) == {2.0}
+
     def test_joints_take_parents_of_the_second_object_among_those_named(self):
         names, box = [0, 1, 2, 3, 4, 5], {"shape": "box", "size": [0.2, 0.2, 0.2], "cells": [2, 2, 2]}
         above = {"kind": "rigid", "mesh": box, "transform": {"translate": [0, 0.3, 0]}}

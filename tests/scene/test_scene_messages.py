@@ -118,7 +118,8 @@ def test_some_of_them_as_they_are():
         ({"objects": {"a": CLOTH | {"pin": {"box": [[0, 0, 0]]}}}},
          "objects.a.pin.box must have at least 2 entries, got 1"),
         ({"objects": {"a": RIGID}, "solver": {"implicit": {"x": 1}}},
-         "solver.implicit.x is not known here; the keys here are method, tolerance, iterations"),
+         "solver.implicit.x is not known here; the keys here are method, tolerance, iterations, "
+             "conflict_spring"),
         ({"objects": {"a": RIGID}, "title": 3}, "title must be a text, got 3"),
         ({"objects": {"a": RIGID}, "frames": {"count": 1.5}}, "frames.count must be a whole number, got 1.5"),
         ({"objects": {"a": RIGID}, "frames": {"count": 2_000_000}},

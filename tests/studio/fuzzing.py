@@ -36,7 +36,7 @@ keys = [{ time = 0.0 }, { time = "frame 3", translate = [0, 1, 0] }]
 kind = "jelly"
 mesh = { shape = "box", size = [1, 1, 1] }
 transform = { scale = [1, 2, 1], rotate = [0, 30, 0], translate = [3, 0, 0] }
-material = { stiffness = 500 }
+material = { young = 1e4 }
 
 [objects.sheet]
 kind = "cloth"

@@ -206,15 +206,16 @@ def test_meshes_without_shared_vertices_are_whole(tmp_path):
     session.close()
 
 
-def test_an_open_mesh_is_refused_to_be_rigid_at_once(tmp_path):
+def test_an_open_mesh_can_be_rigid(tmp_path):
     box = trimesh.creation.box((1, 2, 3))
     box.update_faces(np.arange(len(box.faces)) > 0)
     box.export(tmp_path / "open.ply")
     session = Session(tmp_path)
     session.apply(m.Open(path="open.ply"))
-    with pytest.raises(InputError, match="must close up around a volume"):
-        session.apply(m.SetKind(object="open", kind="rigid"))
-    assert session.document.objects["open"]["kind"] == "handles"
+    session.apply(m.SetKind(object="open", kind="rigid"))
+    assert session.document.objects["open"]["kind"] == "rigid"
+    session.apply(m.Step())
+    assert session.replica.get("open", "vertices").shape == (8, 3)
     session.close()
 
 

@@ -83,7 +83,7 @@ def test_momentum_without_friction():
         met = max(met, state.report.contacts)
         held = replace(
             state,
-            velocities=before.velocities,
+            particle_velocities=before.particle_velocities,
             origin_velocities=before.origin_velocities,
             rotation_rates=before.rotation_rates,
         )

@@ -112,7 +112,7 @@ def test_momentum(rng):
         # The speeds of before at the places of now
         held = replace(
             state,
-            velocities=before.velocities,
+            particle_velocities=before.particle_velocities,
             origin_velocities=before.origin_velocities,
             rotation_rates=before.rotation_rates,
         )

@@ -113,8 +113,8 @@ class Bond:
         The body that they follow. Without it the binding's parents are rows of all bodies' points, one body
         after the other.
     binding : Binding, optional
-        How they follow; its targets are where the points start. By default each is glued to the nearest
-        eight points of `to`.
+        How they follow; its targets are where the points start. By default each is glued to points
+        of `to` around it, as `bind_glue` chooses them.
     spring : Spring, optional
         The spring by which they are drawn to the binding's points, instead of following exactly.
     attach : float

@@ -20,6 +20,7 @@ from ..procrustes.records import BlockLayout, FitArrays, PointEntries
 from ..procrustes.space import cross_matrices, matrices_to_space, vectors_to_space
 from . import kernels
 from .binding import Binding, BoundPose, bound_rows, check_targets, rows_product
+from .parents import on_line
 
 __all__ = ["Glue", "GluePose"]
 
@@ -74,8 +75,22 @@ class Glue(Binding):
         given = bound_rows("x", x, self.point_count, self.dimension, "parent")
         fit = self.shape.fit(given, on_degenerate="clamp", previous=previous, min_gap=self.min_gap)
         if self.on_degenerate == "raise" and fit.degenerate.any():
-            raise DegenerateFitError(self._describe(fit))
+            collapsed = fit.degenerate & ~self._on_line_in(fit)
+            if collapsed.any():
+                raise DegenerateFitError(self._describe(fit, collapsed))
         return self._kept(given, fit)
+
+    def _on_line_in(self, fit: RigidFit) -> NDArray[np.bool_]:
+        """Return which targets (..., T) are bound by a line of parents that has kept its direction."""
+        if not self._on_line.any():
+            return np.zeros(fit.batch_shape, np.bool_)
+        length = self.shape.fit(self.shape.rest, on_degenerate="clamp").singular_values[:, 0]
+        return np.asarray(self._on_line & (fit.singular_values[..., 0] > fit.min_gap * length))
+
+    @cached_property
+    def _on_line(self) -> NDArray[np.bool_]:
+        """Which targets lie on the line of their parents (T,), and need no more than its direction."""
+        return on_line(self.shape, self._fitted)
 
     def evaluate_into(
         self, x: Array, rows: NDArray[np.int64], *, previous: BoundPose | None = None
@@ -151,8 +166,8 @@ class Glue(Binding):
         used = np.flatnonzero(np.diff(starts))
         return used, PointEntries(np.append(starts[used], starts[-1]), groups, q)
 
-    def _describe(self, fit: RigidFit) -> str:
-        bad = np.argwhere(fit.degenerate)
+    def _describe(self, fit: RigidFit, collapsed: NDArray[np.bool_]) -> str:
+        bad = np.argwhere(collapsed)
         *pose, k = (int(i) for i in bad[0])
         names = self.parents.indices[self.parents.offsets[k] : self.parents.offsets[k + 1]].tolist()
         where = f" in pose {pose}" if pose else ""

@@ -1,5 +1,7 @@
 """How glue is made: the parents of each target, their weights, and the checks of both."""
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -15,6 +17,8 @@ from .parents import (
     adjacency,
     choose_parents,
     falloff_weights,
+    named_parents,
+    on_line,
     parents_within,
     refuse_lines,
 )
@@ -32,7 +36,7 @@ def bind_glue(
     faces: ArrayLike | None = None,
     among: ArrayLike | None = None,
     weights: ArrayLike | None = None,
-    falloff: Falloff = "uniform",
+    falloff: Falloff | None = None,
     on_collinear: OnCollinear = "widen",
     on_degenerate: OnDegenerate = "raise",
     min_gap: float | None = None,
@@ -46,7 +50,10 @@ def bind_glue(
     targets : (T, d)
         Rest positions of the points to bind [m].
     parents : int
-        How many of the nearest points are the parents of each target.
+        How many of the nearest points set the reach of a target: with the default, smooth weights all points
+        within r are its parents, r^2 = 1.2 d_k^2 + 0.5 d_1^2 by the distances of the nearest and of the k-th
+        point; with others the nearest k and those that are as far as the k-th. Points at one distance are
+        parents together or not at all.
     indices : (T, k) or Groups, optional
         The parents of each target by name, rows of `rest_points`.
     radius : float, optional
@@ -58,12 +65,14 @@ def bind_glue(
         The points that may be parents at all.
     weights : (T, k) or (E,), optional
         Weight of each parent, shaped as `indices`, else in the order of the result's `parents`.
-    falloff : {"uniform", "smooth", "inverse"}
-        How weights follow from the distance where they are not given: "smooth" fades out at the farthest
-        parent, so that targets side by side move alike though their parents differ; "inverse" favours the
-        nearest.
+    falloff : {"smooth", "uniform", "inverse"}, optional
+        How weights follow from the distance where they are not given: "smooth" fades out towards points that
+        are not parents, so that targets side by side move alike though their parents differ; where all
+        points are parents they weigh the same. "inverse" favours the nearest. By default "smooth", and
+        "uniform" for parents that are named by `indices` or have `weights`.
     on_collinear : {"widen", "raise"}
         Nearest points that lie close to a line make no frame: take more of them until they do, or raise.
+        Where there are none off the line, a target on it is bound all the same, without a frame.
     on_degenerate : {"raise", "clamp"}
     min_gap : float, optional
         What happens when parents collapse later on, as in :func:`~pointglue.fit_rigid`.
@@ -78,7 +87,7 @@ def bind_glue(
     InputError
         If the arguments do not go together.
     DegenerateFitError
-        If the parents of a target lie on a line at rest.
+        If the parents of a target lie on a line at rest, and the target does not.
     """
     rest, bound = _rows("rest_points", rest_points), _rows("targets", targets)
     d = rest.shape[1]
@@ -89,10 +98,12 @@ def bind_glue(
     if among is not None and (indices is not None or faces is not None):
         raise InputError("among narrows the search for nearest points: leave it out with indices or faces")
     checked_policy(on_degenerate, min_gap, rest.dtype)
+    if falloff is None:
+        falloff = "smooth" if indices is None and weights is None else "uniform"
     check_choice("falloff", falloff, ("uniform", "smooth", "inverse"))
     check_choice("on_collinear", on_collinear, ("widen", "raise"))
     if indices is not None:
-        groups = _named_parents(indices, len(bound), len(rest), d)
+        chosen = named_parents(rest, bound, _checked_parents(indices, len(bound), len(rest), d))
     else:
         allowed = None if among is None else _allowed(among, len(rest))
         pool = rest if allowed is None else rest[allowed]
@@ -100,18 +111,20 @@ def bind_glue(
             raise InputError(f"{'among' if among is not None else 'rest_points'} must hold at least {d} "
                              f"points to make a frame, got {len(pool)}")  # fmt: skip
         if radius is not None:
-            groups = parents_within(pool, bound, radius)
+            chosen = parents_within(pool, bound, radius)
         else:
             number = check_integer("parents", parents, at_least=d)
             edges = None if faces is None else adjacency(faces, len(rest))
-            groups = choose_parents(pool, bound, number, falloff, on_collinear, edges)
+            chosen = choose_parents(pool, bound, number, falloff, on_collinear, edges)
         if allowed is not None:
-            groups = Groups(groups.offsets, allowed[groups.indices])
+            groups = Groups(chosen.groups.offsets, allowed[chosen.groups.indices])
+            chosen = replace(chosen, groups=groups)
+    groups = chosen.groups
     # In ascending order, as scipy likes its columns: it sorts others in place, and `out` would be lost.
     order = np.lexsort((groups.indices, groups.group_of))
     groups = Groups(groups.offsets, groups.indices[order])
     if weights is None:
-        per_entry = falloff_weights(rest, bound, groups, falloff)
+        per_entry = falloff_weights(rest, bound, groups, falloff, chosen.reach)
     else:
         given = as_reals("weights", weights)
         shapes = {groups.indices.shape}
@@ -125,7 +138,7 @@ def bind_glue(
         per_entry = given.reshape(-1) if indices is None else given.reshape(-1)[order]
     shape = RestShape(rest, per_entry, groups=groups)
     if indices is not None or radius is not None or weights is not None:  # others are chosen to make one
-        gap = shape.fit(rest, on_degenerate="clamp").gap
+        gap = np.where(on_line(shape, bound), 2.0, shape.fit(rest, on_degenerate="clamp").gap)
         refuse_lines(gap, groups, np.arange(len(bound)), LINE_GAP, "Choose, or weigh, some off that line.")
     bound.flags.writeable = False
     return Glue(shape, bound, on_degenerate, min_gap)
@@ -148,7 +161,7 @@ def _allowed(among: ArrayLike, count: int) -> NDArray[np.int64]:
     return np.unique(rows)
 
 
-def _named_parents(indices: ArrayLike | Groups, targets: int, points: int, least: int) -> Groups:
+def _checked_parents(indices: ArrayLike | Groups, targets: int, points: int, least: int) -> Groups:
     if isinstance(indices, Groups):
         groups = indices
     else:

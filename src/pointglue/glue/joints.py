@@ -231,19 +231,15 @@ def bind_joint(
     require_finite("at", places)
     frames = _frames(axis, len(places))
     rests = (first_rest, second_rest)
-    groups = [
-        bind_glue(rest, places, parents=parents, among=rows).parents
-        for rest, rows in zip(rests, among, strict=True)
+    near = [
+        bind_glue(rest, places, parents=parents, among=rows) for rest, rows in zip(rests, among, strict=True)
     ]
-    _refuse_shared(rests, groups)
+    _refuse_shared(rests, [glue.parents for glue in near])
     # Far enough apart to define an axis as sharply as the parents define the frame.
-    reach = np.mean([_radius_of_gyration(*side) for side in zip(rests, groups, strict=True)], axis=0)
+    reach = np.mean([_radius_of_gyration(glue) for glue in near], axis=0)
     offsets = np.stack([np.zeros((len(places), 3)), frames[:, :, 0], frames[:, :, 1]], axis=1)
     points = (places[:, None] + reach[:, None, None] * offsets)[:, : _POINTS[kind]].reshape(-1, 3)
-    sides = [
-        bind_glue(rest, points, indices=_repeated(near, _POINTS[kind]), on_degenerate=on_degenerate)
-        for rest, near in zip(rests, groups, strict=True)
-    ]
+    sides = [_repeated(glue, points, _POINTS[kind], on_degenerate) for glue in near]
     return Joint(kind, sides[0], sides[1], frames)
 
 
@@ -278,14 +274,17 @@ def _frames(axis: ArrayLike, count: int) -> Array:
     return np.stack([u, v, np.cross(u, v)], axis=2)
 
 
-def _radius_of_gyration(rest: ArrayLike, groups: Groups) -> Array:
-    """Return the root mean square distance of each group's points from their mean (Q,)."""
-    points = np.asarray(rest)[groups.indices]
-    mean = np.add.reduceat(points, groups.offsets[:-1], axis=0) / groups.sizes[:, None]
-    squares = ((points - mean[groups.group_of]) ** 2).sum(1)
-    return np.asarray(np.sqrt(np.add.reduceat(squares, groups.offsets[:-1]) / groups.sizes))
+def _radius_of_gyration(glue: Glue) -> Array:
+    """Return the root mean square distance of each target's parents from their centroid (Q,)."""
+    groups, weights, starts = glue.parents, glue.weights[:, None], glue.parents.offsets[:-1]
+    points = np.asarray(glue.shape.rest, np.float64)[groups.indices]
+    centroid = np.add.reduceat(weights * points, starts, axis=0)
+    squares = weights * (points - centroid[groups.group_of]) ** 2
+    return np.asarray(np.sqrt(np.add.reduceat(squares.sum(1), starts)))
 
 
-def _repeated(groups: Groups, times: int) -> Groups:
-    """Return every group `times` times over, one after the other."""
-    return groups.take(np.repeat(np.arange(len(groups)), times))[0]
+def _repeated(glue: Glue, points: Array, times: int, on_degenerate: OnDegenerate) -> Glue:
+    """Return glue of points (times Q, 3), `times` of them by the parents of each target, with its weights."""
+    groups, entries = glue.parents.take(np.repeat(np.arange(len(glue)), times))
+    weights = glue.weights[entries]
+    return bind_glue(glue.shape.rest, points, indices=groups, weights=weights, on_degenerate=on_degenerate)

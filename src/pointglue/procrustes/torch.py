@@ -143,12 +143,13 @@ def fit_rigid(
 
 
 def special_procrustes(
-    M: Tensor, regularization: float = 0.0, return_singular_values: bool = False
+    M: Tensor, regularization: float = 0.0, *, return_singular_values: bool = False
 ) -> Tensor | tuple[Tensor, Tensor]:
     """Return the rotation R that minimises ``|M - R|``, for a batch of matrices; called as in RoMa.
 
-    There is no `gradient_eps`: the derivative is exact wherever R is determined and fades to zero along a
-    spin that is not.
+    There is no `gradient_eps`, the third argument of RoMa: the derivative is exact wherever R is determined
+    and fades to zero along a spin that is not. What follows it is given by keyword here, so that a call with
+    RoMa's positional arguments either means the same or raises a TypeError.
 
     Parameters
     ----------

@@ -87,7 +87,7 @@ const MATERIALS: Record<string, [string, string, number][]> = {
     ["density", "kg/m³", DEFAULTS.density.flesh],
   ],
   jelly: [
-    ["stiffness", "N/m", NaN],
+    ["young", "Pa", NaN],
     ["density", "kg/m³", DEFAULTS.density.jelly],
   ],
   cloth: [

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from functools import cached_property
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -42,7 +43,8 @@ class ShapeMatchingEnergy(Matching):
     mass : float or (n,)
         Masses [kg]; only ratios within a cluster matter, except for damping.
     stiffness : float or (n,)
-        Stiffness k [N/m]; positive, and need not be proportional to the mass.
+        Stiffness k [N/m]; positive, and need not be proportional to the mass. It is that of the points, so
+        that smaller clusters make a stiffer material: see :meth:`from_young` for a material in Pa.
     clusters : Groups or lists of int, optional
         The points of each cluster; they may overlap. By default one cluster of all points.
     blend : float
@@ -107,6 +109,77 @@ class ShapeMatchingEnergy(Matching):
         k, q = self.stiffness[groups.indices], self._coordinates(v, w)
         u = (1.0 - self.blend) * v
         self._clusters = Clusters(groups.offsets, groups.indices, v, w, k, q, self.blend, u)
+
+    @classmethod
+    def from_young(
+        cls,
+        rest: ArrayLike,
+        mass: ArrayLike,
+        young: float,
+        *,
+        clusters: Groups | Iterable[Sequence[int] | NDArray[np.integer]],
+        volumes: ArrayLike,
+        blend: float = 0.0,
+        **options: Any,
+    ) -> Self:
+        """Return the energy of a material with a Young's modulus, at any size and number of clusters.
+
+        A uniform strain e of a cluster costs (1 - blend)^2 / 2 sum k |e v|^2, with the offsets v of its
+        points from their centroid. With ``k = d young volume / ((1 - blend)^2 sum |v|^2)`` in d dimensions
+        this is ``young / 2 |e|^2`` by volume: a bar that is stretched has this modulus, and does not
+        contract across (Poisson's ratio is 0). It is exact for clusters whose offsets are alike along all
+        axes, such as the corners of cubes of equal masses, and for others the mean of all directions. Points
+        that clusters of several sizes share have the mean of their stiffness. What no cluster can match,
+        bending within one, is stiffer than that of the material: a bar n cubes thick bends like one whose
+        modulus is larger by (3 / (1 - blend)^2 - 1) / n^2.
+
+        Parameters
+        ----------
+        rest : (n, d)
+            Points at rest [m], d = 2 or 3.
+        mass : float or (n,)
+            Masses [kg]; only ratios within a cluster matter, except for damping.
+        young : float
+            The Young's modulus [Pa]; in the plane [N/m].
+        clusters : Groups or lists of int
+            The points of each cluster.
+        volumes : float or (K,)
+            The volume of the body that each cluster stands for [m^3]; in the plane the area [m^2].
+        blend : float
+            The share of the linear map, from 0 to less than 1.
+        **options
+            Further arguments of `ShapeMatchingEnergy`: quadratic, damping.
+
+        Returns
+        -------
+        ShapeMatchingEnergy
+
+        Raises
+        ------
+        InputError
+            If an argument is out of range, or the arguments do not go together.
+        """
+        points = as_reals("rest", rest).astype(np.float64)
+        if points.ndim != 2 or not len(points):
+            raise InputError(f"rest must have shape (n, 3) or (n, 2), at least one row, got {points.shape}")
+        groups = _checked_clusters(clusters, len(points))
+        check_real("young", young, above=0.0)
+        if not check_real("blend", blend, at_least=0.0, at_most=1.0) < 1.0:
+            raise InputError("blend must be less than 1: clusters that may take any shape have no modulus")
+        shares = _positive("volumes", volumes, len(groups))
+        first, of = groups.offsets[:-1], groups.group_of
+        w = _positive("mass", mass, len(points))[groups.indices][:, None]
+        x = points[groups.indices]
+        centroids = np.add.reduceat(w * x, first, axis=0) / np.add.reduceat(w, first, axis=0)
+        spread = np.add.reduceat(((x - centroids[of]) ** 2).sum(1), first)
+        if not (spread > 0).all():
+            raise InputError(f"cluster {int(spread.argmin())} has no shape to remember: its points coincide")
+        k = points.shape[1] * young * shares / ((1 - blend) ** 2 * spread)
+        volume = np.bincount(groups.indices, shares[of], minlength=len(points))
+        total = np.bincount(groups.indices, (shares * k)[of], minlength=len(points))
+        stiffness = np.ones(len(points))  # that of a point in no cluster has no effect
+        np.divide(total, volume, out=stiffness, where=volume > 0)
+        return cls(points, mass, stiffness, clusters=groups, blend=blend, **options)
 
     @property
     def damped(self) -> bool:

@@ -7,11 +7,12 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ...checks import Array, as_reals, check_real, require_finite
+from ...checks import Array, as_reals, check_choice, check_real, require_finite
 from ...errors import InputError
 from ...geometry.moments import is_watertight, solid_moments
 from ...procrustes.space import axial_vectors, cross_matrices
 from ..bodies import check_faces, check_name, check_points, store_fields
+from .rigid_meshes import Collision, MassSource, collision_faces, mass_shape
 
 __all__ = [
     "RigidBody",
@@ -57,6 +58,8 @@ class RigidBody:
         Triangles of the points: the surface that contact sees.
     name : str
         The body's name, by which bonds and states refer to it.
+    mass_source : {"given", "solid", "closed parts", "hull", "surface", "plate"}
+        What mass and moment were taken from, see :meth:`from_mesh`.
 
     Raises
     ------
@@ -75,6 +78,7 @@ class RigidBody:
     motion: Callable[[float], tuple[ArrayLike, ArrayLike]] | None = None
     faces: ArrayLike | None = None
     name: str = "rigid"
+    mass_source: MassSource = "given"
 
     def __post_init__(self) -> None:
         """Check and copy the arrays."""
@@ -142,6 +146,69 @@ class RigidBody:
             density * orientation * moment,
             mean + center,
             faces=faces,
+            mass_source="solid",
+            **options,
+        )
+
+    @classmethod
+    def from_mesh(
+        cls,
+        vertices: ArrayLike,
+        faces: ArrayLike,
+        *,
+        density: float = 1000.0,
+        mass: float | None = None,
+        collision: Collision = "mesh",
+        **options: Any,
+    ) -> Self:
+        """Return a rigid body of any triangle mesh, closed or not, whose vertices are its points.
+
+        A closed mesh is solid. The mass of an open one is spread evenly over its surface if it is stated;
+        otherwise it is that of the solid in its closed parts, if they are the larger part of it, or in its
+        convex hull. A flat mesh is a plate, which without a mass is a hundredth of its extent thick. The
+        attribute `mass_source` tells which of these it was.
+
+        Parameters
+        ----------
+        vertices : (n, 3)
+            The vertices of the mesh [m].
+        faces : (m, 3)
+            Its triangles.
+        density : float
+            The density of the solid [kg/m^3], where the mass is not stated.
+        mass : float, optional
+            The mass [kg].
+        collision : {"mesh", "hull", "decomposition"}
+            What others bump into: the mesh itself, its convex hull, or the convex hulls of parts of it (up
+            to 32, and more if it has more connected parts) that together cover it.
+        **options
+            Further arguments of `RigidBody`: velocity, spin, fixed, motion, name.
+
+        Returns
+        -------
+        RigidBody
+
+        Raises
+        ------
+        InputError
+            If all triangles lie on one line, or density or mass is not positive.
+        """
+        points = check_points("vertices", vertices)
+        check_faces(faces, len(points), str(options.get("name", cls.name)))
+        triangles = np.asarray(faces, np.int64)
+        check_real("density", density, above=0)
+        if mass is not None:
+            check_real("mass", mass, above=0)
+        check_choice("collision", collision, ("mesh", "hull", "decomposition"))
+        shape = mass_shape(points, triangles, stated=mass is not None)
+        total = density * shape.volume if mass is None else mass
+        return cls(
+            points,
+            total,
+            total / shape.volume * shape.moment,
+            shape.center,
+            faces=collision_faces(points, triangles, collision),
+            mass_source=shape.source,
             **options,
         )
 

@@ -61,6 +61,7 @@ def bonds_of(
                     axis=table.axis,
                     parents=table.parents,
                     among=(None, among),
+                    on_degenerate=table.on_degenerate,
                 )
                 joints.append(JointBond(table.source, table.to, joint, **limits))
                 continue
@@ -68,7 +69,7 @@ def bonds_of(
             if isinstance(table, schema.GlueAttach) and table.binding == "linear":
                 glue.append(Bond(table.source, rows, table.to, _linear(other, one.points[rows]), **limits))
                 continue
-            binding = bind_glue(other.points, one.points[rows], parents=table.parents, among=among)
+            binding = bind_glue(other.points, one.points[rows], among=among, **table.glue_options)
             if isinstance(table, schema.SpringAttach):
                 spring = Spring(table.stiffness, damping=table.damping, **limits)
                 glue.append(Bond(table.source, rows, table.to, binding, spring=spring))

@@ -15,7 +15,7 @@ from ...assets.palette import Rgb, object_colors
 from ...checks import Array
 from ...elastic import Contact, ElasticBody, ImplicitSolver, RigidBody
 from ...errors import BindingCycleError, InputError, IntersectionError, PointglueError, PointglueWarning
-from ...glue import bind_glue
+from ...glue import Spring, bind_glue
 from ...io.frame_records import Motion, StoredObject
 from ...particles import KinematicParticles, ParticleSolver
 from ..engines import HandleEngine, ImplicitEngine, ParticleEngine
@@ -266,7 +266,7 @@ class _Builder:
         for name, item in self._all(BuiltFollower).items():
             with self.recording("objects", name):
                 on = self.built[item.on]
-                binding = bind_glue(on.points, item.points, parents=item.parents)
+                binding = bind_glue(on.points, item.points, **item.options)
                 for k, engine in enumerate(engines):
                     if isinstance(on, homes[engine.name]):
                         found[name] = Follower(k, item.on, binding)
@@ -348,6 +348,8 @@ class _Builder:
         acting = self._wind(bodies, offsets, masses)
         own = self._forces(offsets, masses)
         acting += [forces.on_solids(own)] if own else []
+        options = self.tables.solver.implicit.model_dump()
+        options["conflict_spring"] = Spring(**options["conflict_spring"])
         build = partial(
             ImplicitSolver,
             list(bodies.values()),
@@ -355,7 +357,7 @@ class _Builder:
             joints=joints,
             forces=acting,
             gravity=self.tables.world.gravity,
-            **self.tables.solver.implicit.model_dump(),
+            **options,
         )
         with self.recording("attach" if glue or joints else "objects"):
             try:

@@ -201,8 +201,8 @@ class BuiltFollower(Built):
 
     on: str
     """The name of the other object."""
-    parents: int
-    """How many of its points each vertex follows."""
+    options: dict[str, Any]
+    """How its vertices follow, as arguments of `bind_glue`."""
 
 
 @dataclass(eq=False, kw_only=True)

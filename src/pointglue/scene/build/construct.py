@@ -66,19 +66,31 @@ def build_with_surface(table: Any, surface: Surface | None, folder: Path, frames
         case schema.AnimatedObject():
             return _animated(table, surface, folder, frames)
         case schema.FollowerObject():
-            return BuiltFollower(points=surface.vertices, surface=surface, on=table.on, parents=table.parents)
+            options = table.glue_options
+            return BuiltFollower(points=surface.vertices, surface=surface, on=table.on, options=options)
         case schema.FleshObject():
             return _flesh(table, surface)
         case schema.ClothObject():
             return _cloth(table, surface)
         case schema.JellyObject():
             return _jelly(table, surface)
+    return _rigid(table, surface)
+
+
+def _rigid(table: schema.RigidObject, surface: Surface) -> Built:
+    body = RigidBody.from_mesh(
+        surface.vertices,
+        surface.faces,
+        density=table.material.density,
+        mass=table.material.mass,
+        collision=table.collision,
+    )
     return BuiltRigid(
         points=surface.vertices,
         surface=surface,
         groups=table.groups,
-        body=RigidBody.solid(surface.vertices, surface.faces, table.material.density),
-        faces=surface.faces,
+        body=body,
+        faces=np.asarray(body.faces),
     )
 
 
@@ -132,11 +144,12 @@ def _jelly(table: schema.JellyObject, surface: Surface) -> Built:
     corners = cage.points[tets_of_hexahedra(cage.hexahedra)]
     volumes = np.linalg.det(corners[:, 1:] - corners[:, :1]).reshape(-1, 6).sum(1) / 6 * cage.fill
     mass = np.bincount(cage.hexahedra.ravel(), np.repeat(volumes / 8, 8)) * material.density
-    energy = ShapeMatchingEnergy(
+    energy = ShapeMatchingEnergy.from_young(
         cage.points,
-        mass,
-        material.stiffness,
+        float(mass.mean()),  # for all points alike, or cubes at the surface would not be as stiff as others
+        material.young,
         clusters=list(cage.hexahedra),
+        volumes=volumes,
         blend=material.blend,
         damping=material.damping,
     )

@@ -1,6 +1,8 @@
 """The materials that objects are made of."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
+
+from pydantic import model_validator
 
 from .fields import Share, Table
 from .units import Quantity
@@ -84,7 +86,9 @@ class RigidMaterial(Table):
     """A rigid solid."""
 
     density: Density = 1000.0
-    """The mass by volume."""
+    """The mass by volume: of a closed mesh, of the closed parts of another, or of its convex hull."""
+    mass: Annotated[float, Quantity("kg", above=0)] | None = None
+    """The mass, instead of the density; that of an open mesh is spread over its surface."""
 
 
 class JellyMaterial(Table):
@@ -92,9 +96,20 @@ class JellyMaterial(Table):
 
     density: Density = 1000.0
     """The mass by volume."""
-    stiffness: Stiffness
-    """The stiffness that draws each point to where its cubes want it."""
-    blend: Share = 0.0
-    """How much cubes may shear: at 0 they are drawn towards rigid ones."""
+    young: Annotated[float, Quantity("Pa", above=0)]
+    """The Young's modulus in stretch and compression, at any size of cells; it does not contract across."""
+    blend: Annotated[float, Quantity("", least=0, most=0.95)] = 0.0
+    """How much of a linear map cubes may take: the more, the stiffer is bending within a cube compared with
+    stretch, which `young` keeps as it is."""
     damping: Damping = 0.0
     """Viscosity: the ratio of damping to stiffness of changes of shape. Rigid motion is not damped."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _in_pascal(cls, given: Any) -> Any:
+        if isinstance(given, dict) and "stiffness" in given:
+            raise ValueError(
+                "has a stiffness in N/m, which was another material with every size of cells: give young in "
+                "Pa instead, 2 (1 - blend)^2 / cell times as large"
+            )
+        return given

@@ -263,6 +263,8 @@ class RigidObject(_Moving):
     """What it is made of."""
     fixed: Flag = False
     """Whether it stays where it is."""
+    collision: Literal["mesh", "hull", "decomposition"] = "mesh"
+    """What others bump into: the mesh, its convex hull, or convex hulls of parts that together cover it."""
     groups: dict[Name, Points] = Field(default_factory=dict)
     """Points with a name, for attachments and forces."""
 
@@ -290,7 +292,25 @@ class AnimatedObject(_Object):
     """Points with a name, for attachments."""
 
 
-class FollowerObject(_Object):
+class _Parents(Table):
+    parents: Annotated[int, Field(strict=True, ge=3, le=1000)] = 8
+    """How many of the nearest points of the other object set the reach: the points within it are parents."""
+    radius: Length | None = None
+    """Instead of `parents`, a distance: all points of the other object within it are parents."""
+    falloff: Literal["smooth", "uniform", "inverse"] = "smooth"
+    """How much each parent weighs by its distance: smooth fades out at the end of the reach, so that points
+    side by side move alike; uniform weighs all the same; inverse favours the nearest."""
+    on_degenerate: Literal["raise", "clamp"] = "raise"
+    """What happens when the parents of a point collapse to a line: raise stops the run and names them, clamp
+    keeps the spin that they leave open."""
+
+    @property
+    def glue_options(self) -> dict[str, Any]:
+        """The same as arguments of `bind_glue`."""
+        return {name: getattr(self, name) for name in _Parents.model_fields}
+
+
+class FollowerObject(_Object, _Parents):
     """A mesh that is only seen, and goes with another object by glue: leaves, lamps, a finer mesh."""
 
     kind: Literal["follower"]
@@ -298,8 +318,6 @@ class FollowerObject(_Object):
     """The mesh that is seen, where it starts: a file, or a shape."""
     on: str
     """The name of the object that it goes with."""
-    parents: Annotated[int, Field(strict=True, ge=3, le=1000)] = 8
-    """How many points of `on` each vertex follows."""
 
 
 Object = Annotated[
@@ -321,10 +339,8 @@ class _Attach(Table):
     """The name of the object that is attached."""
     to: str
     """The name of the object that it is attached to."""
-    parents: Annotated[int, Field(strict=True, ge=3, le=1000)] = 8
-    """How many points of `to` each attached point follows."""
     among: Points | None = None
-    """Which points of `to` those may be; all if left out."""
+    """Which points of `to` may be parents; all if left out."""
     attach: Moment | None = None
     """When it starts: glue and joints keep the relative positions of that time. Left out, at the start."""
     release: Moment | None = None
@@ -333,7 +349,7 @@ class _Attach(Table):
     """The force that breaks it at a point; never if left out."""
 
 
-class GlueAttach(_Attach):
+class GlueAttach(_Attach, _Parents):
     """Glue: points that are exactly where their binding puts them."""
 
     kind: Literal["glue"]
@@ -343,7 +359,7 @@ class GlueAttach(_Attach):
     """linear: a weighted sum of the corners of the nearest tetrahedron or triangle, to compare with."""
 
 
-class SpringAttach(_Attach):
+class SpringAttach(_Attach, _Parents):
     """Springs that draw points to where their binding puts them."""
 
     kind: Literal["spring"]
@@ -361,6 +377,11 @@ class JointAttach(_Attach):
     kind: Literal["joint"]
     type: Literal["ball", "hinge", "weld"]
     """The type: a ball turns freely, a hinge turns about the axis, a weld does not turn."""
+    parents: Annotated[int, Field(strict=True, ge=3, le=1000)] = 8
+    """How many of the nearest points of either object set the reach: those within it carry the joint."""
+    on_degenerate: Literal["raise", "clamp"] = "raise"
+    """What happens when these points collapse to a line: raise stops the run and names them, clamp keeps the
+    spin that they leave open."""
     at: Position
     """The place of the joint, in the scene at the start."""
     axis: Direction = (1.0, 0.0, 0.0)
@@ -428,6 +449,15 @@ class ParticleOptions(Table):
     """How long a rigid piece gives way when it takes a dent."""
 
 
+class ConflictSpring(Table):
+    """A spring that takes the place of glue where glue contradicts other glue."""
+
+    stiffness: Stiffness = 1e4
+    """The stiffness of the spring."""
+    damping: Annotated[float, Quantity("N s/m", least=0)] = 10.0
+    """The damping of the spring."""
+
+
 class ImplicitOptions(Table):
     """Options of the solver of flesh, cloth, jelly and rigid objects."""
 
@@ -437,6 +467,8 @@ class ImplicitOptions(Table):
     """A step is done when Newton's method moves nothing faster than this any more."""
     iterations: Annotated[int, Field(strict=True, ge=1, le=1000)] = 60
     """Iterations of Newton's method, at most, before a step is halved."""
+    conflict_spring: ConflictSpring = ConflictSpring()
+    """The spring that holds a point to which several attachments, or a rigid object, lay claim."""
 
 
 class Solver(Table):

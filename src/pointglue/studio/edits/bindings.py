@@ -264,7 +264,7 @@ def binding_view(document: Document, number: int) -> BindingView:
         else:
             groups = getattr(document.item(table.source), "groups", {})
             rows = select(table.points, one, groups, other)
-            sides = [(table.to, bind_glue(other, one[rows], parents=table.parents), other)]
+            sides = [(table.to, bind_glue(other, one[rows], **table.glue_options), other)]
     except PointglueError as error:
         return BindingView((), np.empty((0, 3)), np.empty(0), str(error))
     lines, shares = [], []

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...assets.palette import color_code, object_colors
 from ...errors import InputError, PointglueWarning
-from ...scene.build.meshing import FARTHEST, SMALLEST, USUAL_CELLS
+from ...scene.build.meshing import FARTHEST, SMALLEST
 from ...scene.tracks import box_center, rotation
 from ..document.document import BINDABLE, GROUND, Document, Selection
 from ..protocol import commands as messages
@@ -82,10 +82,7 @@ def _required_keys(document: Document, name: str, kind: str) -> dict[str, Any]:
     if kind not in _SAG:
         return {}
     size = float(np.ptp(document.mesh(name).vertices, axis=0).max())
-    young = SPECIFIC_WEIGHT * size / _SAG[kind]
-    # Cubes of jelly act as springs in parallel and in series; each corner belongs to four columns.
-    value = {"young": young} if kind == "flesh" else {"stiffness": young * size / USUAL_CELLS / 2}
-    return {"material": {key: float(f"{number:.2g}") for key, number in value.items()}}
+    return {"material": {"young": float(f"{SPECIFIC_WEIGHT * size / _SAG[kind]:.2g}")}}
 
 
 def rename(document: Document, command: messages.Rename) -> Document:

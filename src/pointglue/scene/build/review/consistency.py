@@ -18,7 +18,7 @@ def of_kind(built: Mapping[str, Built], *kinds: type[Built]) -> dict[str, Any]:
 
 
 def moment_problems(tables: schema.SceneFile) -> list[Problem]:
-    """Return the problems of intervals of time that end before they begin."""
+    """Return the problems of intervals of time that end before they begin, or before the first frame."""
     spans: list[tuple[tuple[str | int, ...], Any, Any, str]] = [
         (("force", k, "stop"), force.start, force.stop, "start") for k, force in enumerate(tables.force)
     ]
@@ -26,13 +26,18 @@ def moment_problems(tables: schema.SceneFile) -> list[Problem]:
         wind = tables.world.wind
         spans.append((("world", "wind", "stop"), wind.start, wind.stop, "start"))
     for k, attach in enumerate(tables.attach):
-        if attach.attach is not None:
-            spans.append((("attach", k, "release"), attach.attach, attach.release, "attach"))
-    return [
-        (where, f"must come after {name}, which is {start}, got {stop}")
-        for where, start, stop, name in spans
-        if stop is not None and not tables.frames.seconds(start) < tables.frames.seconds(stop)
-    ]
+        spans.append((("attach", k, "release"), attach.attach, attach.release, "attach"))
+    frames = tables.frames
+    problems: list[Problem] = []
+    for where, start, stop, name in spans:
+        if stop is None:
+            continue
+        if start is not None and not frames.seconds(start) < frames.seconds(stop):
+            problems.append((where, f"must come after {name}, which is {start}, got {stop}"))
+        elif not frames.seconds(stop) > 0:
+            text = f"must come after the first frame, which is frame {frames.start}, got {stop}"
+            problems.append((where, text))
+    return problems
 
 
 def meeting_problems(tables: schema.SceneFile, built: Mapping[str, Built]) -> list[Problem]:

@@ -33,6 +33,13 @@ LARGE, SMALL = 100.0, 1e-3  # m: a mesh beyond these has probably other units
 LIKELY_SIZE = 10.0  # m: a unit is likely if it makes a mesh smaller than this
 UNITS = {"centimetres": 0.01, "millimetres": 0.001}
 MOST_NAMED = 3  # objects that a warning names
+# What the mass of a rigid object is taken from, where its mesh does not say.
+GUESSED_MASSES = {
+    "closed parts": "is open in places: its mass is that of its closed parts",
+    "hull": "is open, or its faces look both ways: its mass is that of its convex hull",
+    "plate": "is flat: its mass is that of a plate, a hundredth of its extent thick",
+}
+SAGGING = 0.3  # strain by its own weight from which on a soft body does not keep its shape
 PROBES = 300  # points of a body that must be inside another
 TIME_SAMPLES = 25  # at which keyframed motions are evaluated
 MESH_SAMPLES = 9  # at which meshes that move by themselves are: all their vertices take some milliseconds
@@ -81,6 +88,8 @@ def find_pitfalls(
     found = list(_keys_out_of_range(scene))
     for name, item in built.items():
         found += _odd_sizes(name, scene.tables.objects[name], item)
+    found += _guessed_masses(bodies)
+    found += _too_soft(scene.tables, bodies)
     found += _particles_meeting_solids(bodies)
     found += _solids_in_water(scene.tables.world.water, bodies)
     found += _inside_each_other(scene.tables, bodies)
@@ -205,6 +214,47 @@ def _odd_sizes(name: str, table: Any, item: Built) -> Iterator[Problem]:
             f"is only {extent:.2g} m large: if it was made in kilometres, {_scaled(table, 1000)} makes it "
             f"{extent * 1000:.3g} m",
         )
+
+
+def _guessed_masses(bodies: list[_Body]) -> Iterator[Problem]:
+    """Find rigid objects that forces move, whose mass is not that of the solid inside a closed mesh."""
+    for body in bodies:
+        if not isinstance(body.item, BuiltRigid) or body.table.material.mass is not None:
+            continue
+        text = GUESSED_MASSES.get(body.item.body.mass_source)
+        if text is not None and not body.table.fixed and not body.table.keys:
+            yield (
+                ("objects", body.name, "mesh"),
+                f"{text}, which makes {body.item.body.mass:.3g} kg: material.mass states the mass",
+            )
+
+
+def _too_soft(scene: schema.SceneFile, bodies: list[_Body]) -> Iterator[Problem]:
+    """Find flesh and jelly that cannot carry their own weight.
+
+    At its foot a column of the height h bears the stress rho g h; it sinks by rho g h^2 / (2 E).
+    """
+    gravity = np.asarray(scene.world.gravity)
+    strength = float(np.linalg.norm(gravity))
+    for body in bodies:
+        if not isinstance(body.table, schema.FleshObject | schema.JellyObject) or not strength:
+            continue
+        material, heights = body.table.material, body.item.points @ gravity / strength
+        height = float(np.ptp(heights))
+        load = material.density * strength * height
+        if load > SAGGING * material.young:
+            sinks = height * min(load / (2 * material.young), 1.0)
+            yield (
+                ("objects", body.name, "material", "young"),
+                f"is too little for its own weight, by which it sinks by about {_length(sinks)} of its "
+                f"{_length(height)}: raise it to {float(f'{load / SAGGING:.2g}'):g} Pa or more, or lower the "
+                "density",
+            )
+
+
+def _length(meters: float) -> str:
+    """Return a length in words."""
+    return f"{100 * meters:.2g} cm" if 0.001 <= meters < 1 else f"{meters:.2g} m"
 
 
 def _scaled(table: Any, factor: float) -> str:
