@@ -172,3 +172,9 @@ class TestCircles:
         glue = {"kind": "glue", "from": "a", "to": "a", "points": {"all": True}, "among": {"all": True}}
         (told,) = problems({"objects": {"a": CLOTH}, "attach": [glue]}, check_scene)
         assert told.startswith("attach[0] glues 'a' to itself: glue must not go round in a circle.")
+
+
+def test_frames_that_last_for_ages():
+    """A frame of 1e300 s kept the studio from answering for minutes."""
+    (problem,) = problems({"objects": {"a": RIGID}, "frames": {"rate": 1e-300}})
+    assert problem == "frames.rate: must be at least 0.1, got 1e-300"

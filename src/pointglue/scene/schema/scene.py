@@ -51,7 +51,7 @@ class Frames(Table):
     """Number of the first frame."""
     count: Annotated[int, Field(strict=True, ge=1, le=MOST_FRAMES)] = 100
     """The number of frames, the first one included."""
-    rate: Annotated[float, Quantity("1/s", above=0, most=1e6)] = 24.0
+    rate: Annotated[float, Quantity("1/s", least=0.1, most=1e6)] = 24.0
     """Frames per second."""
     substeps: Annotated[int, Field(strict=True, ge=1, le=1000)] = 1
     """Steps of the solvers in a frame."""
