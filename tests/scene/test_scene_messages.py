@@ -177,4 +177,4 @@ class TestCircles:
 def test_frames_that_last_for_ages():
     """A frame of 1e300 s kept the studio from answering for minutes."""
     (problem,) = problems({"objects": {"a": RIGID}, "frames": {"rate": 1e-300}})
-    assert problem == "frames.rate: must be at least 0.1, got 1e-300"
+    assert problem == "frames.rate must be at least 0.1, got 1e-300"
