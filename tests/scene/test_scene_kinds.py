@@ -222,6 +222,41 @@ class TestProblems:
         assert set(bond.joint.second.parents.indices) <= set(names)
         assert not set(bond.joint.first.parents.indices) <= set(names)
 
+    def test_sliding_joints_with_limits_and_motors(self):
+        """Keys of a motor, with units; what `check` says of drives that a joint does not have."""
+        box = {"shape": "box", "size": [0.2, 0.2, 0.2]}
+        drawer = {"kind": "rigid", "mesh": box}
+        joint = {"kind": "joint", "type": "prismatic", "from": "drawer", "to": "case", "at": [0, 0, 0]}
+        joint |= {"axis": [0, 0, 1], "slide_limits": ["-1 cm", "20 cm"]}
+        keys = [{"time": 0, "position": 0}, {"time": "0.1 s", "position": "5 cm"}]
+        moved = joint | {"slide_motor": {"keys": keys, "max_force": "2 kN", "ease": "linear"}}
+        case = {"kind": "rigid", "mesh": box | {"size": [0.3, 0.3, 0.3]}, "fixed": True}
+        scene = {"objects": {"drawer": drawer, "case": case}, "attach": [moved]}
+        scene["frames"] = {"rate": 40}
+        last = frames(scene, 5)[-1]
+        assert np.allclose(last.transforms["drawer"][:3, 3], [0, 0, 0.05], atol=1e-8)
+        (bond,) = build_scene(load_scene(scene)).engines[0].solver.model.joints
+        assert bond.slide_limits == (-0.01, 0.2)
+        assert (bond.slide_motor.max_force, bond.slide_motor.at(0.05)) == (2000.0, 0.025)
+        for changes, message in (
+            (
+                {"slide_motor": {"max_force": 1}},
+                "slide_motor must have one of the keys speed, position, keys",
+            ),
+            ({"slide_motor": {"keys": keys[::-1]}}, "keys must have times that increase"),
+            ({"slide_motor": {"keys": [{"time": 0}]}}, "keys[0] must have a speed or a position, got none"),
+            (
+                {"slide_motor": {"keys": [keys[0], {"time": 1, "speed": 2}]}},
+                "keys must all be speeds, or all",
+            ),
+            ({"slide_motor": {"speed": "3 rad/s"}}, "speed must be a number in m/s"),
+            ({"angle_motor": {"speed": "3 rad/s", "max_torque": "2 N m"}}, "a prismatic joint has no angle"),
+            ({"slide_limits": ["1 cm", "2 cm"]}, "slide_limits must include 0"),
+        ):
+            found = problems(scene | {"attach": [joint | changes]})
+            assert "attach[0]" in found
+            assert message in found
+
     def test_what_is_animated_does_not_follow_forces(self):
         torso = {"kind": "animated", "mesh": {"shape": "torso"}}
         scene = {
