@@ -104,6 +104,7 @@ JOINTS = [
     (("prismatic", "cylindrical"), DRIVES | SLIDE_DRIVES),
     (("planar", "prismatic"), SLIDE_DRIVES),
     (("cylindrical", "planar"), DRIVES),
+    (("ball", "bushing"), {"stiffness": (30.0, 0.0, np.inf), "damping": (0.0, 2.0, 0.0)}),
 ]
 
 

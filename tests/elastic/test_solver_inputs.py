@@ -176,6 +176,10 @@ def test_motors_and_limits_are_checked():
         (bond("prismatic", slide_limits=(0, 0)), "slide_limits must leave some play"),
         (bond("prismatic", slide_limits=1.0), "slide_limits must be a pair"),
         (bond("hinge", angle_motor=3.0), "angle_motor must be a Motor, got float"),
+        (bond("hinge", stiffness=(1, 1, 1)), "stiffness and damping are of bushings, .* got a hinge joint"),
+        (bond("hinge", stiffness=1.0), "stiffness must be three numbers, one for each axis, got 1.0"),
+        (bond("hinge", damping=(0, 0, -1)), "damping must be"),
+        (lambda: joined(first, second, (0, 0.2, 0), "bushing"), "of bushings, which need some"),
     ]
     for make, message in cases:
         with pytest.raises(InputError, match=message):

@@ -548,11 +548,12 @@ def test_bad_joints_are_named(sides):
     cases = [
         (
             lambda: pg.bind_joint(*sides, PLACES, kind="slider"),
-            'kind must be "ball", "hinge", "weld", "prismatic", "cylindrical" or "planar", got \'slider\'',
+            'kind must be "ball", "hinge", "weld", "prismatic", "cylindrical", "planar" or "bushing", got',
         ),
         (lambda: pg.bind_joint(*sides, np.zeros((2, 2))), r"at must have shape \(Q, 3\)"),
         (lambda: pg.bind_joint(*sides, [np.nan, 0, 0]), "at must be finite"),
         (lambda: pg.bind_joint(*sides, PLACES, axis=[0, 0, 0]), "axis must not be zero"),
+        (lambda: pg.bind_joint(*sides, PLACES, across=[-2, 0, 0]), "across must not be along axis"),
         (lambda: pg.bind_joint(*sides, PLACES, among=None), "among must be a pair"),
         (
             lambda: pg.bind_joint(*sides, PLACES).at(*sides, rotations=np.zeros((2, 3, 3))),

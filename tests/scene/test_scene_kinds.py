@@ -252,10 +252,29 @@ class TestProblems:
             ({"slide_motor": {"speed": "3 rad/s"}}, "speed must be a number in m/s"),
             ({"angle_motor": {"speed": "3 rad/s", "max_torque": "2 N m"}}, "a prismatic joint has no angle"),
             ({"slide_limits": ["1 cm", "2 cm"]}, "slide_limits must include 0"),
+            ({"path": [[0, 0, 0], [0, 0, 1]]}, "must have a path if its type is curve, and only then"),
+            ({"stiffness": [1, 1, 1]}, "stiffness and damping are of bushings"),
         ):
             found = problems(scene | {"attach": [joint | changes]})
             assert "attach[0]" in found
             assert message in found
+
+    def test_bushings_and_curves(self):
+        """A box sags in a bushing by its weight, another slides down a path to its end."""
+        box = {"shape": "box", "size": [0.2, 0.2, 0.2]}
+        post = {"kind": "rigid", "mesh": box, "fixed": True, "transform": {"translate": [0, -1, 0]}}
+        objects = {"hung": {"kind": "rigid", "mesh": box, "material": {"density": 100}}, "post": post}
+        tie = {"kind": "joint", "from": "hung", "to": "post", "at": [0, 0, 0]}
+        bushing = tie | {"type": "bushing", "axis": [0, 1, 0], "across": [1, 0, 0]}
+        bushing |= {"stiffness": ["1 kN/m", 500, 500], "damping": [30, 20, 20]}
+        scene = {"objects": objects, "attach": [bushing], "frames": {"rate": 10}}
+        last = frames(scene, 30)[-1]
+        assert np.allclose(last.transforms["hung"][:3, 3], [0, -0.8 * 9.81 / 1000, 0], atol=1e-5)
+        curve = tie | {"type": "curve", "path": [[0, 0, 0], [0.1, -0.1, 0], [0.3, -0.15, 0]]}
+        last = frames(scene | {"attach": [curve]}, 15)[-1]
+        assert np.allclose(
+            last.transforms["hung"][:3, :3] @ [0, 0, 0] + last.transforms["hung"][:3, 3], [0.3, -0.15, 0]
+        )
 
     def test_what_is_animated_does_not_follow_forces(self):
         torso = {"kind": "animated", "mesh": {"shape": "torso"}}

@@ -7,7 +7,8 @@ import pytest
 from elastic.scenes import TOP, box, joined, run, soft
 from numpy.testing import assert_allclose
 
-from pointglue.elastic import ImplicitSolver, Motor, StepError
+import pointglue as pg
+from pointglue.elastic import ImplicitSolver, JointBond, Motor, StepError
 
 G = 9.81
 SLIDING = ("prismatic", "cylindrical", "planar")
@@ -28,7 +29,7 @@ def base_of(what, shift):
 def residual(solver, state):
     """How far open the joints are, by the public equations of their bonds."""
     return max(
-        np.abs(bond.joint.at(state.body(bond.first), state.body(bond.second)).residual).max()
+        np.abs(bond.joint.at(state.body(bond.first), state.body(bond.second)).residual).max(initial=0.0)
         for bond in solver.model.joints
     )
 
@@ -126,7 +127,7 @@ DRIVEN = {
 
 @pytest.mark.parametrize("drives", [{}, DRIVEN], ids=["free", "driven"])
 @pytest.mark.parametrize("what", [("rigid", "rigid"), ("soft", "rigid"), ("soft", "soft")])
-@pytest.mark.parametrize("kind", [*SLIDING, "hinge"])
+@pytest.mark.parametrize("kind", [*SLIDING, "hinge", "bushing"])
 def test_momentum_of_joined_bodies(kind, what, drives, rng):
     """No net force, and about the places at the end of each step no net torque, driven or not."""
     spins = {"spin": (1.0, 2.0, -1.0), "velocity": (0.3, 0, 1.0)}
@@ -134,7 +135,10 @@ def test_momentum_of_joined_bodies(kind, what, drives, rng):
     for name, of, shift in (("one", what[0], (0, 0, 0)), ("two", what[1], (0, 0.6, 0))):
         options = spins if of == "rigid" else {"velocities": rng.standard_normal((64, 3))}
         made.append((box if of == "rigid" else soft)(name, shift, **options))
-    bond = joined(*made, (0.1, 0.4, 0.1), kind, (1.0, 2.0, 0.5), **drives.get(kind, {}))
+    options = drives.get(kind, {})
+    if kind == "bushing":
+        options = {"stiffness": (50.0, 200.0, 0.0), "damping": (0.0, 1.0, 3.0)}
+    bond = joined(*made, (0.1, 0.4, 0.1), kind, (1.0, 2.0, 0.5), **options)
     solver = ImplicitSolver(made, joints=[bond], gravity=(0, 0, 0), tolerance=1e-9)
     state = solver.start()
     scale = 1 + np.abs(solver.momenta(state)[1]).max()
@@ -197,6 +201,8 @@ def test_a_slide_stops_at_its_limit(first, method):
         state = solver.step(state, 0.025)
         assert solver.joint_coordinates(state)[0, 0] < 0.05 + 1e-8 * solver.model.size
     assert solver.joint_coordinates(state)[0, 0] == pytest.approx(0.05, abs=1e-8)
+    weight = momentum(solver, state, "slider")[1] * G
+    assert_allclose(solver.loads(state)[0].force, [0, weight, 0], atol=1e-2 * weight)  # limit included
     load = momentum(solver, state, "slider")[1] * G * np.sin(ANGLE)
     # What still wobbles is a thousandth of the soft body's weight.
     assert state.multipliers[-1] == pytest.approx(load, rel=1e-6 if first == "rigid" else 1e-2)
@@ -335,3 +341,43 @@ def test_keys_that_break_a_limit_are_told():
     state = run(solver, 4, 0.01)
     with pytest.raises(StepError, match=r"slide limit of prismatic joint 0 of 'slider' and 'base' stays"):
         run(solver, 4, 0.01, state)
+
+
+@pytest.mark.parametrize(("method", "order"), [("euler", 1), ("bdf2", 2)])
+def test_a_bushing_is_a_spring_along_each_axis(method, order):
+    """Three damped oscillators of their own frequencies, in a frame that is turned, and one axis is free."""
+    axes = np.linalg.qr(np.random.default_rng(5).standard_normal((3, 3)))[0].T
+    axes[2] = np.cross(axes[0], axes[1])
+    k, c, speed, duration = (60.0, 20.0, 0.0), (0.0, 1.0, 2.0), 0.5, 0.4
+    for axis in range(3):
+        errors = []
+        for steps in (40, 80):
+            body, base = box("body", velocity=speed * axes[axis]), box("base", (0, 1, 0), fixed=True)
+            joint = pg.bind_joint(
+                body.positions, base.positions, (0, 0, 0), kind="bushing", axis=axes[0], across=axes[1]
+            )
+            bond = JointBond("body", "base", joint, stiffness=k, damping=c)
+            solver = ImplicitSolver(
+                [body, base], joints=[bond], gravity=(0, 0, 0), method=method, tolerance=1e-10
+            )
+            state = run(solver, steps, duration / steps)
+            rate = c[axis] / (2 * body.mass)
+            omega = np.sqrt(complex(k[axis] / body.mass - rate**2))
+            # A damper alone is the limit of zero stiffness: sin(i y) / (i y) is real.
+            expected = (speed * np.exp(-rate * duration) * np.sin(omega * duration) / omega).real
+            errors.append(np.linalg.norm(state.origins[0] - expected * axes[axis]))
+        assert errors[1] < 0.02 * speed * duration
+        assert np.log2(errors[0] / errors[1]) > order - 0.3
+
+
+def test_the_axes_of_a_bushing_turn_with_the_first_body():
+    """A weight on a body that has turned by a quarter: what was its stiff axis bears it, softly the other."""
+    for turn, stiffness in ((0.0, 100.0), (np.pi / 2, 1000.0)):
+        c, s = np.cos(turn), np.sin(turn)
+        R = np.array([[c, -s, 0], [s, c, 0], [0, 0, 1.0]])
+        holder = box("holder", fixed=True, motion=lambda t, R=R: (np.zeros(3), R if t > 0 else np.eye(3)))
+        weight = box("weight", extents=(0.1, 0.1, 0.1))
+        joint = pg.bind_joint(holder.positions, weight.positions, (0, 0, 0), kind="bushing", across=(0, 1, 0))
+        bond = JointBond("holder", "weight", joint, stiffness=(1000.0, 100.0, 100.0), damping=(9.0, 3.0, 3.0))
+        state = run(ImplicitSolver([holder, weight], joints=[bond]), 120, 0.05)
+        assert state.origins[1, 1] == pytest.approx(-weight.mass * G / stiffness, rel=1e-3)

@@ -270,6 +270,11 @@ class JointBond:
         What drives the slide.
     angle_motor : Motor, optional
         What drives the angle.
+    stiffness : (float, float, float)
+        The stiffness of a bushing along each of its axes, which turn with the first body [N/m]; infinite ones
+        do not give way.
+    damping : (float, float, float)
+        Its damping along each of them, as the first body sees it [N s/m].
 
     Raises
     ------
@@ -290,6 +295,8 @@ class JointBond:
     angle_limits: tuple[float, float] | None = None
     slide_motor: Motor | None = None
     angle_motor: Motor | None = None
+    stiffness: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    damping: tuple[float, float, float] = (0.0, 0.0, 0.0)
 
     def __post_init__(self) -> None:
         """Check what can be checked without the bodies."""
@@ -299,6 +306,14 @@ class JointBond:
         if isinstance(self.joint, Slider) and self.attach > 0:
             raise InputError("a slider is on its path from the start: it cannot attach later")
         kind = self.joint.kind
+        for name in ("stiffness", "damping"):
+            store_fields(self, **{name: _check_axes(name, getattr(self, name))})
+        springs = any(self.stiffness) or any(self.damping)
+        if springs != (kind == "bushing"):
+            raise InputError(
+                "stiffness and damping are of bushings, which need some; other joints have motors"
+                + f", got a {kind} joint"
+            )
         for coordinate, there in (("slide", has_slide(kind)), ("angle", has_angle(kind))):
             limits, motor = getattr(self, f"{coordinate}_limits"), getattr(self, f"{coordinate}_motor")
             if not there and (limits is not None or motor is not None):
@@ -390,3 +405,12 @@ def _check_range(name: str, value: Any) -> tuple[float, float]:
     if lower == upper:
         raise InputError(f"{name} must leave some play; use a joint that does not move, got {value!r}")
     return float(lower), float(upper)
+
+
+def _check_axes(name: str, value: Any) -> tuple[float, float, float]:
+    """Return a number for each of three axes, or raise; stiffness may be infinite."""
+    if not isinstance(value, tuple | list) or len(value) != 3:
+        raise InputError(f"{name} must be three numbers, one for each axis, got {value!r}")
+    infinite = name == "stiffness"
+    first, second, third = (check_real(name, each, at_least=0, infinite=infinite) for each in value)
+    return first, second, third

@@ -383,7 +383,8 @@ class ImplicitSolver:
         self._check_state(state)
         constraints = self.model.constraints
         coordinates = np.full((sum(len(bond.joint) for bond in self.model.joints), 2), np.nan)
-        coordinates[constraints.slide_joints, 0] = constraints.slides(state.particles)
+        slides = constraints.slides(state.particles)[: len(constraints.slide_joints)]
+        coordinates[constraints.slide_joints, 0] = slides
         coordinates[constraints.slider_joints, 0] = constraints.slider_slides(state.particles)
         coordinates[constraints.angle_joints, 1] = state.angles
         coordinates[state.pending_joints[: len(coordinates)]] = np.nan

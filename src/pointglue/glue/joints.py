@@ -28,7 +28,7 @@ __all__ = [
     "sliding_stencils",
 ]
 
-JointKind = Literal["ball", "hinge", "weld", "prismatic", "cylindrical", "planar"]
+JointKind = Literal["ball", "hinge", "weld", "prismatic", "cylindrical", "planar", "bushing"]
 
 # The equations of each kind, as (point, axis of the joint's own frame): all three coordinates of the
 # first point, two of the second, one of the third. The others follow, since both frames are rigid,
@@ -40,10 +40,12 @@ _EQUATIONS = {
     "prismatic": np.array([(0, 1), (0, 2), (1, 1), (1, 2), (2, 2)]),
     "cylindrical": np.array([(0, 1), (0, 2), (1, 1), (1, 2)]),
     "planar": np.array([(0, 0), (1, 1), (1, 2)]),
+    "bushing": np.empty((0, 2), np.int64),
 }
-_POINTS = {"ball": 1, "hinge": 4, "weld": 3, "prismatic": 4, "cylindrical": 4, "planar": 4}
-_COINCIDENT = {"ball": 1, "hinge": 2, "weld": 3, "prismatic": 0, "cylindrical": 0, "planar": 0}
-SLIDING_KINDS = ("prismatic", "cylindrical", "planar")
+_POINTS = {"ball": 1, "hinge": 4, "weld": 3, "prismatic": 4, "cylindrical": 4, "planar": 4, "bushing": 4}
+_COINCIDENT = {"ball": 1, "hinge": 2, "weld": 3, "prismatic": 0, "cylindrical": 0, "planar": 0, "bushing": 0}
+MIN_ACROSS = 1e-6  # sine of the least angle between the first and the second axis
+SLIDING_KINDS = ("prismatic", "cylindrical", "planar", "bushing")
 """The kinds whose points do not coincide, so that the directions of their equations move during a step."""
 
 
@@ -67,7 +69,7 @@ class Joint:
 
     Attributes
     ----------
-    kind : {"ball", "hinge", "weld", "prismatic", "cylindrical", "planar"}
+    kind : {"ball", "hinge", "weld", "prismatic", "cylindrical", "planar", "bushing"}
         What the joints leave free, see :func:`bind_joint`.
     first : Glue
         The points of all joints, bound to the first side.
@@ -313,7 +315,7 @@ def sliding_stencils(
     for point, axis in _EQUATIONS[kind].tolist():
         ends = (first[:, 0], second[:, 0]) if point == 0 else (second[:, 0], second[:, point])
         found.append(np.stack([*ends, first[:, 1 + axis], first[:, 0]], axis=1))
-    return np.stack(found, axis=1).reshape(-1, 4)
+    return np.stack(found, axis=1).reshape(-1, 4) if found else np.empty((0, 4), np.int64)
 
 
 def bind_joint(
@@ -323,6 +325,7 @@ def bind_joint(
     *,
     kind: JointKind = "ball",
     axis: ArrayLike = (1.0, 0.0, 0.0),
+    across: ArrayLike | None = None,
     parents: int = 8,
     among: tuple[ArrayLike | None, ArrayLike | None] = (None, None),
     on_degenerate: OnDegenerate = "raise",
@@ -338,12 +341,15 @@ def bind_joint(
         twice.
     at : (Q, 3) or (3,)
         Where the joints are [m].
-    kind : {"ball", "hinge", "weld", "prismatic", "cylindrical", "planar"}
+    kind : {"ball", "hinge", "weld", "prismatic", "cylindrical", "planar", "bushing"}
         A ball leaves all rotations free, a hinge that about `axis`, a weld none. A prismatic joint slides
         along `axis` and does not turn, a cylindrical one slides along it and turns about it, and a planar one
-        slides across it and turns about it.
+        slides across it and turns about it. A bushing leaves everything free; solvers give it springs along
+        its axes.
     axis : (Q, 3) or (3,)
         Axes of the joints, of any length; balls and welds need none.
+    across : (Q, 3) or (3,), optional
+        Directions of the second axes, of which the part across `axis` counts; any by default.
     parents : int
         How many of the nearest points of either object are parents.
     among : pair of (n,) or None
@@ -370,7 +376,7 @@ def bind_joint(
     if places.ndim != 2 or places.shape[1] != 3 or not len(places):
         raise InputError(f"at must have shape (Q, 3) or (3,), got shape {np.shape(at)}")
     require_finite("at", places)
-    frames = _frames(axis, len(places))
+    frames = _frames(axis, across, len(places))
     rests = (first_rest, second_rest)
     near = [
         bind_glue(rest, places, parents=parents, among=rows) for rest, rows in zip(rests, among, strict=True)
@@ -399,20 +405,30 @@ def _refuse_shared(rests: tuple[ArrayLike, ArrayLike], groups: list[Groups]) -> 
         )
 
 
-def _frames(axis: ArrayLike, count: int) -> Array:
-    """Return right-handed axes in columns (count, 3, 3), the first along `axis`."""
-    given = as_reals("axis", axis).astype(np.float64)
+def _frames(axis: ArrayLike, across: ArrayLike | None, count: int) -> Array:
+    """Return right-handed axes in columns (count, 3, 3), the first along `axis`, the second by `across`."""
+    u = _directions("axis", axis, count)
+    v = perpendiculars(u)
+    if across is not None:
+        given = _directions("across", across, count)
+        v = given - (given * u).sum(1, keepdims=True) * u
+        if not (np.linalg.norm(v, axis=1) > MIN_ACROSS).all():
+            raise InputError("across must not be along axis")
+    v = v / np.linalg.norm(v, axis=1, keepdims=True)
+    return np.stack([u, v, np.cross(u, v)], axis=2)
+
+
+def _directions(name: str, value: ArrayLike, count: int) -> Array:
+    """Return directions of length 1 (count, 3), or raise."""
+    given = as_reals(name, value).astype(np.float64)
     given = given / max(float(np.abs(given).max(initial=0.0)), 1e-300)  # its length may overflow when squared
     if given.shape not in ((3,), (count, 3)):
-        raise InputError(f"axis must have shape (3,) or ({count}, 3), got shape {given.shape}")
-    require_finite("axis", given)
+        raise InputError(f"{name} must have shape (3,) or ({count}, 3), got shape {given.shape}")
+    require_finite(name, given)
     length = np.linalg.norm(given, axis=-1, keepdims=True)
     if not (length > 0).all():
-        raise InputError("axis must not be zero")
-    u = np.broadcast_to(given / length, (count, 3))
-    v = perpendiculars(u)
-    v /= np.linalg.norm(v, axis=1, keepdims=True)
-    return np.stack([u, v, np.cross(u, v)], axis=2)
+        raise InputError(f"{name} must not be zero")
+    return np.array(np.broadcast_to(given / length, (count, 3)))
 
 
 def _radius_of_gyration(glue: Glue) -> Array:

@@ -104,13 +104,22 @@ class Rates(NamedTuple):
     """The beginning of the step before [s]."""
 
 
+class _AxisSpring(NamedTuple):
+    """A spring of a bushing along one of its axes."""
+
+    stiffness: float
+    """Its stiffness, which may be infinite [N/m]."""
+    damping: float
+    """Its damping [N s/m]."""
+
+
 class _Drive(NamedTuple):
-    """A limit, or a motor, of the coordinate of one joint, as the row that it is."""
+    """A limit, a motor or a spring of the coordinate of one joint, as the row that it is."""
 
     coordinate: int
-    """The row of the coordinate among all slides, or among all angles."""
-    effort: tuple[float, float] | Motor
-    """The least and the greatest coordinate [m or rad], or the motor."""
+    """The row of the coordinate among all those along axes, or among all angles."""
+    effort: tuple[float, float] | Motor | _AxisSpring
+    """The least and the greatest coordinate [m or rad], the motor, or the spring."""
 
 
 class Constraints:
@@ -135,6 +144,8 @@ class Constraints:
         The row and the particle of each derivative of a row by a particle.
     slide_joints, angle_joints : (S,), (A,)
         The joints that have a slide along an axis, and those that have an angle.
+    coordinate_joints : (K,)
+        The joints of all coordinates along axes: those with a slide, then three of each bushing.
     slider_joints : (C,)
         The joints that are sliders.
     """
@@ -149,10 +160,18 @@ class Constraints:
         turning = [each for each in points if has_angle(each.bond.joint.kind)]
         self.slide_joints = _joined([each.joints for each in slides])
         self.angle_joints = _joined([each.joints for each in turning])
-        self._slides = PairProducts(
-            _joined([_slide_stencils(each) for each in slides], (0, 4)),
-            _joined([each.bond.joint.reach for each in slides], (0,), float),
+        bushings = [each for each in points if each.bond.joint.kind == "bushing"]
+        self.coordinate_joints = np.concatenate(
+            [self.slide_joints, np.repeat(_joined([each.joints for each in bushings]), 3)]
         )
+        reaches = [each.bond.joint.reach for each in slides]
+        reaches += [np.repeat(each.bond.joint.reach, 3) for each in bushings]
+        along = [_slide_stencils(each, 1) for each in slides]
+        along += [
+            np.stack([_slide_stencils(each, axis) for axis in (1, 2, 3)], axis=1).reshape(-1, 4)
+            for each in bushings
+        ]
+        self._slides = PairProducts(_joined(along, (0, 4)), _joined(reaches, (0,), float))
         self._angles = AxisAngles(
             _joined([_angle_stencils(each) for each in turning], (0, 5)),
             _joined([each.bond.joint.reach for each in turning], (0,), float),
@@ -164,7 +183,7 @@ class Constraints:
         reach = [
             np.repeat(each.bond.joint.reach, count) for each, count in zip(sliding, each_row, strict=True)
         ]
-        self._slide_drives = _drives(slides, "slide")
+        self._slide_drives = _drives(slides, "slide") + _axis_springs(bushings, len(self.slide_joints))
         self._angle_drives = _drives(turning, "angle")
         driven = np.array([drive.coordinate for drive in self._slide_drives], np.int64)
         self._turned = np.array([drive.coordinate for drive in self._angle_drives], np.int64)
@@ -178,7 +197,7 @@ class Constraints:
                 linear.joint_of,
                 np.repeat(self.slider_joints, 3),
                 _joined(joints),
-                self.slide_joints[driven],
+                self.coordinate_joints[driven],
                 self.angle_joints[self._turned],
             ]
         )
@@ -273,7 +292,7 @@ class Constraints:
         return zip(self._curves, rows.curves, strict=True)
 
     def slides(self, x: Array) -> Array:
-        """Return the slides of the joints that have one (S,), at particles x (N, 3) [m]."""
+        """Return the coordinates of `coordinate_joints` along axes (K,), at particles x (N, 3) [m]."""
         return self._slides.values(x)
 
     def angles(self, x: Array, before: Array) -> Array:
@@ -288,8 +307,8 @@ class Constraints:
 
         Parameters
         ----------
-        slides : (S,)
-            The slides that the step's velocities are told from [m].
+        slides : (K,)
+            The coordinates along axes that the step's velocities are told from [m].
         angles : (A,)
             The angles that they are told from [rad].
         rates : Rates
@@ -310,7 +329,12 @@ class Constraints:
         ):
             for drive in drives:
                 scale = float(scales[drive.coordinate])  # from radians to metres
-                if isinstance(drive.effort, Motor):
+                if isinstance(drive.effort, _AxisSpring):
+                    reference = float(references[drive.coordinate])
+                    target, compliance = _spring_target(drive.effort, reference, rates)
+                    bounds.lower[row] = bounds.upper[row] = target
+                    bounds.compliance[row] = compliance
+                elif isinstance(drive.effort, Motor):
                     motor = drive.effort
                     target, compliance = _motor_target(motor, float(references[drive.coordinate]), rates)
                     bounds.lower[row] = bounds.upper[row] = scale * target
@@ -328,6 +352,8 @@ class Constraints:
         if number < 0:
             first = row - len(self.linear.first)
             return "end of the path of " if 0 <= first < 3 * len(self._curves) and first % 3 == 2 else ""
+        if isinstance(drives[number].effort, _AxisSpring):
+            return "stiff axis of "
         what = "slide" if number < len(self._slide_drives) else "angle"
         return f"{what} {'motor' if isinstance(drives[number].effort, Motor) else 'limit'} of "
 
@@ -360,6 +386,27 @@ def _drives(points: list[JointPoints], coordinate: str) -> list[_Drive]:
     return found
 
 
+def _axis_springs(points: list[JointPoints], first: int) -> list[_Drive]:
+    """Return the springs of bushings along their axes; `first` is the row of the first coordinate of them."""
+    found = []
+    for each in points:
+        for number in range(len(each.joints)):
+            for axis, spring in enumerate(zip(each.bond.stiffness, each.bond.damping, strict=True)):
+                if any(spring):
+                    found.append(_Drive(first + 3 * number + axis, _AxisSpring(*spring)))
+        first += 3 * len(each.joints)
+    return found
+
+
+def _spring_target(spring: _AxisSpring, reference: float, rates: Rates) -> tuple[float, float]:
+    """Return where a spring with its damping draws a coordinate [m], and how it gives way [m/N]."""
+    if np.isinf(spring.stiffness):
+        return 0.0, 0.0
+    viscous = spring.damping * rates.slope
+    gain = spring.stiffness + viscous
+    return viscous / gain * reference, 1 / gain
+
+
 def _motor_target(motor: Motor, reference: float, rates: Rates) -> tuple[float, float]:
     """Return where a motor draws a coordinate at the end of a step, and how it gives way [m/N or rad/(N m)].
 
@@ -383,10 +430,10 @@ def _over_turns(angles: Array, before: Array) -> Array:
     return np.asarray(angles + 2 * np.pi * np.round((before - angles) / (2 * np.pi)))
 
 
-def _slide_stencils(points: JointPoints) -> NDArray[np.int64]:
-    """Return the stencils (Q, 4) of slides: the first side's place from the second's, along the axis."""
+def _slide_stencils(points: JointPoints, axis: int) -> NDArray[np.int64]:
+    """Return the stencils (Q, 4) of the first side's place from the second's, along axis 1, 2 or 3."""
     first, second = points.first, points.second
-    return np.stack([first[:, 0], second[:, 0], first[:, 1], first[:, 0]], axis=1)
+    return np.stack([first[:, 0], second[:, 0], first[:, axis], first[:, 0]], axis=1)
 
 
 def _angle_stencils(points: JointPoints) -> NDArray[np.int64]:

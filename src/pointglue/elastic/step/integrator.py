@@ -253,7 +253,7 @@ class Integrator:
         slides, angles, before = constraints.slides(pose.positions), state.angles, state.time
         if past is not None:
             # A joint that has only just attached has no coordinate before.
-            of_slides = np.where(past.pending_joints[constraints.slide_joints], 0.0, weight)
+            of_slides = np.where(past.pending_joints[constraints.coordinate_joints], 0.0, weight)
             of_angles = np.where(past.pending_joints[constraints.angle_joints], 0.0, weight)
             slides = slides + of_slides * (slides - constraints.slides(past.particles))
             angles = angles + of_angles * (angles - past.angles)

@@ -91,6 +91,7 @@ def joint_of(
         table.at,
         kind=table.type,
         axis=table.axis,
+        across=table.across,
         parents=table.parents,
         among=(None, among),
         on_degenerate=table.on_degenerate,
@@ -100,6 +101,8 @@ def joint_of(
 def _drives(table: schema.JointAttach, tables: schema.SceneFile) -> dict[str, Any]:
     """Return the limits and motors of a joint, as options of `JointBond`."""
     return {
+        "stiffness": table.stiffness,
+        "damping": table.damping,
         "slide_limits": table.slide_limits,
         "angle_limits": table.angle_limits,
         "slide_motor": _motor(table.slide_motor, tables),

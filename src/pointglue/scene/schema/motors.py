@@ -7,10 +7,12 @@ from pydantic import model_validator
 from .fields import Table
 from .units import Moment, Quantity, Row
 
-__all__ = ["AngleMotor", "Angles", "SlideMotor", "Slides"]
+__all__ = ["AngleMotor", "Angles", "AxisDamping", "AxisStiffness", "SlideMotor", "Slides"]
 
 Slides = Annotated[tuple[float, float], Row(Quantity("m", least=-1e9, most=1e9), (2,))]
 Angles = Annotated[tuple[float, float], Row(Quantity("rad", least=-1e6, most=1e6), (2,))]
+AxisStiffness = Annotated[tuple[float, float, float], Row(Quantity("N/m", least=0))]
+AxisDamping = Annotated[tuple[float, float, float], Row(Quantity("N s/m", least=0))]
 
 _Slide = Annotated[float, Quantity("m", least=-1e9, most=1e9)]
 _Speed = Annotated[float, Quantity("m/s", least=-1e6, most=1e6)]
