@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from .elastic import HexahedronEnergy as HexahedronEnergy
     from .elastic import ImplicitSolver as ImplicitSolver
     from .elastic import JointBond as JointBond
+    from .elastic import Motor as Motor
     from .elastic import RigidBody as RigidBody
     from .elastic import ShapeMatchingEnergy as ShapeMatchingEnergy
     from .elastic import SolverState as SolverState
@@ -43,11 +44,13 @@ if TYPE_CHECKING:
     from .glue import Embedding as Embedding
     from .glue import Glue as Glue
     from .glue import Joint as Joint
+    from .glue import Slider as Slider
     from .glue import Spring as Spring
     from .glue import assemble as assemble
     from .glue import bind_glue as bind_glue
     from .glue import bind_joint as bind_joint
     from .glue import bind_linear as bind_linear
+    from .glue import bind_slider as bind_slider
     from .glue import embed as embed
     from .particles import OrientedBody as OrientedBody
     from .particles import ParticleSolver as ParticleSolver
@@ -79,6 +82,7 @@ _HOME = {
     "ImplicitSolver": "elastic",
     "Joint": "glue",
     "JointBond": "elastic",
+    "Motor": "elastic",
     "OrientedBody": "particles",
     "ParticleSolver": "particles",
     "ParticleState": "particles",
@@ -87,6 +91,7 @@ _HOME = {
     "RigidFit": "procrustes",
     "ShapeMatchingEnergy": "elastic",
     "Skeleton": "deform",
+    "Slider": "glue",
     "SolverState": "elastic",
     "Spring": "glue",
     "SpringEnergy": "elastic",
@@ -95,6 +100,7 @@ _HOME = {
     "bind_glue": "glue",
     "bind_joint": "glue",
     "bind_linear": "glue",
+    "bind_slider": "glue",
     "deform_cloud": "deform",
     "embed": "glue",
     "fit_rigid": "procrustes",

@@ -3,13 +3,14 @@
 import numpy as np
 import pytest
 from checking import derivative
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 from oracle import random_rotation
 from scenes import TOP, box, joined, soft
 from scipy.sparse import csr_array
 
 import pointglue as pg
-from pointglue.elastic import Bond, ImplicitSolver
+from pointglue.elastic import Bond, ImplicitSolver, Motor
+from pointglue.elastic.model.constraints import Rates, StepRows
 from pointglue.elastic.model.dofs import DegreesOfFreedom, DofMatrix
 from pointglue.elastic.step.glue_springs import GlueSprings
 from pointglue.elastic.step.objective import Clock, Configuration, Objective
@@ -77,8 +78,8 @@ def test_projection(chain, rng):
     assert_allclose(result.toarray(), expected, atol=1e-12 * np.abs(expected).max())
 
 
-def solver_of_all():
-    """Soft on soft by glue, a box on springs of glue and a joint, another on a hinge, damping throughout."""
+def solver_of_all(kinds, **drives):
+    """Soft on soft by glue, a box on springs of glue and a joint, another on a joint, damping throughout."""
     first = soft("first", pinned=TOP, damping=0.004)
     second = soft("second", (0, -0.5, 0), damping=0.002)
     hung, last = box("hung", (0.1, -0.8, 0.1)), box("last", (0.1, -1.2, 0.1))
@@ -89,41 +90,56 @@ def solver_of_all():
             Bond("hung", [0, 1], "first", spring=pg.Spring(80.0, damping=3.0)),
         ],
         joints=[
-            joined(second, hung, (0.1, -0.6, 0.1)),
-            joined(hung, last, (0.1, -1.0, 0.1), kind="hinge"),
+            joined(second, hung, (0.1, -0.6, 0.1), kind=kinds[0], axis=(1.0, 2.0, 3.0)),
+            joined(hung, last, (0.1, -1.0, 0.1), kind=kinds[1], **drives),
         ],
     )
 
 
-def moved_objective(rng):
+DRIVES = {"angle_limits": (-0.1, 0.2), "angle_motor": Motor(speed=1.0, damping=3.0)}
+SLIDE_DRIVES = {"slide_limits": (-0.1, 0.2), "slide_motor": Motor(position=1.0, stiffness=3.0)}
+JOINTS = [
+    (("ball", "hinge"), {}),
+    (("hinge", "hinge"), DRIVES),
+    (("prismatic", "cylindrical"), DRIVES | SLIDE_DRIVES),
+    (("planar", "prismatic"), SLIDE_DRIVES),
+    (("cylindrical", "planar"), DRIVES),
+    (("ball", "bushing"), {"stiffness": (30.0, 0.0, np.inf), "damping": (0.0, 2.0, 0.0)}),
+]
+
+
+def moved_objective(rng, kinds=("ball", "hinge"), **drives):
     """A step of that solver, at a configuration well away from its start."""
-    solver = solver_of_all()
+    solver = solver_of_all(kinds, **drives)
     state = solver.start()
     springs = GlueSprings(solver.model.springs, solver.model.spring_frames, np.ones(2, bool))
     terms = solver.integrator.terms(0.02, springs)
     nothing = np.zeros(len(state.particles), bool)
     system = solver.integrator.system_for(nothing, np.ones(2, bool), solver.model.rest, terms)
     pose = system.assembly.at(state.particles, pg.BodyFrames(state.origins, state.rotations))
-    directions = solver.model.directions(pose)
+    slides = solver.model.constraints.slides(pose.positions)
+    bounds = solver.model.constraints.bounds(slides, state.angles, Rates(50.0, 0.0, 0.02, 0.0, 0.0))
+    rows = StepRows(solver.model.directions(pose), state.angles, bounds)
     scheme = solver.integrator.scheme(state, 0.02)
     past = state.particles + 0.01 * rng.standard_normal(state.particles.shape)
     terms = [term.damped(scheme.slope, state.particles, past, 0.4) for term in terms]
     assert sum(term.dissipation is not None for term in terms) == 3
     forces = rng.standard_normal(state.particles.shape)
-    objective = Objective(system, scheme, terms, forces, directions, pose, Clock())
+    objective = Objective(system, scheme, terms, forces, rows, pose, Clock())
     start = Configuration(state.particles, state.origins, state.rotations)
     configuration = objective.moved(start, 0.03 * rng.standard_normal((len(system.dofs), 3)), 1.0)
     return objective, configuration
 
 
-def test_a_step_s_gradient_and_hessian(rng):
-    """The gradient of value + multipliers . violation, and how it changes, along curves of configurations."""
-    objective, configuration = moved_objective(rng)
+@pytest.mark.parametrize(("kinds", "drives"), JOINTS)
+def test_a_step_s_gradient_and_hessian(rng, kinds, drives):
+    """The gradient of value + multipliers . left sides, and how it changes, along curves."""
+    objective, configuration = moved_objective(rng, kinds, **drives)
     multipliers = rng.standard_normal(len(objective.system.equations))
 
     def lagrangian(configuration):
         now = objective.at(configuration)
-        return now.value + multipliers @ now.violation
+        return now.value + multipliers @ now.left_sides
 
     def gradient(configuration):
         now = objective.at(configuration)
@@ -140,17 +156,17 @@ def test_a_step_s_gradient_and_hessian(rng):
     assert (least[count:] < 0).all()
     for _ in range(4):
         d = rng.standard_normal(slopes.shape)
-        along = derivative(lambda s, d=d: lagrangian(objective.moved(configuration, d, s)), 1e-4)
+        along = derivative(lambda s, d=d: lagrangian(objective.moved(configuration, d, s)), 2e-5)
         assert along == pytest.approx(np.sum(slopes * d), rel=1e-8)
         change = derivative(
-            lambda s, d=d: np.sum(gradient(objective.moved(configuration, d, s))[0] * d), 1e-4
+            lambda s, d=d: np.sum(gradient(objective.moved(configuration, d, s))[0] * d), 2e-5
         )
         flat = d.ravel()
         stiffening = matrix.penalties @ (K[count:, :count] @ flat) ** 2
-        assert (matrix.penalties > 0).all()
+        assert_array_equal(matrix.penalties > 0, objective.is_equation)
         assert change == pytest.approx(flat @ (K[:count, :count] @ flat) - stiffening, rel=1e-8)
         opening = derivative(
-            lambda s, d=d: objective.at(objective.moved(configuration, d, s)).violation, 1e-4
+            lambda s, d=d: objective.at(objective.moved(configuration, d, s)).left_sides, 2e-5
         )
         assert_allclose(K[count:, :count] @ flat, opening, atol=1e-9 * np.abs(opening).max())
 

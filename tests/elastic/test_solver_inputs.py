@@ -1,10 +1,11 @@
 """What the implicit solver refuses, and how it is told."""
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
-from scenes import GRID, TOP, box, run, soft
+from scenes import GRID, TOP, box, joined, run, soft
 
 import pointglue as pg
 from pointglue.elastic import (
@@ -12,6 +13,7 @@ from pointglue.elastic import (
     ElasticBody,
     ImplicitSolver,
     JointBond,
+    Motor,
     SpringEnergy,
 )
 from pointglue.errors import InputError
@@ -150,3 +152,35 @@ def test_options_are_those_of_the_construction():
     for name in ("gravity", "method", "tolerance", "iterations", "energies"):
         with pytest.raises(AttributeError):
             setattr(solver, name, None)
+
+
+def test_motors_and_limits_are_checked():
+    first, second = box("first"), box("second", (0, 0.5, 0))
+    places = {kind: joined(first, second, (0, 0.2, 0), kind) for kind in ("ball", "hinge", "prismatic")}
+
+    def bond(kind, **options):
+        return lambda: replace(places[kind], **options)
+
+    cases = [
+        (Motor, "a motor must have a speed, or a position, and not both"),
+        (lambda: Motor(1.0, 2.0), "a motor must have a speed, or a position, and not both"),
+        (lambda: Motor(np.nan), "speed must be"),
+        (lambda: Motor(1.0, stiffness=3.0), "stiffness is for a motor with a position"),
+        (lambda: Motor(position=1.0, damping=3.0), "damping of a position needs a stiffness"),
+        (lambda: Motor(1.0, max_force=0.0), "max_force must be"),
+        (lambda: Motor(lambda t: np.inf).at(0.0), "speed of a motor must be"),
+        (bond("ball", angle_limits=(-1, 1)), "a ball joint has no angle"),
+        (bond("hinge", slide_motor=Motor(1.0)), "a hinge joint has no slide"),
+        (bond("prismatic", angle_limits=(-1, 1)), "a prismatic joint has no angle"),
+        (bond("prismatic", slide_limits=(0.1, 1)), "slide_limits must include 0"),
+        (bond("prismatic", slide_limits=(0, 0)), "slide_limits must leave some play"),
+        (bond("prismatic", slide_limits=1.0), "slide_limits must be a pair"),
+        (bond("hinge", angle_motor=3.0), "angle_motor must be a Motor, got float"),
+        (bond("hinge", stiffness=(1, 1, 1)), "stiffness and damping are of bushings, .* got a hinge joint"),
+        (bond("hinge", stiffness=1.0), "stiffness must be three numbers, one for each axis, got 1.0"),
+        (bond("hinge", damping=(0, 0, -1)), "damping must be"),
+        (lambda: joined(first, second, (0, 0.2, 0), "bushing"), "of bushings, which need some"),
+    ]
+    for make, message in cases:
+        with pytest.raises(InputError, match=message):
+            make()

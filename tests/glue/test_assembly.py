@@ -393,7 +393,7 @@ def test_bad_attachments_are_named(rest):
 
 # Joints
 
-KINDS = {"ball": 3, "hinge": 5, "weld": 6}
+KINDS = {"ball": 3, "hinge": 5, "weld": 6, "prismatic": 5, "cylindrical": 4, "planar": 3}
 
 
 @pytest.fixture
@@ -427,10 +427,19 @@ def test_joints_are_closed_at_rest_and_after_a_common_motion(sides, rng, kind):
         ("weld", [1, 0, 0], False),
         ("weld", [0, 1, 0], False),
         ("weld", None, False),
+        ("prismatic", [0, 0, 1], False),
+        ("prismatic", [1, 0, 0], False),
+        ("prismatic", None, False),
+        ("cylindrical", [0, 0, 1], True),
+        ("cylindrical", [1, 0, 0], False),
+        ("cylindrical", None, False),
+        ("planar", [0, 0, 1], True),
+        ("planar", [1, 0, 0], False),
+        ("planar", None, True),
     ],
 )
 def test_what_each_joint_leaves_free(sides, kind, about, closed):
-    """Turning the second side about an axis through the joint, or (None) shifting it."""
+    """Turning the second side about an axis through the joint, or (None) shifting it across."""
     joint = pg.bind_joint(*sides, PLACES[0], kind=kind, axis=[0, 0, 2])
     if about is None:
         moved = sides[1] + [0, 0.01, 0]
@@ -439,6 +448,29 @@ def test_what_each_joint_leaves_free(sides, kind, about, closed):
         moved = (sides[1] - PLACES[0]) @ R.T + PLACES[0]
     violation = np.abs(joint.at(sides[0], moved).residual).max()
     assert violation < 1e-12 if closed else violation > 1e-3
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_shifts_along_the_axis_and_coordinates(sides, rng, kind):
+    """The first side turns by 0.3 and slides by 0.4 relative to the second, and both move on together."""
+    joint = pg.bind_joint(*sides, PLACES, kind=kind, axis=[0, 0, 2])
+    slides, turns = kind in ("prismatic", "cylindrical"), kind in ("hinge", "cylindrical", "planar")
+    R = Rotation.from_rotvec([0, 0, 0.3 * turns]).as_matrix()
+    t = [0, 0, 0.4] if slides else [0.2 * (kind == "planar"), 0, 0]
+    both, shift = random_rotation(rng), rng.standard_normal(3)
+    for place in PLACES:
+        joint = pg.bind_joint(*sides, place, kind=kind, axis=[0, 0, 2])
+        x = ((sides[0] - place) @ R.T + place + t) @ both.T + shift
+        pose = joint.at(x, sides[1] @ both.T + shift)
+        np.testing.assert_allclose(pose.residual, 0, atol=1e-12)
+        for name, there, value in (("slides", slides, 0.4), ("angles", turns, 0.3)):
+            if there:
+                np.testing.assert_allclose(getattr(pose, name), value, atol=1e-12)
+            else:
+                with pytest.raises(InputError, match=f"{name} are of joints that .* axis, got a {kind}"):
+                    getattr(pose, name)
+    along = joint.at(sides[0] + [0, 0, 0.01], sides[1])
+    assert (np.abs(along.residual).max() < 1e-12) == slides
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -469,6 +501,7 @@ def test_derivatives_of_joints(sides, rng, kind):
         np.tensordot([-1, 16, -30, 16, -1], [residual(k * h) for k in (-2, -1, 0, 1, 2)], 1)
     )
     second = dx.ravel() @ (Hx @ dx.ravel()) + dy.ravel() @ (Hy @ dy.ravel())
+    second += 2 * dx.ravel() @ (pose.cross_hessian(multipliers) @ dy.ravel())
     assert curve / (12 * h * h) == pytest.approx(second, abs=1e-6)
 
 
@@ -515,11 +548,12 @@ def test_bad_joints_are_named(sides):
     cases = [
         (
             lambda: pg.bind_joint(*sides, PLACES, kind="slider"),
-            'kind must be "ball", "hinge" or "weld", got \'slider\'',
+            'kind must be "ball", "hinge", "weld", "prismatic", "cylindrical", "planar" or "bushing", got',
         ),
         (lambda: pg.bind_joint(*sides, np.zeros((2, 2))), r"at must have shape \(Q, 3\)"),
         (lambda: pg.bind_joint(*sides, [np.nan, 0, 0]), "at must be finite"),
         (lambda: pg.bind_joint(*sides, PLACES, axis=[0, 0, 0]), "axis must not be zero"),
+        (lambda: pg.bind_joint(*sides, PLACES, across=[-2, 0, 0]), "across must not be along axis"),
         (lambda: pg.bind_joint(*sides, PLACES, among=None), "among must be a pair"),
         (
             lambda: pg.bind_joint(*sides, PLACES).at(*sides, rotations=np.zeros((2, 3, 3))),

@@ -222,6 +222,60 @@ class TestProblems:
         assert set(bond.joint.second.parents.indices) <= set(names)
         assert not set(bond.joint.first.parents.indices) <= set(names)
 
+    def test_sliding_joints_with_limits_and_motors(self):
+        """Keys of a motor, with units; what `check` says of drives that a joint does not have."""
+        box = {"shape": "box", "size": [0.2, 0.2, 0.2]}
+        drawer = {"kind": "rigid", "mesh": box}
+        joint = {"kind": "joint", "type": "prismatic", "from": "drawer", "to": "case", "at": [0, 0, 0]}
+        joint |= {"axis": [0, 0, 1], "slide_limits": ["-1 cm", "20 cm"]}
+        keys = [{"time": 0, "position": 0}, {"time": "0.1 s", "position": "5 cm"}]
+        moved = joint | {"slide_motor": {"keys": keys, "max_force": "2 kN", "ease": "linear"}}
+        case = {"kind": "rigid", "mesh": box | {"size": [0.3, 0.3, 0.3]}, "fixed": True}
+        scene = {"objects": {"drawer": drawer, "case": case}, "attach": [moved]}
+        scene["frames"] = {"rate": 40}
+        last = frames(scene, 5)[-1]
+        assert np.allclose(last.transforms["drawer"][:3, 3], [0, 0, 0.05], atol=1e-8)
+        (bond,) = build_scene(load_scene(scene)).engines[0].solver.model.joints
+        assert bond.slide_limits == (-0.01, 0.2)
+        assert (bond.slide_motor.max_force, bond.slide_motor.at(0.05)) == (2000.0, 0.025)
+        for changes, message in (
+            (
+                {"slide_motor": {"max_force": 1}},
+                "slide_motor must have one of the keys speed, position, keys",
+            ),
+            ({"slide_motor": {"keys": keys[::-1]}}, "keys must have times that increase"),
+            ({"slide_motor": {"keys": [{"time": 0}]}}, "keys[0] must have a speed or a position, got none"),
+            (
+                {"slide_motor": {"keys": [keys[0], {"time": 1, "speed": 2}]}},
+                "keys must all be speeds, or all",
+            ),
+            ({"slide_motor": {"speed": "3 rad/s"}}, "speed must be a number in m/s"),
+            ({"angle_motor": {"speed": "3 rad/s", "max_torque": "2 N m"}}, "a prismatic joint has no angle"),
+            ({"slide_limits": ["1 cm", "2 cm"]}, "slide_limits must include 0"),
+            ({"path": [[0, 0, 0], [0, 0, 1]]}, "must have a path if its type is curve, and only then"),
+            ({"stiffness": [1, 1, 1]}, "stiffness and damping are of bushings"),
+        ):
+            found = problems(scene | {"attach": [joint | changes]})
+            assert "attach[0]" in found
+            assert message in found
+
+    def test_bushings_and_curves(self):
+        """A box sags in a bushing by its weight, another slides down a path to its end."""
+        box = {"shape": "box", "size": [0.2, 0.2, 0.2]}
+        post = {"kind": "rigid", "mesh": box, "fixed": True, "transform": {"translate": [0, -1, 0]}}
+        objects = {"hung": {"kind": "rigid", "mesh": box, "material": {"density": 100}}, "post": post}
+        tie = {"kind": "joint", "from": "hung", "to": "post", "at": [0, 0, 0]}
+        bushing = tie | {"type": "bushing", "axis": [0, 1, 0], "across": [1, 0, 0]}
+        bushing |= {"stiffness": ["1 kN/m", 500, 500], "damping": [30, 20, 20]}
+        scene = {"objects": objects, "attach": [bushing], "frames": {"rate": 10}}
+        last = frames(scene, 30)[-1]
+        assert np.allclose(last.transforms["hung"][:3, 3], [0, -0.8 * 9.81 / 1000, 0], atol=1e-5)
+        curve = tie | {"type": "curve", "path": [[0, 0, 0], [0.1, -0.1, 0], [0.3, -0.15, 0]]}
+        last = frames(scene | {"attach": [curve]}, 15)[-1]
+        assert np.allclose(
+            last.transforms["hung"][:3, :3] @ [0, 0, 0] + last.transforms["hung"][:3, 3], [0.3, -0.15, 0]
+        )
+
     def test_what_is_animated_does_not_follow_forces(self):
         torso = {"kind": "animated", "mesh": {"shape": "torso"}}
         scene = {

@@ -1,6 +1,6 @@
 """Implicit solids: energies with exact derivatives, and the solver that steps them."""
 
-from .bodies import Bond, ElasticBody, JointBond
+from .bodies import Bond, ElasticBody, JointBond, Motor
 from .contact.options import Contact
 from .energies.base import Damped, Elements, Energy
 from .energies.cloth import ClothEnergy
@@ -29,6 +29,7 @@ __all__ = [
     "ImplicitSolver",
     "JointBond",
     "Load",
+    "Motor",
     "RigidBody",
     "ShapeMatchingEnergy",
     "SolverState",

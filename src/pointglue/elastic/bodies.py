@@ -10,13 +10,15 @@ from numpy.typing import ArrayLike
 
 from ..checks import Array, as_reals, check_real, check_rows, require_finite
 from ..errors import InputError
-from ..glue import Binding, Joint, Spring
+from ..glue import Binding, Joint, Slider, Spring
+from ..glue.joints import has_angle, has_slide
 from .energies.base import Energy
 
 __all__ = [
     "Bond",
     "ElasticBody",
     "JointBond",
+    "Motor",
     "check_energy",
     "check_faces",
     "check_name",
@@ -160,9 +162,87 @@ class Bond:
         _check_limits(self)
 
 
+@dataclass(frozen=True)
+class Motor:
+    """A motor of a joint's slide or angle; for angles, forces are torques and metres are radians.
+
+    It has either a speed or a position to keep, each a number or a function of the time [s]. Without
+    stiffness or damping it keeps it exactly, as long as `max_force` suffices; beyond that it stalls, and
+    pushes with `max_force`.
+
+    Parameters
+    ----------
+    speed : float or callable, optional
+        The rate of the coordinate [m/s or rad/s].
+    position : float or callable, optional
+        The coordinate [m or rad].
+    stiffness : float
+        The force by which the position is drawn to where it should be [N/m or N m/rad].
+    damping : float, optional
+        The force against the speed's difference from what it should be [N s/m or N m s/rad]: by default
+        infinite for a speed, and zero for a position.
+    max_force : float
+        The greatest force [N or N m].
+
+    Raises
+    ------
+    InputError
+        If there is not exactly one of speed and position, or a number is out of range.
+    """
+
+    speed: float | Callable[[float], float] | None = None
+    position: float | Callable[[float], float] | None = None
+    _: KW_ONLY
+    stiffness: float = inf
+    damping: float | None = None
+    max_force: float = inf
+
+    def __post_init__(self) -> None:
+        """Check the numbers."""
+        if (self.speed is None) == (self.position is None):
+            raise InputError("a motor must have a speed, or a position, and not both")
+        for name in ("speed", "position"):
+            value = getattr(self, name)
+            if value is not None and not callable(value):
+                check_real(name, value)
+        check_real("stiffness", self.stiffness, above=0, infinite=True)
+        if self.position is None and self.stiffness != inf:
+            raise InputError("stiffness is for a motor with a position; a speed has damping")
+        if self.damping is None:
+            store_fields(self, damping=inf if self.position is None else 0.0)
+        elif self.position is None:
+            check_real("damping", self.damping, above=0, infinite=True)
+        else:
+            check_real("damping", self.damping, at_least=0)
+            if self.damping and self.stiffness == inf:
+                raise InputError("damping of a position needs a stiffness, which is infinite without one")
+        check_real("max_force", self.max_force, above=0, infinite=True)
+
+    def at(self, time: float) -> float:
+        """Return the speed, or the position, that is to be kept at a time [s].
+
+        Parameters
+        ----------
+        time : float
+            The time [s].
+
+        Returns
+        -------
+        float
+            The speed [m/s or rad/s], or the position [m or rad].
+
+        Raises
+        ------
+        InputError
+            If a function of the time does not give a finite number.
+        """
+        name, given = ("speed", self.speed) if self.position is None else ("position", self.position)
+        return check_real(f"{name} of a motor", given(time) if callable(given) else given)
+
+
 @dataclass(frozen=True, eq=False)
 class JointBond:
-    """Joints between two bodies, made by `bind_joint` of their points where they start.
+    """Joints between two bodies, made by `bind_joint` or `bind_slider` of their points where they start.
 
     They hold, to rounding, from `attach` to `release`, each until its force exceeds `break_force`.
 
@@ -170,7 +250,7 @@ class JointBond:
     ----------
     first, second : str
         The bodies that are joined.
-    joint : Joint
+    joint : Joint or Slider
         The joints, bound to the points of the bodies.
     attach : float
         The time from which they hold [s]; the second body is then held by those of its points that meet the
@@ -181,27 +261,67 @@ class JointBond:
         The force at which a joint breaks [N].
     break_torque : float
         The torque about the joint at which it breaks [N m].
+    slide_limits : (float, float), optional
+        How far the first body may slide along the axis, relative to the second, at least and at most [m]; it
+        is at 0 when the joint attaches. For joints that slide along their axis.
+    angle_limits : (float, float), optional
+        How far it may turn about the axis [rad]. For hinges, cylindrical and planar joints.
+    slide_motor : Motor, optional
+        What drives the slide.
+    angle_motor : Motor, optional
+        What drives the angle.
+    stiffness : (float, float, float)
+        The stiffness of a bushing along each of its axes, which turn with the first body [N/m]; infinite ones
+        do not give way.
+    damping : (float, float, float)
+        Its damping along each of them, as the first body sees it [N s/m].
 
     Raises
     ------
     InputError
-        If `joint` is no Joint, or `attach` is not before `release`.
+        If `joint` is none, `attach` is not before `release`, or limits or motors are of a coordinate that
+        the joint does not have, or do not include 0.
     """
 
     first: str
     second: str
-    joint: Joint
+    joint: Joint | Slider
     _: KW_ONLY
     attach: float = -inf
     release: float = inf
     break_force: float = inf
     break_torque: float = inf
+    slide_limits: tuple[float, float] | None = None
+    angle_limits: tuple[float, float] | None = None
+    slide_motor: Motor | None = None
+    angle_motor: Motor | None = None
+    stiffness: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    damping: tuple[float, float, float] = (0.0, 0.0, 0.0)
 
     def __post_init__(self) -> None:
         """Check what can be checked without the bodies."""
-        if not isinstance(self.joint, Joint):
+        if not isinstance(self.joint, Joint | Slider):
             raise InputError(f"joint must be a Joint, see bind_joint, got {type(self.joint).__name__}")
         _check_limits(self)
+        if isinstance(self.joint, Slider) and self.attach > 0:
+            raise InputError("a slider is on its path from the start: it cannot attach later")
+        kind = self.joint.kind
+        for name in ("stiffness", "damping"):
+            store_fields(self, **{name: _check_axes(name, getattr(self, name))})
+        springs = any(self.stiffness) or any(self.damping)
+        if springs != (kind == "bushing"):
+            raise InputError(
+                "stiffness and damping are of bushings, which need some; other joints have motors"
+                + f", got a {kind} joint"
+            )
+        for coordinate, there in (("slide", has_slide(kind)), ("angle", has_angle(kind))):
+            limits, motor = getattr(self, f"{coordinate}_limits"), getattr(self, f"{coordinate}_motor")
+            if not there and (limits is not None or motor is not None):
+                raise InputError(f"{coordinate} limits and motors: a {kind} joint has no {coordinate}")
+            if limits is not None:
+                store_fields(self, **{f"{coordinate}_limits": _check_range(f"{coordinate}_limits", limits)})
+            if motor is not None and not isinstance(motor, Motor):
+                raise InputError(f"{coordinate}_motor must be a Motor, got {type(motor).__name__}")
 
 
 def check_faces(faces: ArrayLike | None, count: int, body: str) -> None:
@@ -273,3 +393,24 @@ def _check_limits(bond: Bond | JointBond) -> None:
         check_real(name, getattr(bond, name), above=0, infinite=True)
     if not bond.attach < bond.release:
         raise InputError(f"attach must come before release, got {bond.attach!r} and {bond.release!r}")
+
+
+def _check_range(name: str, value: Any) -> tuple[float, float]:
+    """Return the ends of a range that includes 0, or raise."""
+    if not isinstance(value, tuple | list) or len(value) != 2:
+        raise InputError(f"{name} must be a pair, the least and the greatest, got {value!r}")
+    lower, upper = (check_real(name, each, infinite=True) for each in value)
+    if not lower <= 0 <= upper:
+        raise InputError(f"{name} must include 0, where joints are when they attach, got {value!r}")
+    if lower == upper:
+        raise InputError(f"{name} must leave some play; use a joint that does not move, got {value!r}")
+    return float(lower), float(upper)
+
+
+def _check_axes(name: str, value: Any) -> tuple[float, float, float]:
+    """Return a number for each of three axes, or raise; stiffness may be infinite."""
+    if not isinstance(value, tuple | list) or len(value) != 3:
+        raise InputError(f"{name} must be three numbers, one for each axis, got {value!r}")
+    infinite = name == "stiffness"
+    first, second, third = (check_real(name, each, at_least=0, infinite=infinite) for each in value)
+    return first, second, third

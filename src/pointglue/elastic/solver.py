@@ -208,7 +208,8 @@ class ImplicitSolver:
             rotations=rotations,
             origin_velocities=linear,
             rotation_rates=cross_matrices(spins) @ rotations,
-            multipliers=np.zeros(len(model.equations.first)),
+            multipliers=np.zeros(len(model.constraints)),
+            angles=np.zeros(len(model.constraints.angle_joints)),
             released=np.zeros(len(v), np.bool_),
             broken_springs=np.zeros(len(model.springs), np.bool_),
             released_joints=np.zeros(model.joint_count, np.bool_),
@@ -363,6 +364,31 @@ class ImplicitSolver:
         """
         self._check_state(state)
         return state_loads(self.model, state)
+
+    def joint_coordinates(self, state: SolverState) -> Array:
+        """Return how far the joints have slid and turned: the first body of each relative to the second.
+
+        Parameters
+        ----------
+        state : SolverState
+            A state of this solver.
+
+        Returns
+        -------
+        (J, 2)
+            For each joint, in the order of `joints`, its slide along the axis or path [m] and its angle
+            about the axis [rad], which counts whole turns. What a joint does not have, or not yet, is not a
+            number.
+        """
+        self._check_state(state)
+        constraints = self.model.constraints
+        coordinates = np.full((sum(len(bond.joint) for bond in self.model.joints), 2), np.nan)
+        slides = constraints.slides(state.particles)[: len(constraints.slide_joints)]
+        coordinates[constraints.slide_joints, 0] = slides
+        coordinates[constraints.slider_joints, 0] = constraints.slider_slides(state.particles)
+        coordinates[constraints.angle_joints, 1] = state.angles
+        coordinates[state.pending_joints[: len(coordinates)]] = np.nan
+        return coordinates
 
     def _check_state(self, state: SolverState) -> None:
         """Raise unless the state is of these bodies."""

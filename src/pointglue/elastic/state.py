@@ -242,7 +242,10 @@ class SolverState:
     rotations, rotation_rates : (B, 3, 3)
         The rotations of the rigid bodies from the start, and their derivatives by time [1, 1/s].
     multipliers : (M,)
-        The forces of the joints along the directions of their equations [N].
+        The forces of the joints along the directions of their equations, and of their limits and motors [N].
+    angles : (A,)
+        The angles of the joints that have one, counted over whole turns, see
+        `ImplicitSolver.joint_coordinates` [rad].
     released : (N,)
         Which particles of glue have been released, or have broken off.
     broken_springs : (S,)
@@ -279,6 +282,7 @@ class SolverState:
     origin_velocities: Array
     rotation_rates: Array
     multipliers: Array
+    angles: Array
     released: NDArray[np.bool_]
     broken_springs: NDArray[np.bool_]
     released_joints: NDArray[np.bool_]

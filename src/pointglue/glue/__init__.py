@@ -8,6 +8,7 @@ from .glue import Glue, GluePose
 from .gluing import bind_glue
 from .joints import Joint, JointPose, bind_joint
 from .linear import LinearBinding, bind_linear
+from .sliders import Slider, bind_slider
 
 __all__ = [
     "Assembly",
@@ -22,11 +23,13 @@ __all__ = [
     "Joint",
     "JointPose",
     "LinearBinding",
+    "Slider",
     "Spring",
     "Springs",
     "assemble",
     "bind_glue",
     "bind_joint",
     "bind_linear",
+    "bind_slider",
     "embed",
 ]

@@ -10,7 +10,7 @@ from ..particles import Motion
 from .schema.fields import Key, Transform
 from .schema.scene import Frames
 
-__all__ = ["Track", "box_center", "placed", "rotation"]
+__all__ = ["NumberTrack", "Track", "box_center", "placed", "rotation"]
 
 
 def rotation(turn: tuple[float, ...]) -> Array:
@@ -63,7 +63,8 @@ class Track:
 
     def at(self, time: float) -> tuple[Array, Array]:
         """Return R (3, 3) and t (3,) [m] at a time [s]."""
-        turn, shift = self._motion.at(self._eased(float(time)))
+        eased = _eased(self.times, float(time)) if self._smooth else float(time)
+        turn, shift = self._motion.at(eased)
         return turn, shift + self._pivot - turn @ self._pivot
 
     def matrix(self, time: float) -> Array:
@@ -72,10 +73,41 @@ class Track:
         T[:3, :3], T[:3, 3] = self.at(time)
         return T
 
-    def _eased(self, time: float) -> float:
-        k = int(np.searchsorted(self.times, time)) - 1
-        if not self._smooth or not 0 <= k < len(self.times) - 1:
-            return time
-        begin, end = self.times[k], self.times[k + 1]
-        share = (time - begin) / (end - begin)
-        return float(begin + (end - begin) * share * share * (3 - 2 * share))
+
+class NumberTrack:
+    """A keyframed number.
+
+    Parameters
+    ----------
+    times : (n,)
+        The times of the keys, which increase [s].
+    values : (n,)
+        The numbers at those times; before the first and after the last they stay.
+    ease : {"smooth", "linear"}
+        Whether the number slows down at each key.
+
+    Raises
+    ------
+    InputError
+        If times do not increase.
+    """
+
+    def __init__(self, times: ArrayLike, values: ArrayLike, ease: str) -> None:
+        self.times, self.values = np.asarray(times, np.float64), np.asarray(values, np.float64)
+        if not (np.diff(self.times) > 0).all():
+            raise InputError(f"keys must have times that increase, got {self.times.tolist()}")
+        self._smooth = ease == "smooth"
+
+    def __call__(self, time: float) -> float:
+        """Return the number at a time [s]."""
+        return float(np.interp(_eased(self.times, time) if self._smooth else time, self.times, self.values))
+
+
+def _eased(times: Array, time: float) -> float:
+    """Return the time [s] at which a linear motion would be where one that slows down at each key is."""
+    k = int(np.searchsorted(times, time)) - 1
+    if not 0 <= k < len(times) - 1:
+        return time
+    begin, end = times[k], times[k + 1]
+    share = (time - begin) / (end - begin)
+    return float(begin + (end - begin) * share * share * (3 - 2 * share))

@@ -8,7 +8,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ...checks import Array
 from ...compute import kernel
 
 __all__ = [
@@ -54,12 +53,10 @@ class ConstraintLinks(NamedTuple):
 
     starts: NDArray[np.int64]
     """(k + 1,): where the links of each block of C begin."""
-    equations: NDArray[np.int64]
-    """The equation of each link."""
+    entries: NDArray[np.int64]
+    """The derivative of an equation by a particle, of each link."""
     blocks: NDArray[np.int64]
-    """The Jacobian block of each link."""
-    signs: Array
-    """1 for particles of the joint's first side, -1 for those of the second."""
+    """The Jacobian block of that particle, of each link; -1 for a node."""
 
 
 class BlockProducts(NamedTuple):
@@ -118,16 +115,20 @@ def compose_blocks(start, stop, links, own, blocks):
 
 
 @kernel
-def constraint_blocks(start, stop, links, directions, blocks, out):
-    """Fill out[k] with the sum of sign blocks[block]^T directions[equation] over the links of block k."""
-    starts, equations, sources, signs = links.starts, links.equations, links.blocks, links.signs
+def constraint_blocks(start, stop, links, gradients, blocks, out):
+    """Fill out[k] with the sum of blocks[block]^T gradients[entry] over the links of block k."""
+    starts, entries, sources = links.starts, links.entries, links.blocks
     for k in range(start, stop):
         x = y = z = 0.0
         for e in range(starts[k], starts[k + 1]):
-            n, B = directions[equations[e]], blocks[sources[e]]
-            x += signs[e] * (n[0] * B[0, 0] + n[1] * B[1, 0] + n[2] * B[2, 0])
-            y += signs[e] * (n[0] * B[0, 1] + n[1] * B[1, 1] + n[2] * B[2, 1])
-            z += signs[e] * (n[0] * B[0, 2] + n[1] * B[1, 2] + n[2] * B[2, 2])
+            g = gradients[entries[e]]
+            if sources[e] < 0:
+                x, y, z = x + g[0], y + g[1], z + g[2]
+            else:
+                B = blocks[sources[e]]
+                x += g[0] * B[0, 0] + g[1] * B[1, 0] + g[2] * B[2, 0]
+                y += g[0] * B[0, 1] + g[1] * B[1, 1] + g[2] * B[2, 1]
+                z += g[0] * B[0, 2] + g[1] * B[1, 2] + g[2] * B[2, 2]
         out[k, 0], out[k, 1], out[k, 2] = x, y, z
 
 

@@ -9,44 +9,33 @@ from numpy.typing import NDArray
 
 from ...checks import Array, as_integers
 from ...errors import BindingCycleError, InputError
-from ...glue import Assembly, AssemblyPose, Attachment, BodyFrames, Spring, Springs, assemble, bind_glue
+from ...glue import (
+    Assembly,
+    AssemblyPose,
+    Attachment,
+    BodyFrames,
+    Slider,
+    Spring,
+    Springs,
+    assemble,
+    bind_glue,
+)
 from ...glue.attachments import check_places
+from ...glue.joints import SLIDING_KINDS
 from ...glue.linear import LinearBinding
 from ..bodies import Bond, ElasticBody, JointBond
 from .bond_layers import Layer, among_particles, merged_layers, shifted_binding, with_targets
+from .constraints import Constraints, JointEquations, JointPoints
 from .load_groups import LoadGroups
 from .rigid_bodies import RigidBody, RigidInertia
 from .spring_frames import SpringFrames, frame_attachment
 
-__all__ = ["InitialBond", "JointEquations", "SolverModel"]
+__all__ = ["InitialBond", "SolverModel"]
 
 # ratio: mass of kinematic bodies in a step with contact, relative to the total free mass. Contact forces
 # displace them by that much less than they displace free bodies.
 KINEMATIC_MASS_RATIO = 1e8
 MIN_RADIUS_RATIO = 1e-6  # ratio of the model's size: the least radius of a kinematic body's inertia
-
-
-@dataclass(frozen=True, eq=False)
-class JointEquations:
-    """The M equations of all joints: direction . (x[first] - x[second]) = 0.
-
-    Parameters
-    ----------
-    first, second : (M,)
-        The particles of the two sides.
-    joint_of : (M,)
-        The joint of each equation, counted through all bonds.
-    frame_of : (M,)
-        The particle with whose frame the direction turns.
-    directions : (M, 3)
-        The directions at rest [1].
-    """
-
-    first: NDArray[np.int64]
-    second: NDArray[np.int64]
-    joint_of: NDArray[np.int64]
-    frame_of: NDArray[np.int64]
-    directions: Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -185,6 +174,8 @@ class SolverModel:
         self.rest, self.body_of = whole.rest, whole.body_of
         self.origins, self._layers = whole.origins, merged_layers(whole.layers)
         self._whole = self._assembled(self._layers)
+        self.constraints = Constraints(self.equations, self.joint_points)
+        """All rows of equations: those of `equations`, then those of joints that slide, limits and motors."""
         self._set_limits(attachments)
         self.load_groups = self._load_groups(attachments, of_joints, of_points)
         """The particles that tell the loads of bonds and joints."""
@@ -393,7 +384,13 @@ class SolverModel:
         """
         of_joints = self.equations.joint_of
         active = np.flatnonzero(joints[of_joints]) if len(of_joints) else np.empty(0, np.int64)
-        second, first = self.equations.second[active], self.equations.first[active]
+        parts = [(self.equations.second[active], self.equations.first[active])]
+        parts += [
+            (each.second[joints[each.joints]].ravel(), each.first[joints[each.joints]].ravel())
+            for each in self.joint_points
+            if each.first.shape == each.second.shape  # sliders do not attach later
+        ]
+        second, first = (np.concatenate(each) for each in zip(*parts, strict=True))
         out = targets.copy()
         # Each round finds the targets of one more layer, given those that its parents are bound by.
         for _ in range(len(self._layers)):
@@ -484,6 +481,8 @@ class SolverModel:
         """Return all positions with those of the joints' sides, and their attachments; set `equations`."""
         attachments, targets, total, number = [], [], len(positions), 0
         parts: list[tuple[Array, ...]] = [(*[np.empty(0, np.int64)] * 4, np.empty((0, 3)))]
+        self.joint_points: list[JointPoints] = []
+        """The particles of the joints of each bond in `joints`."""
         for bond in self.joints:
             sides = []
             for name, glue in ((bond.first, bond.joint.first), (bond.second, bond.joint.second)):
@@ -499,15 +498,20 @@ class SolverModel:
                 attachments.append(Attachment(fresh, side))
                 targets.append(side.targets)
                 sides.append(fresh)
+            members = np.arange(number, number + len(bond.joint))
+            number += len(bond.joint)
+            one, other = (side.reshape(len(members), -1) for side in sides)
+            self.joint_points.append(JointPoints(bond, members, one, other))
+            if isinstance(bond.joint, Slider) or bond.joint.kind in SLIDING_KINDS:
+                continue
             rests = (self._positions(name) for name in (bond.first, bond.second))
             unrotated = np.tile(np.eye(3), (len(bond.joint), 1, 1))
             directions = bond.joint.at(*rests, rotations=unrotated).directions
             point = directions.indices[::3] // 3  # each equation is of one point
             of_joint = np.arange(len(point)) // (len(point) // len(bond.joint))
             frame = of_joint * (len(sides[0]) // len(bond.joint))
-            ends = (sides[0][point], sides[1][point], number + of_joint, sides[0][frame])
+            ends = (sides[0][point], sides[1][point], members[of_joint], sides[0][frame])
             parts.append((*ends, directions.data.reshape(-1, 3)))
-            number += len(bond.joint)
         self.equations = JointEquations(*(np.concatenate(each) for each in zip(*parts, strict=True)))
         self.joint_count = number
         return np.concatenate([positions, *targets]), attachments

@@ -10,15 +10,17 @@ from numpy.typing import ArrayLike, NDArray
 
 from ...checks import Array, as_reals, check_rotations, require_finite
 from ...errors import InputError
-from ...glue import BodyFrames
+from ...glue import AssemblyPose, BodyFrames
 from ...procrustes import Groups, RestShape, special_procrustes
 from ..bodies import ElasticBody, check_energy
 from ..contact.stage import ContactStage
 from ..contact.surfaces import ContactSurfaces
 from ..energies.base import Energy
+from ..model.constraints import Bounds, Rates, StepRows
 from ..model.rigid_bodies import RigidBody, rotated
 from ..model.solver_model import SolverModel
 from ..state import SolverState, Stall, StepReport
+from .active_set import open_by
 from .events import TIME_ROUNDING
 from .glue_springs import GlueDampers, GlueSprings
 from .linear_system import LinearSystem
@@ -134,10 +136,12 @@ class Integrator:
             before = system.assembly.evaluate(
                 state.particles.copy(), BodyFrames(state.origins, state.rotations)
             )
-            directions = model.directions(before)
+            bounds = self._bounds(state, before, scheme, end)
+            curves = model.constraints.curve_frames(before.positions)
+            rows = StepRows(model.directions(before), state.angles, bounds, curves)
         active_bonds = [bond.holds(begin, released, released_joints) for bond in model.initial_bonds]
         contact = self._contact_stage(state, scheme, h, stiffness_factor, clock, active_bonds)
-        objective = Objective(system, scheme, terms, forces, directions, before, clock, contact=contact)
+        objective = Objective(system, scheme, terms, forces, rows, before, clock, contact=contact)
         guesses = self._initial_guesses(state, scheme.target.x, h, end)
         rounding = POSITION_ROUNDING * float(np.abs(state.particles).max()) / h
         outcome = minimise(
@@ -243,6 +247,19 @@ class Integrator:
             self._check_rotations(target, state)
         return Scheme(1 / tau**2, 1 / tau, b, target, Configuration(*now))
 
+    def _bounds(self, state: SolverState, pose: AssemblyPose, scheme: Scheme, end: float) -> Bounds:
+        """Return what joints, limits and motors must satisfy in a substep from a pose until a time [s]."""
+        constraints, past, weight = self.model.constraints, state.previous, scheme.extrapolation
+        slides, angles, before = constraints.slides(pose.positions), state.angles, state.time
+        if past is not None:
+            # A joint that has only just attached has no coordinate before.
+            of_slides = np.where(past.pending_joints[constraints.coordinate_joints], 0.0, weight)
+            of_angles = np.where(past.pending_joints[constraints.angle_joints], 0.0, weight)
+            slides = slides + of_slides * (slides - constraints.slides(past.particles))
+            angles = angles + of_angles * (angles - past.angles)
+            before = past.time
+        return constraints.bounds(slides, angles, Rates(scheme.slope, weight, end, state.time, before))
+
     def _external_forces(self, state: SolverState) -> Array:
         """Return the sum of the forces on all particles (N, 3) [N]."""
         forces, count = np.zeros_like(state.particles), self.model.count
@@ -294,7 +311,8 @@ class Integrator:
         frames = BodyFrames(state.origins, state.rotations)
         free = released | pending
         targets = model.attached_targets(state.targets, free, points, joints, state.particles, frames)
-        return replace(state, targets=targets, pending=pending, pending_joints=pending_joints)
+        angles = np.where(joints[model.constraints.angle_joints], 0.0, state.angles)
+        return replace(state, angles=angles, targets=targets, pending=pending, pending_joints=pending_joints)
 
     def _contact_stage(
         self,
@@ -392,8 +410,12 @@ class Integrator:
         model, scheme, end = self.model, objective.scheme, outcome.end
         x, here = end.x, end.configuration
         rotations = special_procrustes(here.rotations) if len(here.rotations) else here.rotations
-        velocities = objective.velocities(x)
-        multipliers = np.zeros(len(model.equations.first))
+        slope, reference = scheme.slope, scheme.reference
+        struck = self.method == "bdf2" and _has_struck(objective, outcome, state, self.tolerance)
+        if struck:
+            slope, reference = 1 / h, Configuration(state.particles, state.origins, state.rotations)
+        velocities = slope * (x - reference.x)
+        multipliers = np.zeros(len(model.constraints))
         multipliers[objective.system.equations] = outcome.multipliers
         bond_forces = self._bond_forces(objective, outcome, springs)
         tensions = np.linalg.norm(bond_forces[springs.springs.second], axis=1)
@@ -402,16 +424,17 @@ class Integrator:
         contact_forces = np.zeros_like(state.contact_forces)
         if objective.contact is not None:
             contact_forces[objective.contact.surfaces.particles] = -objective.contact.gradient(x)
-        reference = scheme.reference
+        angles = model.constraints.angles(x, state.angles)
         return SolverState(
             time=state.time + h,
             particles=x.copy(),
             particle_velocities=velocities,
             origins=here.origins.copy(),
             rotations=rotations,
-            origin_velocities=scheme.slope * (here.origins - reference.origins),
-            rotation_rates=scheme.slope * (rotations - reference.rotations),
+            origin_velocities=slope * (here.origins - reference.origins),
+            rotation_rates=slope * (rotations - reference.rotations),
             multipliers=multipliers,
+            angles=np.where(state.pending_joints[model.constraints.angle_joints], 0.0, angles),
             released=released | broken,
             broken_springs=broken_springs,
             released_joints=released_joints | broken_joints,
@@ -427,13 +450,15 @@ class Integrator:
                 speeds=tuple(outcome.speeds),
                 projected=outcome.projected,
                 factorisations=outcome.factorisations,
-                violation=float(np.abs(end.violation).max(initial=0.0)),
+                violation=float(
+                    open_by(objective.bounds, end.left_sides, outcome.multipliers).max(initial=0.0)
+                ),
                 redundant=outcome.redundant,
                 seconds={},  # known when all substeps are through
                 contacts=objective.contact.count(x) if objective.contact else 0,
                 gap=objective.contact.gap(x) if objective.contact else np.inf,
             ),
-            previous=replace(state, previous=None) if self.method == "bdf2" else None,
+            previous=replace(state, previous=None) if self.method == "bdf2" and not struck else None,
         )
 
     def _bond_forces(self, objective: Objective, outcome: Outcome, springs: GlueSprings) -> Array:
@@ -478,6 +503,21 @@ class Integrator:
         if self.surfaces is None or objective.contact is None:
             return 0.0
         return objective.contact.next_stiffness(x, now, self.surfaces.stiffness(self.gravity, dt))
+
+
+def _has_struck(objective: Objective, outcome: Outcome, state: SolverState, tolerance: float) -> bool:
+    """Return whether joints that were moving, faster than a tolerance [m/s], are held by a limit now.
+
+    Their way until then does not tell how they go on: a method of two steps would bounce, and begins anew.
+    """
+    system, bounds = objective.system, objective.bounds
+    held = (bounds.lower < bounds.upper) & (outcome.multipliers != 0)
+    if not held.any():
+        return False
+    gradients = system.model.constraints.gradients(objective.before.positions, objective.rows)
+    each = (gradients[system.entries] * state.particle_velocities[system.entry_particles]).sum(1)
+    rates = np.bincount(system.entry_equations, each, len(held))
+    return bool((held & (np.abs(rates) > tolerance)).any())
 
 
 def _same(a: Any, b: Any) -> bool:

@@ -58,8 +58,8 @@ class LinearSystem:
         self.assembly = model.assembly(free, targets)
         self.dofs = dofs = DegreesOfFreedom(self.assembly, model.prescribed, model.prescribed_bodies)
         self.pattern = BlockPattern(len(model.rest), stencils)
-        self.equations = np.flatnonzero(active_joints[model.equations.joint_of])
-        """The equations of the joints that hold (M,)."""
+        self.equations = np.flatnonzero(active_joints[model.constraints.joint_of])
+        """The rows of `model.constraints` whose joints hold (M,)."""
         rows, columns, sources, widths = self._particle_blocks()
         extra = self._constraint_entries()
         size = 3 * len(dofs) + len(self.equations)
@@ -97,12 +97,13 @@ class LinearSystem:
                 self.curved.append((k, total, total + 9 * number))
                 total += 9 * number
         # Equations stiffen the matrix along their directions: springs between the two particles of each.
-        first, second = (
-            ends[self.equations] for ends in (self.model.equations.first, self.model.equations.second)
-        )
+        linear = self.model.equations
+        self.linear = self.equations[self.equations < len(linear.first)]
+        """Those of the equations whose points coincide, which come first."""
+        first, second = linear.first[self.linear], linear.second[self.linear]
         pairs, pair_of = np.unique(np.stack([first, second], axis=1), axis=0, return_inverse=True)
         self.pair_of = pair_of.reshape(-1)
-        """The pair of particles that each equation is about (M,), see `pairs`."""
+        """The pair of particles that each of the equations `linear` is about, see `pairs`."""
         self.pairs = slice(total, total + 18 * len(pairs))
         """Where the stiffness of each pair is in the data, and then its negative: 9 + 9 numbers."""
         if len(pairs):
@@ -111,26 +112,36 @@ class LinearSystem:
             rows, columns = np.concatenate([a, b, a, b]), np.concatenate([a, b, b, a])
             parts.append((rows, columns, np.concatenate([own, own, across, across]), np.full(len(rows), 3)))
         total = self.pairs.stop
+        self.row_data: list[slice] = []
+        """Where the element matrices of `model.constraints` are in the data, of each of its stencils."""
+        for stencils in self.model.constraints.stencils:
+            count, k = stencils.shape
+            within = 9 * k * np.arange(k)[:, None] + 3 * np.arange(k)
+            sources = total + 9 * k * k * np.arange(count)[:, None, None] + within
+            rows, columns = np.broadcast_arrays(stencils[:, :, None], stencils[:, None, :])
+            parts.append((rows.ravel(), columns.ravel(), sources.ravel(), np.full(sources.size, 3 * k)))
+            self.row_data.append(slice(total, total + 9 * k * k * count))
+            total = self.row_data[-1].stop
         self.data_size = total
         return tuple(np.concatenate(each).astype(np.int64) for each in zip(*parts, strict=True))
 
     def _constraint_entries(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return rows and columns of the joints' entries: C, its transpose, and the multipliers' diagonal."""
-        dofs, equations = self.dofs, self.model.equations
-        dependence = dofs.dependence
+        dofs, constraints = self.dofs, self.model.constraints
         count = len(self.equations)
-        eq, block, sign = [], [], []
-        for ends, s in ((equations.first, 1.0), (equations.second, -1.0)):
-            points = ends[self.equations]
-            sizes = dependence.block_count[points]
-            eq.append(np.repeat(np.arange(count), sizes))
-            block.append(runs(dependence.first_block[points], sizes))
-            sign.append(np.full(int(sizes.sum()), s))
-        links = [np.concatenate(each) for each in (eq, block, sign)]
-        key = links[0] * (len(dofs) + 1) + dofs.block_nodes[links[1]]
+        number = np.full(len(constraints), -1)
+        number[self.equations] = np.arange(count)
+        self.entries = np.flatnonzero(number[constraints.entry_rows] >= 0)
+        """The derivatives of those equations by particles, among all of `model.constraints` (n,)."""
+        self.entry_equations = number[constraints.entry_rows[self.entries]]
+        """The equation of each of them (n,)."""
+        self.entry_particles = constraints.entry_particles[self.entries]
+        """The particle of each of them (n,)."""
+        entry, block, node_of = dofs.expanded(self.entry_particles)
+        key = self.entry_equations[entry] * (len(dofs) + 1) + node_of
         order = np.argsort(key, kind="stable")
         distinct, starts = np.unique(key[order], return_index=True)
-        self._links = ConstraintLinks(np.append(starts, len(key)), *(each[order] for each in links))
+        self._links = ConstraintLinks(np.append(starts, len(key)), entry[order], block[order])
         of_eq, node = np.divmod(distinct, len(dofs) + 1)
         self.constraint_equation, self.constraint_node = of_eq, node
         """The equation and the node of each block of the constraint Jacobian C (k,)."""
@@ -139,15 +150,15 @@ class LinearSystem:
         own = 3 * len(dofs) + np.arange(count)
         return np.concatenate([below, across, own]), np.concatenate([across, below, own])
 
-    def constraint_jacobian(self, blocks: Array, directions: Array) -> Array:
+    def constraint_jacobian(self, blocks: Array, gradients: Array) -> Array:
         """Return the derivatives C of the joints' equations by nodes, in blocks (k, 3).
 
         Parameters
         ----------
         blocks : (K, 3, 3)
             The Jacobian blocks, see `DegreesOfFreedom.blocks`.
-        directions : (M, 3)
-            The directions of the equations.
+        gradients : (n, 3)
+            The derivatives of the equations by particles, of `entries`.
 
         Returns
         -------
@@ -155,7 +166,7 @@ class LinearSystem:
             The block of equation `constraint_equation` by node `constraint_node`.
         """
         out = np.empty((len(self.constraint_node), 3))
-        run(kernels.constraint_blocks, len(out), GRAIN, self._links, directions, blocks, out)
+        run(kernels.constraint_blocks, len(out), GRAIN, self._links, gradients, blocks, out)
         return out
 
     def begin(self) -> None:
@@ -224,11 +235,11 @@ class LinearSystem:
         """The factors of matrices of this sparsity."""
         if self._ldl is None or self._changed:
             model, dofs = self.model, self.dofs
-            joint = model.equations.joint_of[self.equations]
+            joint = model.constraints.joint_of[self.equations]
             joints, of_joint = np.unique(joint, return_inverse=True)
             node_of = np.concatenate([np.repeat(np.arange(len(dofs)), 3), len(dofs) + of_joint])
             of_joints = np.zeros((len(joints), self._coordinates.shape[1]))
-            of_joints[of_joint] = self._coordinates[model.equations.first[self.equations]]
+            of_joints[of_joint] = self._coordinates[model.constraints.anchors[self.equations]]
             bodies = np.repeat(self._origins[dofs.bodies], 2, axis=0)
             positions = np.concatenate([self._coordinates[dofs.particles], bodies, of_joints])
             layout = self.layout

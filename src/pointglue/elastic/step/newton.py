@@ -10,6 +10,7 @@ from ...checks import Array
 from ...errors import ConvergenceError
 from ..linalg.cg import IndefiniteError
 from ..state import Stall, StallCause
+from .active_set import held_ends, initial_set, open_by, penalties, set_multipliers, settled
 from .objective import Configuration, Evaluation, Loads, NewtonMatrix, Objective
 
 __all__ = ["Outcome", "StalledError", "minimise", "nearest_contact"]
@@ -28,6 +29,8 @@ MAX_FORCING, MIN_FORCING = 3e-3, 1e-4
 # Newton steps in which friction may follow the normal forces, and that contact may cut to next to nothing
 MAX_FRICTION_STEPS = 8
 BLOCKED_SPEED_RATIO = 1e-3  # ratio of the tolerance: a Newton step that contact cuts below this is blocked
+# most guesses of which limits and motors act in one Newton step
+MAX_ACTIVE_SETS = 12
 # ratio of the largest multiplier: the weight of violations in the merit function, which must be above 1
 PENALTY_RATIO = 1.5
 
@@ -124,7 +127,7 @@ def minimise(
     tried = [found for found in _reachable(objective, guesses) if objective.evaluate(found)]
     if not tried:
         raise StalledError("no starting point has a finite energy", lambda: Stall("convergence"))
-    now = min(tried, key=lambda each: each.value + penalty * np.abs(each.violation).sum())
+    now = min(tried, key=lambda each: each.value + _penalty(objective, each.left_sides, penalty))
     outcome = Outcome(now, multipliers.copy())
     now.before = objective.before.positions
     level, speed, fraction = 0, np.inf, 1.0
@@ -133,7 +136,7 @@ def minimise(
     def stalled(message: str) -> StalledError:
         """Return the error for a step that ends here."""
         blocked = objective.contact is not None and fraction < 1.0
-        locate = partial(_locate_stall, objective, now, worst, blocked=blocked, violation=violation)
+        locate = partial(_locate_stall, objective, outcome, worst, blocked=blocked, violation=violation)
         return StalledError(message, locate, len(outcome.speeds))
 
     wait, pause = 0, 1  # full steps until a mixture with less of the projected Hessian is tried
@@ -142,7 +145,7 @@ def minimise(
     blocked_steps = 0  # Newton steps in a row that contact has cut to next to nothing
     if not len(objective.system.dofs):
         speed, iterations = 0.0, 0
-        if np.abs(now.violation).max(initial=0.0) <= violation:
+        if _open_by(objective, now, outcome.multipliers).max(initial=0.0) <= violation:
             return outcome
     while len(outcome.speeds) < iterations:
         watch()
@@ -157,15 +160,16 @@ def minimise(
             mixture=PROJECTED_FRACTIONS[level],
             penalty=penalty,
             forcing=forcing,
+            rounding=violation,
         )
         after, fraction = None, 0.0
         if found is not None:
-            step, change, slope, penalty = found
-            worst, way = _largest_move(objective, step)
+            penalty, change = found.penalty, found.change
+            worst, way = _largest_move(objective, found.step)
             speed = way / duration
             if not np.isfinite(speed):
                 raise stalled("the Newton step is not finite")
-            after, fraction = _line_search(objective, now, step, slope, penalty, trust=speed <= tolerance)
+            after, fraction = _line_search(objective, now, found, trust=speed <= tolerance)
         if found is None or after is None:
             level += 1
             if level < len(PROJECTED_FRACTIONS):
@@ -186,7 +190,8 @@ def minimise(
         if blocked_steps > MAX_FRICTION_STEPS:
             break
         level = max(level - (wait <= 0), 0)
-        if fraction == 1.0 and speed <= tolerance and np.abs(now.violation).max(initial=0.0) <= violation:
+        closed = _open_by(objective, now, outcome.multipliers).max(initial=0.0) <= violation
+        if fraction == 1.0 and speed <= tolerance and closed:
             # The friction lag: friction has been computed with the normal forces before the step. It is
             # minimised once more with those at its end, unless that takes long, as in a blow.
             if converged is not None or not objective.update_friction(now):
@@ -204,14 +209,15 @@ def minimise(
 
 
 def _locate_stall(
-    objective: Objective, now: Evaluation, worst: int, *, blocked: bool, violation: float
+    objective: Objective, outcome: Outcome, worst: int, *, blocked: bool, violation: float
 ) -> Stall:
     """Return where a step is stuck: at an open joint, the nearest contact, or what would still move most."""
-    system, model = objective.system, objective.system.model
-    if np.abs(now.violation).max(initial=0.0) > violation:
-        equation = system.equations[int(np.abs(now.violation).argmax())]
-        bodies = model.joined_bodies(int(model.equations.joint_of[equation]))
-        return Stall.at("joint", bodies, now.x[model.equations.first[equation]])
+    system, model, now = objective.system, objective.system.model, outcome.end
+    by = _open_by(objective, now, outcome.multipliers)
+    if by.max(initial=0.0) > violation:
+        row = system.equations[int(by.argmax())]
+        bodies = model.joined_bodies(int(model.constraints.joint_of[row]))
+        return Stall.at("joint", bodies, now.x[model.constraints.anchors[row]])
     if blocked and (met := nearest_contact(objective, now)) is not None:
         return met
     dofs = system.dofs
@@ -245,13 +251,14 @@ def _reachable(objective: Objective, guesses: list[Configuration]) -> list[Evalu
 
 def _open_joint(objective: Objective, now: Evaluation, outcome: Outcome, allowed: float) -> str:
     """Return a text that tells which joint is open, or an empty one."""
-    system = objective.system
-    if not np.abs(now.violation).max(initial=0.0) > allowed:
+    system, constraints = objective.system, objective.system.model.constraints
+    by = _open_by(objective, now, outcome.multipliers)
+    if not by.max(initial=0.0) > allowed:
         return ""
-    worst = int(np.abs(now.violation).argmax())
-    number = int(system.model.equations.joint_of[system.equations[worst]])
+    row = int(system.equations[int(by.argmax())])
+    name = constraints.describe(row) + system.model.describe_joint(int(constraints.joint_of[row]))
     return (
-        f"; {system.model.describe_joint(number)} stays {abs(now.violation[worst]):.3g} m open: something "
+        f"; {name} stays {by.max():.3g} m open: something "
         f"holds against it ({outcome.redundant} of {len(system.equations)} equations of joints are redundant)"
     )
 
@@ -288,6 +295,35 @@ def _forcing(speeds: list[float], tolerance: float) -> float:
     return float(np.clip(0.1 * max(own, allowed), MIN_FORCING, MAX_FORCING))
 
 
+def _penalty(objective: Objective, left_sides: Array, penalty: float) -> float:
+    """Return what open joints, limits and motors add to the merit function [J]."""
+    if not objective.bounded:
+        return penalty * float(np.abs(left_sides).sum())
+    return float(penalties(objective.bounds, left_sides, penalty).sum())
+
+
+def _open_by(objective: Objective, now: Evaluation, multipliers: Array) -> Array:
+    """Return how far open each equation is (M,) [m]."""
+    if not objective.bounded:
+        return np.abs(now.left_sides)
+    return open_by(objective.bounds, now.left_sides, multipliers)
+
+
+@dataclass(frozen=True, eq=False)
+class _NewtonStep:
+    """A Newton step: of the nodes (nodes, 3) and of the multipliers (M,).
+
+    The slope is that of the merit, which is the value plus what open rows cost, see `penalties`. `ends` are
+    what the left sides of the equations that hold should be (M,), and not a number for other rows.
+    """
+
+    step: Array
+    change: Array
+    slope: float
+    penalty: float
+    ends: Array
+
+
 def _direction(
     objective: Objective,
     now: Evaluation,
@@ -297,20 +333,56 @@ def _direction(
     mixture: float,
     penalty: float,
     forcing: float,
-) -> tuple[Array, Array, float, float] | None:
-    """Return the Newton step (nodes, 3), the multipliers' change, the merit's slope and the new penalty.
-
-    Return None if the matrix is indefinite, or the step does not lead downhill. The merit is the value plus
-    the penalty times the sum of violations.
-    """
+    rounding: float,
+) -> _NewtonStep | None:
+    """Return the Newton step, or None if the matrix is indefinite, or the step does not lead downhill."""
     system, count = objective.system, len(objective.system.dofs)
     loads = hessians.loads
     matrix = hessians.mixed(mixture)
-    data, least = matrix.data, matrix.least
-    pulls = (matrix.penalties * now.violation)[system.constraint_equation, None] * now.constraint_jacobian
+    pulls = (matrix.penalties * now.left_sides)[system.constraint_equation, None] * now.constraint_jacobian
     on_nodes = loads.on_nodes.copy()
     np.add.at(on_nodes, system.constraint_node, pulls)
-    right = -np.concatenate([on_nodes.ravel(), now.violation])
+    solve = partial(_solved, objective, outcome, matrix.least, mixture=mixture, forcing=forcing)
+    if objective.bounded:
+        found = _bounded_step(objective, now, outcome, on_nodes, matrix.data, solve, rounding)
+    else:
+        solution = solve(matrix.data, -np.concatenate([on_nodes.ravel(), now.left_sides]))
+        found = None if solution is None else (solution, np.zeros(len(now.left_sides)))
+    if found is None:
+        return None
+    solution, ends = found
+    step, change = solution[: 3 * count].reshape(-1, 3), solution[3 * count :]
+    # The slope is that of the value without the joints, which would add multipliers . C step.
+    along = np.sum(now.constraint_jacobian * step[system.constraint_node], axis=1)
+    slope = float(np.sum(loads.on_nodes * step) - outcome.multipliers[system.constraint_equation] @ along)
+    after = outcome.multipliers + change
+    penalty = max(penalty, PENALTY_RATIO * float(np.abs(after).max(initial=0.0)))
+    there = now.left_sides + np.bincount(system.constraint_equation, along, len(now.left_sides))
+    # The regularisation leaves equations open by next to nothing, which the next step closes: the slope is
+    # that of a step that closes them, or it would be uphill where multipliers fall and nothing else changes.
+    held = ~np.isnan(ends)
+    slope += float(after[held] @ (there[held] - ends[held]))
+    # What open rows cost is convex: along the step it changes by no more than to the step's linear end.
+    there[held] = ends[held]
+    cost = _penalty(objective, now.left_sides, penalty)
+    slope += _penalty(objective, there, penalty) - cost
+    if not slope <= VALUE_ROUNDING * (now.size + cost):
+        return None
+    return _NewtonStep(step, change, slope, penalty, ends)
+
+
+def _solved(
+    objective: Objective,
+    outcome: Outcome,
+    least: Array,
+    data: Array,
+    right: Array,
+    *,
+    mixture: float,
+    forcing: float,
+) -> Array | None:
+    """Return the solution of the linear system, or None if the matrix is indefinite."""
+    system = objective.system
     try:
         with objective.clock("solve"):
             solution = system.solve_iteratively(data, right, forcing)
@@ -327,20 +399,49 @@ def _direction(
         with objective.clock("solve"):
             solution = system.ldl.solve(right)
         outcome.redundant = system.ldl.weak(10 * least)
-    step, change = solution[: 3 * count].reshape(-1, 3), solution[3 * count :]
-    # The slope is that of the value without the joints, which would add multipliers . C step.
-    along = np.sum(now.constraint_jacobian * step[system.constraint_node], axis=1)
-    slope = float(np.sum(loads.on_nodes * step) - outcome.multipliers[system.constraint_equation] @ along)
-    largest = float(np.abs(outcome.multipliers + change).max(initial=0.0))
-    penalty = max(penalty, PENALTY_RATIO * largest)
-    slope -= penalty * float(np.abs(now.violation).sum())
-    if not slope <= VALUE_ROUNDING * now.size:
-        return None
-    return step, change, slope, penalty
+    return solution
+
+
+def _bounded_step(
+    objective: Objective,
+    now: Evaluation,
+    outcome: Outcome,
+    on_nodes: Array,
+    data: Array,
+    solve: Callable[[Array, Array], Array | None],
+    rounding: float,
+) -> tuple[Array, Array] | None:
+    """Return the Newton step with limits and motors, and the ends that rows are held at, see `_NewtonStep`.
+
+    The rows that act are found by a primal-dual active set method: a row that is pulled at is let go, one
+    that the step would take beyond its end is held, until nothing changes.
+    """
+    system, bounds, multipliers = objective.system, objective.bounds, outcome.multipliers
+    count, C = 3 * len(system.dofs), now.constraint_jacobian
+    active = initial_set(bounds, multipliers)
+    for _ in range(MAX_ACTIVE_SETS):
+        held, ends = held_ends(active, bounds)
+        jump = np.where(held, 0.0, set_multipliers(active, bounds) - multipliers)
+        pull = np.zeros((len(system.dofs), 3))
+        np.add.at(pull, system.constraint_node, jump[system.constraint_equation, None] * C)
+        rows = np.where(held, now.left_sides - ends - bounds.compliance * multipliers, jump)
+        right = -np.concatenate([(on_nodes + pull).ravel(), rows])
+        solution = solve(objective.uncoupled(data, ~held), right)
+        if solution is None:
+            return None
+        step = solution[:count].reshape(-1, 3)
+        along = np.sum(C * step[system.constraint_node], axis=1)
+        there = now.left_sides + np.bincount(system.constraint_equation, along, len(now.left_sides))
+        after = settled(active, bounds, there, multipliers + solution[count:], rounding)
+        found = solution, np.where(held & (bounds.compliance == 0), ends, np.nan)
+        if np.array_equal(after, active):
+            break
+        active = after
+    return found
 
 
 def _line_search(
-    objective: Objective, now: Evaluation, step: Array, slope: float, penalty: float, *, trust: bool
+    objective: Objective, now: Evaluation, found: _NewtonStep, *, trust: bool
 ) -> tuple[Evaluation | None, float]:
     """Return the first evaluation along the step, halving it, with enough decrease; and the fraction.
 
@@ -348,7 +449,7 @@ def _line_search(
     """
     fraction, again = 1.0, False
     while fraction >= MIN_STEP_FRACTION:
-        after = objective.posed(objective.moved(now.configuration, step, fraction))
+        after = objective.posed(objective.moved(now.configuration, found.step, fraction))
         if after is not None:
             collision_free = objective.collision_free_fraction(now, after, again=again)
             if collision_free < 1.0:
@@ -356,32 +457,35 @@ def _line_search(
                 again = True
                 continue
         if after is not None and objective.evaluate(after):
-            if trust or _decreased(objective, now, after, fraction * slope, penalty):
+            if trust or _decreased(objective, now, after, found, fraction):
                 return after, fraction
-            if fraction == 1.0 and len(after.violation):
-                better = _with_closed_joints(objective, after)
+            if fraction == 1.0 and len(after.left_sides):
+                better = _with_closed_joints(objective, after, found.ends)
                 if better is not None and objective.collision_free_fraction(now, better) < 1.0:
                     better = None
-                if better is not None and _decreased(objective, now, better, fraction * slope, penalty):
+                if better is not None and _decreased(objective, now, better, found, fraction):
                     return better, fraction
         fraction /= 2
     return None, 0.0
 
 
 def _decreased(
-    objective: Objective, now: Evaluation, after: Evaluation, promised: float, penalty: float
+    objective: Objective, now: Evaluation, after: Evaluation, found: _NewtonStep, fraction: float
 ) -> bool:
-    """Return whether the merit has decreased by enough of what was promised (Armijo's condition)."""
+    """Return whether the merit has decreased by enough of what the slope promises (Armijo's condition)."""
     change = after.value - now.value
-    change += penalty * float(np.abs(after.violation).sum() - np.abs(now.violation).sum())
-    return change <= ARMIJO_FRACTION * promised + VALUE_ROUNDING * max(now.size, after.size)
+    costs = [_penalty(objective, each.left_sides, found.penalty) for each in (now, after)]
+    change += costs[1] - costs[0]
+    size = max(now.size + costs[0], after.size + costs[1])
+    return change <= ARMIJO_FRACTION * fraction * found.slope + VALUE_ROUNDING * size
 
 
-def _with_closed_joints(objective: Objective, after: Evaluation) -> Evaluation | None:
+def _with_closed_joints(objective: Objective, after: Evaluation, ends: Array) -> Evaluation | None:
     """Return a step's end with the joints closed that their curvature has opened, by the last factors."""
     count = 3 * len(objective.system.dofs)
     with objective.clock("solve"):
-        back = objective.system.ldl.solve(np.concatenate([np.zeros(count), -after.violation]))
+        gaps = np.where(np.isnan(ends), 0.0, after.left_sides - ends)
+        back = objective.system.ldl.solve(np.concatenate([np.zeros(count), -gaps]))
     return objective.at(objective.moved(after.configuration, back[:count].reshape(-1, 3), 1.0))
 
 

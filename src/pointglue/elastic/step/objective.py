@@ -6,12 +6,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ...checks import Array
 from ...errors import DegenerateFitError
 from ...glue import AssemblyPose, BodyFrames
 from ..contact.stage import ContactStage
 from ..linalg.ldl import PIVOT_ROUNDING
+from ..model.constraints import Bounds, StepRows
 from ..model.rigid_bodies import psd_blocks, rotated
 from .contact_matrix import ContactMatrix
 from .linear_system import LinearSystem
@@ -30,6 +32,7 @@ __all__ = [
 # ratio of an equation's own compliance: the regularisation of its multiplier. It makes redundant equations
 # harmless, and has no effect on the solution, since it vanishes when the multipliers no longer change.
 MULTIPLIER_REGULARIZATION = 1e-9
+EQUATION = (0.0, 0.0, np.inf, 0.0)  # m, m, N, m/N: the bounds of a row that is an equation
 MIN_PIVOT = 1e-300  # N/m: pivots and stiffnesses of less count as this much, so that none is zero
 
 
@@ -105,8 +108,9 @@ class Evaluation:
         The configuration.
     pose : AssemblyPose
         Where all particles are there.
-    violation : (M,)
-        The joints' equations, which are zero where joints are closed [m].
+    left_sides : (M,)
+        The left sides of the joints' equations, which are zero where joints are closed, and coordinates of
+        joints with limits and motors [m].
     value : float
         The objective's value [J].
     size : float
@@ -115,6 +119,8 @@ class Evaluation:
         The derivative by all particles, without the joints [N].
     before : (N, 3), optional
         Where the particles were before the last Newton step [m].
+    row_gradients : (n, 3)
+        The derivatives of the equations by particles, see `LinearSystem.entries`.
     blocks : (K, 3, 3)
         The Jacobian blocks of particles by nodes.
     constraint_jacobian : (k, 3)
@@ -123,11 +129,12 @@ class Evaluation:
 
     configuration: Configuration
     pose: AssemblyPose
-    violation: Array
+    left_sides: Array
     value: float = np.nan
     size: float = np.nan
     gradient: Array = field(default_factory=lambda: np.empty(0))
     before: Array | None = None
+    row_gradients: Array = field(default_factory=lambda: np.empty(0))
     blocks: Array = field(default_factory=lambda: np.empty(0))
     constraint_jacobian: Array = field(default_factory=lambda: np.empty(0))
 
@@ -149,11 +156,14 @@ class Loads:
         What is left on particles of rigid bodies [N].
     on_nodes : (nodes, 3)
         The derivative by the degrees of freedom [N, N m].
+    multipliers : (M,)
+        The multipliers of the equations that it is with [N].
     """
 
     on_layers: list[Array]
     on_riders: Array
     on_nodes: Array
+    multipliers: Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -199,8 +209,8 @@ class Objective:
         The energies, with their damping.
     forces : (N, 3)
         Forces that are constant during the step [N].
-    directions : (M, 3)
-        The directions of all joints' equations.
+    rows : StepRows
+        What the rows of `model.constraints` are during the step.
     before : AssemblyPose
         Where the particles are at the beginning of the step.
     clock : Clock
@@ -215,7 +225,7 @@ class Objective:
         scheme: Scheme,
         terms: Sequence[Term],
         forces: Array,
-        directions: Array,
+        rows: StepRows,
         before: AssemblyPose,
         clock: Clock,
         *,
@@ -223,7 +233,14 @@ class Objective:
     ) -> None:
         self.contact = contact
         self.system, self.scheme, self.terms, self.forces = system, scheme, terms, forces
-        self.directions = directions[system.equations]
+        self.rows = rows
+        self.bounds = Bounds(*(each[system.equations] for each in rows.bounds))
+        """What the equations of the joints that hold must satisfy."""
+        pairs = zip(self.bounds, EQUATION, strict=True)
+        self.is_equation = np.logical_and.reduce([each == plain for each, plain in pairs])
+        """Which of them are equations, and no limits or motors (M,)."""
+        self.bounded = not self.is_equation.all()
+        """Whether any of them is a limit or a motor."""
         self.before, self.clock = before, clock
         self.weights = scheme.inertia_scale * system.model.step_mass[:, None]
 
@@ -243,9 +260,8 @@ class Objective:
                 pose = self.system.assembly.evaluate(configuration.x.copy(), frames, previous=self.before)
             except DegenerateFitError:
                 return None
-        equations, active = self.system.model.equations, self.system.equations
-        offsets = pose.positions[equations.first[active]] - pose.positions[equations.second[active]]
-        return Evaluation(configuration, pose, (self.directions * offsets).sum(1))
+        left_sides = self.system.model.constraints.values(pose.positions, self.rows)
+        return Evaluation(configuration, pose, left_sides[self.system.equations])
 
     def evaluate(self, now: Evaluation) -> bool:
         """Fill in the value; return whether it is finite."""
@@ -292,10 +308,10 @@ class Objective:
         self.fill_gradient(now)
         with self.clock("glue"):
             now.blocks = self.system.dofs.blocks(now.pose)
-            now.constraint_jacobian = self.system.constraint_jacobian(now.blocks, self.directions)
+            now.constraint_jacobian = self.system.constraint_jacobian(now.blocks, now.row_gradients)
 
     def fill_gradient(self, now: Evaluation) -> None:
-        """Fill in the gradient alone."""
+        """Fill in the gradient, and those of the equations, by particles."""
         x, scheme = now.x, self.scheme
         gradient = self.weights * (x - scheme.target.x) - self.forces
         with self.clock("energies"):
@@ -305,6 +321,9 @@ class Objective:
             with self.clock("contact"):
                 gradient[self.contact.surfaces.particles] += self.contact.gradient(x)
         now.gradient = gradient
+        with self.clock("glue"):
+            gradients = self.system.model.constraints.gradients(x, self.rows)
+            now.row_gradients = gradients[self.system.entries]
 
     def velocities(self, x: Array) -> Array:
         """Return the velocities of all particles (N, 3) at the end of a step that ends at x [m/s]."""
@@ -312,11 +331,10 @@ class Objective:
 
     def loads(self, now: Evaluation, multipliers: Array) -> Loads:
         """Return the gradient, joints included, pulled back through the layers of bindings to the nodes."""
-        system, equations = self.system, self.system.model.equations
+        system = self.system
         rest = now.gradient.copy()
-        pulls = multipliers[:, None] * self.directions
-        np.add.at(rest, equations.first[system.equations], pulls)
-        np.subtract.at(rest, equations.second[system.equations], pulls)
+        pulls = multipliers[system.entry_equations, None] * now.row_gradients
+        np.add.at(rest, system.entry_particles, pulls)
         with self.clock("glue"):
             on_layers = now.pose.pull_back(rest)
         dofs, assembly = system.dofs, system.assembly
@@ -331,7 +349,7 @@ class Objective:
                 here.origins, here.rotations, target.origins, target.rotations
             )
             on_nodes[len(dofs.particles) :] = wrenches[dofs.bodies].reshape(-1, 3)
-        return Loads(on_layers, rest[assembly.on_body], on_nodes)
+        return Loads(on_layers, rest[assembly.on_body], on_nodes, multipliers)
 
     def matrix(self, now: Evaluation, loads: Loads, *, project: bool) -> NewtonMatrix:
         """Return the matrix of the Newton step.
@@ -348,6 +366,7 @@ class Objective:
             data[pattern.diagonal] += np.repeat(self.weights[:, 0], 3)
             penalties = self._penalties(data[pattern.diagonal].reshape(-1, 3).mean(1))
             self._write_penalties(penalties, data)
+            self._write_rows(now, penalties, loads.multipliers, project, data)
         with self.clock("glue"):
             if not project:
                 for k, start, stop in system.curved:
@@ -373,17 +392,34 @@ class Objective:
         )
         penalties = np.zeros(len(system.equations))
         np.maximum.at(penalties, system.constraint_equation, of_nodes[system.constraint_node])
-        return penalties
+        # Limits and motors may let go.
+        return np.where(self.is_equation, penalties, 0.0)
 
     def _write_penalties(self, penalties: Array, data: Array) -> None:
         """Write the stiffness of the penalties between the particles of the equations into the data."""
         system = self.system
-        if not len(penalties):
+        if not len(system.linear):
             return
         room = data[system.pairs].reshape(-1, 2, 3, 3)
-        d = self.directions
-        np.add.at(room[:, 0], system.pair_of, penalties[:, None, None] * d[:, :, None] * d[:, None, :])
+        d, own = self.rows.directions[system.linear], penalties[: len(system.linear), None, None]
+        np.add.at(room[:, 0], system.pair_of, own * d[:, :, None] * d[:, None, :])
         room[:, 1] = -room[:, 0]
+
+    def _write_rows(
+        self, now: Evaluation, penalties: Array, multipliers: Array, project: bool, data: Array
+    ) -> None:
+        """Write the curvature and the penalties of joints that slide, limits and motors into the data.
+
+        Projected, the curvature is left out, as that of glue.
+        """
+        system, constraints = self.system, self.system.model.constraints
+        every, stiffness = np.zeros(len(constraints)), np.zeros(len(constraints))
+        every[system.equations] = 0.0 if project else multipliers
+        stiffness[system.equations] = penalties
+        for place, elements in zip(
+            system.row_data, constraints.elements(now.x, self.rows, every, stiffness), strict=True
+        ):
+            data[place] = elements.ravel()
 
     def _with_contact(self, now: Evaluation, data: Array, project: bool) -> Array:
         """Return the data of the matrix with contact, in a layout that has room for it."""
@@ -436,9 +472,21 @@ class Objective:
             stiffness = np.maximum(diagonal[system.constraint_node], MIN_PIVOT)
             np.add.at(compliance, system.constraint_equation, (C * C / stiffness).sum(1))
             regularization = np.where(compliance > 0, MULTIPLIER_REGULARIZATION * compliance, 1.0)
-            out[system.layout.extra] = np.concatenate([C.ravel(), C.ravel(), -regularization])
+            diagonal = -(regularization + self.bounds.compliance)
+            out[system.layout.extra] = np.concatenate([C.ravel(), C.ravel(), diagonal])
             least[count:] = -regularization / 2
         return least
+
+    def uncoupled(self, data: Array, rows: NDArray[np.bool_]) -> Array:
+        """Return the data of the matrix with some rows of equations (M,) alone on their diagonal, as -1."""
+        system = self.system
+        out = data.copy()
+        blocks = np.repeat(rows[system.constraint_equation], 3)
+        extra = system.layout.extra
+        off, own = np.split(extra, [2 * len(blocks)])
+        out[off[np.tile(blocks, 2)]] = 0.0
+        out[own[rows]] = -1.0
+        return out
 
     def moved(self, configuration: Configuration, step: Array, fraction: float) -> Configuration:
         """Return the configuration after that fraction of a step (nodes, 3)."""

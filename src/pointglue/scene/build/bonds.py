@@ -11,18 +11,20 @@ import numpy as np
 from scipy.spatial import cKDTree
 
 from ...checks import Array
-from ...elastic import Bond, JointBond
+from ...elastic import Bond, JointBond, Motor
 from ...errors import InputError
 from ...geometry.simplices import tets_of_hexahedra
-from ...glue import Binding, Spring, bind_glue, bind_joint, bind_linear
+from ...glue import Binding, Joint, Slider, Spring, bind_glue, bind_joint, bind_linear, bind_slider
 from ..schema import scene as schema
 from ..schema.fields import Points
 from ..schema.loading import LoadedScene, Problem
+from ..schema.motors import AngleMotor, SlideMotor
+from ..tracks import NumberTrack
 from .built import Built
 from .meshing import Indices
 from .selection import select
 
-__all__ = ["bonds_of", "cycle_problem"]
+__all__ = ["bonds_of", "cycle_problem", "joint_of"]
 
 
 def bonds_of(
@@ -53,17 +55,8 @@ def bonds_of(
         with recording("attach", k):
             among = None if table.among is None else _chosen("among", table.among, other, one)
             if isinstance(table, schema.JointAttach):
-                joint = bind_joint(
-                    one.points,
-                    other.points,
-                    table.at,
-                    kind=table.type,
-                    axis=table.axis,
-                    parents=table.parents,
-                    among=(None, among),
-                    on_degenerate=table.on_degenerate,
-                )
-                joints.append(JointBond(table.source, table.to, joint, **limits))
+                joint = joint_of(table, one.points, other.points, among)
+                joints.append(JointBond(table.source, table.to, joint, **limits, **_drives(table, tables)))
                 continue
             rows = _chosen("points", table.points, one, other)
             if isinstance(table, schema.GlueAttach) and table.binding == "linear":
@@ -76,6 +69,63 @@ def bonds_of(
             else:
                 glue.append(Bond(table.source, rows, table.to, binding, **limits))
     return glue, joints
+
+
+def joint_of(
+    table: schema.JointAttach, one: Array, other: Array, among: Indices | None = None
+) -> Joint | Slider:
+    """Return the joint of a table between points `one` (n, 3) and those `among` points `other` (m, 3)."""
+    if table.type == "curve":
+        return bind_slider(
+            one,
+            other,
+            table.at,
+            table.path or (),
+            parents=table.parents,
+            among=among,
+            on_degenerate=table.on_degenerate,
+        )
+    return bind_joint(
+        one,
+        other,
+        table.at,
+        kind=table.type,
+        axis=table.axis,
+        across=table.across,
+        parents=table.parents,
+        among=(None, among),
+        on_degenerate=table.on_degenerate,
+    )
+
+
+def _drives(table: schema.JointAttach, tables: schema.SceneFile) -> dict[str, Any]:
+    """Return the limits and motors of a joint, as options of `JointBond`."""
+    return {
+        "stiffness": table.stiffness,
+        "damping": table.damping,
+        "slide_limits": table.slide_limits,
+        "angle_limits": table.angle_limits,
+        "slide_motor": _motor(table.slide_motor, tables),
+        "angle_motor": _motor(table.angle_motor, tables),
+    }
+
+
+def _motor(table: SlideMotor | AngleMotor | None, tables: schema.SceneFile) -> Motor | None:
+    """Return the motor of a table, if there is one."""
+    if table is None:
+        return None
+    target: dict[str, Any] = {"speed": table.speed, "position": table.position}
+    if table.keys:
+        times = [tables.frames.seconds(key.time) for key in table.keys]
+        name = "speed" if table.keys[0].position is None else "position"
+        target[name] = NumberTrack(times, [getattr(key, name) for key in table.keys], table.ease)
+    most = table.max_torque if isinstance(table, AngleMotor) else table.max_force
+    return Motor(
+        **target,
+        stiffness=inf if table.stiffness is None else table.stiffness,
+        damping=table.damping,
+        max_force=inf if most is None else most,
+    )
 
 
 def cycle_problem(

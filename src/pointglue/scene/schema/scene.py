@@ -32,6 +32,7 @@ from .materials import (
     RigidMaterial,
     Stiffness,
 )
+from .motors import AngleMotor, Angles, AxisDamping, AxisStiffness, SlideMotor, Slides
 from .shapes import Mesh
 from .units import Moment, Quantity, moment_in_seconds
 
@@ -375,8 +376,11 @@ class JointAttach(_Attach):
     """A joint between the frames of two objects."""
 
     kind: Literal["joint"]
-    type: Literal["ball", "hinge", "weld"]
-    """The type: a ball turns freely, a hinge turns about the axis, a weld does not turn."""
+    type: Literal["ball", "hinge", "weld", "prismatic", "cylindrical", "planar", "bushing", "curve"]
+    """The type: a ball turns freely, a hinge turns about the axis, a weld does not turn; prismatic slides
+    along the axis, cylindrical slides along it and turns about it, planar slides across it and turns too;
+    bushing is held by springs along its axes only; curve slides along a smooth curve of `to`, from its one
+    end to the other, and turns freely."""
     parents: Annotated[int, Field(strict=True, ge=3, le=1000)] = 8
     """How many of the nearest points of either object set the reach: those within it carry the joint."""
     on_degenerate: Literal["raise", "clamp"] = "raise"
@@ -385,7 +389,29 @@ class JointAttach(_Attach):
     at: Position
     """The place of the joint, in the scene at the start."""
     axis: Direction = (1.0, 0.0, 0.0)
-    """The axis of a hinge."""
+    """The axis, in the scene at the start; a ball and a weld need none."""
+    across: Direction | None = None
+    """The direction of the second axis of a bushing; left out, any. The third is across both."""
+    stiffness: AxisStiffness = (0.0, 0.0, 0.0)
+    """The stiffness of a bushing along each of its axes, which turn with `from`."""
+    damping: AxisDamping = (0.0, 0.0, 0.0)
+    """The damping of a bushing along each of its axes."""
+    path: Annotated[list[Position], Field(min_length=2, max_length=200)] | None = None
+    """Places of `to` through which the curve goes, in order, in the scene at the start; for a curve only."""
+    slide_limits: Slides | None = None
+    """How far `from` may slide along the axis relative to `to`, at least and at most; it starts at 0."""
+    angle_limits: Angles | None = None
+    """How far `from` may turn about the axis relative to `to`, right-handed, at least and at most, from 0."""
+    slide_motor: SlideMotor | None = None
+    """What drives the slide of a prismatic or cylindrical joint."""
+    angle_motor: AngleMotor | None = None
+    """What drives the angle of a hinge, a cylindrical or a planar joint."""
+
+    @model_validator(mode="after")
+    def _path(self) -> "JointAttach":
+        if (self.path is None) == (self.type == "curve"):
+            raise ValueError("must have a path if its type is curve, and only then")
+        return self
 
 
 Attach = Annotated[

@@ -11,7 +11,8 @@ from scipy.spatial import cKDTree
 
 from ...checks import Array
 from ...errors import InputError, PointglueError
-from ...glue import Glue, bind_glue, bind_joint
+from ...glue import Glue, bind_glue
+from ...scene.build.bonds import joint_of
 from ...scene.build.built import Built, BuiltRigid, BuiltSolid
 from ...scene.build.construct import build_object
 from ...scene.build.selection import select
@@ -259,7 +260,7 @@ def binding_view(document: Document, number: int) -> BindingView:
     try:
         one, other = bindable_points(document, table.source), bindable_points(document, table.to)
         if table.kind == "joint":
-            joint = bind_joint(one, other, table.at, kind=table.type, axis=table.axis, parents=table.parents)
+            joint = joint_of(table, one, other)
             sides = [(table.source, joint.first, one), (table.to, joint.second, other)]
         else:
             groups = getattr(document.item(table.source), "groups", {})
