@@ -238,9 +238,23 @@ def render(
     direction: Annotated[
         str, typer.Option("--from", metavar="X,Y,Z", help="Where the camera is, from what it looks at.")
     ] = ",".join(f"{x:g}" for x in CAMERA_DIRECTION),
+    loads: Annotated[
+        bool,
+        typer.Option(
+            "--loads",
+            help="Write instead a table and a chart of the loads that a scene with output.loads = true has.",
+        ),
+    ] = False,
     quiet: Quiet = False,
 ) -> None:
     """Draw the frames of a run: pictures, a movie, and a contact sheet."""
+    if loads:
+        from .view import render_loads  # not before it is needed: it takes a while to load
+
+        for path in render_loads(directory, output):
+            if not quiet:
+                typer.echo(f"wrote {path}")
+        return
     width, height = parse_numbers("--size", size, "x", 2, int)
     x, y, z = parse_numbers("--from", direction, ",", 3, float)
     if not any((x, y, z)):

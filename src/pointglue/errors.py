@@ -59,7 +59,17 @@ class BindingCycleError(InputError):
 
 
 class DegenerateFitError(PointglueError, ArithmeticError):
-    """The points do not determine a rotation: they are collinear, coincident or mirrored."""
+    """The points do not determine a rotation: they are collinear, coincident or mirrored.
+
+    `target` is the number of the first bound point that has no frame, where points are bound.
+    """
+
+    def __init__(self, message: str, target: int | None = None) -> None:
+        super().__init__(message, target)
+        self.target = target
+
+    def __str__(self) -> str:
+        return str(self.args[0])
 
 
 class ConvergenceError(PointglueError, ArithmeticError):

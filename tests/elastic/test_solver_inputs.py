@@ -15,6 +15,7 @@ from pointglue.elastic import (
     JointBond,
     Motor,
     SpringEnergy,
+    StepError,
 )
 from pointglue.errors import InputError
 
@@ -184,3 +185,44 @@ def test_motors_and_limits_are_checked():
     for make, message in cases:
         with pytest.raises(InputError, match=message):
             make()
+
+
+def test_bodies_are_told_by_name():
+    body = soft("jelly")
+    for wrong in (lambda: Bond(body, [0], "to"), lambda: JointBond("to", body, JOINT)):
+        with pytest.raises(
+            InputError, match="must be the name of a body, got ElasticBody: give its name, 'jelly'"
+        ):
+            wrong()
+    with pytest.raises(InputError, match=r"to must be the name of a body, got int$"):
+        Bond("jelly", [0], 3)
+
+
+def test_reversed_joints():
+    """Bodies of as many points each, in another order than the joint was bound to them."""
+    upper, lower = soft("upper"), soft("lower", (0, -0.5, 0))
+    joint = pg.bind_joint(upper.positions, lower.positions, (0.15, -0.1, 0.15))
+    with pytest.raises(InputError, match=r"bound to the points of 'lower' where they start, .* 0\.5 m away"):
+        ImplicitSolver([upper, lower], joints=[JointBond("lower", "upper", joint)])
+
+
+def test_collapsed_parents_are_named():
+    """The parents of a glued point are moved onto a line: the error names them and the remedy."""
+    rest = np.array([[0.0, 0, 0], [0.1, 0, 0], [0, 0.1, 0], [0.1, 0.1, 0.05]])
+
+    def flattened(time):
+        return rest * [1.0, max(1 - time, 0.0), max(1 - time, 0.0)]
+
+    patch = ElasticBody(rest, np.ones(4), pinned=np.ones(4, bool), motion=flattened, name="patch")
+    point = ElasticBody(np.array([[0.05, 0.2, 0.1]]), np.ones(1), name="button")
+    solver = ImplicitSolver([patch, point], glue=[Bond("button", [0], "patch")], halvings=1)
+    with pytest.raises(StepError) as caught:
+        run(solver, 12, 0.1)
+    message = str(caught.value)
+    assert (
+        "the parents of the glue of point 0 of 'button' (points 0, 1, 2, 3 of 'patch') have collapsed"
+        in message
+    )
+    assert 'on_degenerate="clamp"' in message
+    assert caught.value.stall.cause == "glue"
+    assert caught.value.stall.bodies == ("button", "patch")

@@ -148,6 +148,9 @@ class Bond:
 
     def __post_init__(self) -> None:
         """Check what can be checked without the bodies."""
+        _check_body_name("body", self.body)
+        if self.to is not None:
+            _check_body_name("to", self.to)
         if self.to is None and self.binding is None:
             raise InputError(f"a bond of {self.body!r} needs a body to follow, or a binding to all points")
         if self.binding is not None and not isinstance(self.binding, Binding):
@@ -300,6 +303,8 @@ class JointBond:
 
     def __post_init__(self) -> None:
         """Check what can be checked without the bodies."""
+        _check_body_name("first", self.first)
+        _check_body_name("second", self.second)
         if not isinstance(self.joint, Joint | Slider):
             raise InputError(f"joint must be a Joint, see bind_joint, got {type(self.joint).__name__}")
         _check_limits(self)
@@ -383,6 +388,14 @@ def _check_velocities(value: ArrayLike | None, count: int) -> Array:
         raise InputError(f"velocities must have shape (3,) or ({count}, 3), got {velocities.shape}")
     require_finite("velocities", velocities)
     return np.array(np.broadcast_to(velocities, (count, 3)))
+
+
+def _check_body_name(argument: str, value: Any) -> None:
+    """Raise unless a body is told by its name."""
+    if not isinstance(value, str):
+        name = getattr(value, "name", None)
+        advice = f": give its name, {name!r}" if isinstance(name, str) else ""
+        raise InputError(f"{argument} must be the name of a body, got {type(value).__name__}{advice}")
 
 
 def _check_limits(bond: Bond | JointBond) -> None:

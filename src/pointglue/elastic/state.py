@@ -1,6 +1,6 @@
 """The records that a step of the implicit solver reads and returns: states, reports, events and stalls."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import inf
 from typing import Any, Literal, Self
 
@@ -14,7 +14,7 @@ from .model.rigid_bodies import angular_velocities
 __all__ = ["BondChange", "BondEvent", "Load", "SolverState", "Stall", "StallCause", "StepError", "StepReport"]
 
 
-StallCause = Literal["contact", "joint", "motion", "convergence"]
+StallCause = Literal["contact", "joint", "glue", "motion", "convergence"]
 BondChange = Literal["attach", "release", "break"]
 
 
@@ -44,6 +44,13 @@ class BondEvent:
     second: str | None
     count: int
     time: float
+
+    def __str__(self) -> str:
+        """Return what happened in a few words."""
+        other = "other bodies" if self.second is None else repr(self.second)
+        verb = {"attach": "is attached to", "release": "is released from", "break": "breaks off"}[self.event]
+        what = "joint" if self.kind == "joint" else "point"
+        return f"{self.first!r} {verb} {other} ({self.kind}, {self.count} {what}{'s' * (self.count != 1)})"
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,8 +90,9 @@ class Stall:
 
     Parameters
     ----------
-    cause : {"contact", "joint", "motion", "convergence"}
-        Whether contact bars the way, a joint stays open, keys cannot be followed, or none of these.
+    cause : {"contact", "joint", "glue", "motion", "convergence"}
+        Whether contact bars the way, a joint stays open, parents of glue have collapsed, keys cannot be
+        followed, or none of these.
     bodies : tuple of str
         The names of the bodies that it is about: the two in contact, or those that would still move most.
     position : (float, float, float), optional
@@ -101,7 +109,7 @@ class Stall:
 
         Parameters
         ----------
-        cause : {"contact", "joint", "motion", "convergence"}
+        cause : {"contact", "joint", "glue", "motion", "convergence"}
             Why the step did not converge.
         bodies : tuple of str
             The names of the bodies that it is about.
@@ -175,6 +183,8 @@ class StepReport:
         The number of Newton steps of attempts that did not converge, which `iterations` leaves out.
     events : tuple of BondEvent
         Which bonds and joints attached, were released or broke.
+    energy : dict of str to float
+        The energy at the end by its kind [J], see `ImplicitSolver.energy`, where somebody has asked for it.
     """
 
     substeps: int
@@ -188,6 +198,7 @@ class StepReport:
     gap: float = inf
     wasted: int = 0
     events: tuple[BondEvent, ...] = ()
+    energy: dict[str, float] = field(default_factory=dict)
 
     @property
     def iterations(self) -> int:

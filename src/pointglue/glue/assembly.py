@@ -11,7 +11,7 @@ from scipy.sparse import coo_array, csr_array
 
 from ..checks import Array, as_integers, as_reals, check_rotations, require_finite
 from ..compute import run
-from ..errors import BindingCycleError, InputError
+from ..errors import BindingCycleError, DegenerateFitError, InputError
 from ..procrustes import special_procrustes
 from ..procrustes.space import cross_matrices
 from . import kernels
@@ -199,18 +199,22 @@ class Assembly:
     ) -> "AssemblyPose":
         """Return the same as `at`, unchecked, for solvers; the pose keeps the array `positions` (N, 3).
 
-        Its free rows are read, all others are written.
+        Its free rows are read, all others are written. The `target` of an error is the particle that has no
+        frame.
         """
         particles, origins, rotations = self.body_rows, frames.origins, frames.rotations
         arms = np.empty_like(particles.rest_arms)
         if len(arms):
             run(kernels.rigid_positions, len(arms), 8192, particles, origins, rotations, arms, positions)
         before = [None] * len(self.layers) if previous is None else previous.poses
-        poses = tuple(
-            binding.evaluate_into(positions, rows, previous=last)
-            for (rows, binding), last in zip(self.layers, before, strict=True)
-        )
-        return AssemblyPose(self, positions, arms, poses)
+        poses = []
+        for (rows, binding), last in zip(self.layers, before, strict=True):
+            try:
+                poses.append(binding.evaluate_into(positions, rows, previous=last))
+            except DegenerateFitError as error:
+                particle = None if error.target is None else int(rows[error.target])
+                raise DegenerateFitError(str(error), particle) from None
+        return AssemblyPose(self, positions, arms, tuple(poses))
 
     def _checked_frames(self, frames: BodyFrames | None) -> BodyFrames:
         count = len(self.origins)

@@ -77,7 +77,7 @@ class Glue(Binding):
         if self.on_degenerate == "raise" and fit.degenerate.any():
             collapsed = fit.degenerate & ~self._on_line_in(fit)
             if collapsed.any():
-                raise DegenerateFitError(self._describe(fit, collapsed))
+                raise DegenerateFitError(self._describe(fit, collapsed), int(np.argwhere(collapsed)[0][-1]))
         return self._kept(given, fit)
 
     def _on_line_in(self, fit: RigidFit) -> NDArray[np.bool_]:

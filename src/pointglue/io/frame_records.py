@@ -101,6 +101,8 @@ class Frame:
         Transforms T, x = T @ (rest, 1), by the names of the objects whose motion is "transform".
     stats : mapping of str to number
         Statistics of the computation, by name.
+    events : tuple of str
+        What happened since the frame before, such as attachments that broke, in words. Files do not keep it.
     """
 
     number: int
@@ -108,6 +110,7 @@ class Frame:
     points: Mapping[str, Array] = field(default_factory=dict)
     transforms: Mapping[str, Array] = field(default_factory=dict)
     stats: Mapping[str, float | int] = field(default_factory=dict)
+    events: tuple[str, ...] = ()
 
 
 def _points(name: str, value: Any) -> Array:

@@ -1,5 +1,6 @@
 """The statistics of a run, ``stats.jsonl``: a line of JSON for each frame, added when it has been written."""
 
+import csv
 import json
 import math
 import os
@@ -10,7 +11,7 @@ from typing import Any, Self
 from ..files import atomic_write, explain_write_errors
 from .frames import FrameStore
 
-__all__ = ["StatsLog"]
+__all__ = ["StatsLog", "read_stats", "write_loads"]
 
 
 class StatsLog:
@@ -71,6 +72,60 @@ class StatsLog:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def read_stats(store: FrameStore) -> list[dict[str, Any]]:
+    """Return the lines of a run's statistics in the order of the frames, without those that are cut short.
+
+    Parameters
+    ----------
+    store : FrameStore
+        The run.
+
+    Returns
+    -------
+    list of dict
+        What `StatsLog` has written of each frame.
+    """
+    lines = _complete_lines(store.stats)
+    return [json.loads(lines[number]) for number in sorted(lines)]
+
+
+def write_loads(path: Path, stats: Iterable[Mapping[str, Any]]) -> int:
+    """Write the loads of all frames as a table in a CSV file, and return how many rows it has.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    stats : iterable of mapping
+        The statistics of the frames, see `read_stats`; frames without loads have no rows.
+
+    Returns
+    -------
+    int
+
+    Raises
+    ------
+    PointglueError
+        If the file cannot be written.
+    """
+    vectors = [f"{name}_{axis}" for name in ("position", "force", "torque") for axis in "xyz"]
+    rows = [
+        [line["frame"], line["time"], load["kind"], load["from"], load["to"], load["largest"]]
+        + [number for name in ("position", "force", "torque") for number in load[name]]
+        for line in stats
+        for load in line.get("loads", ())
+    ]
+    with (
+        explain_write_errors(path),
+        atomic_write(path) as temporary,
+        temporary.open("w", newline="", encoding="utf-8") as file,
+    ):
+        table = csv.writer(file)
+        table.writerow(["frame", "time", "kind", "from", "to", "largest", *vectors])
+        table.writerows(rows)
+    return len(rows)
 
 
 def _line(about: Mapping[str, Any]) -> bytes:

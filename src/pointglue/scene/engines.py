@@ -70,6 +70,10 @@ class ParticleEngine:
         speed = float(np.sqrt((state.velocities**2).sum(1).max()))
         return {"fastest particle": speed}
 
+    def events(self, state: ParticleState) -> tuple[str, ...]:
+        """Return an empty tuple."""
+        return ()
+
     def details(self, state: ParticleState) -> dict[str, Any]:
         """Return an empty mapping."""
         return {}
@@ -98,6 +102,8 @@ class ImplicitEngine:
     """The solver that steps them."""
     skins: Mapping[str, Callable[[], Binding]]
     """Functions that return the bindings of meshes to their cages, by name."""
+    loads: bool = False
+    """Whether details have the loads of bonds and contact, and the energy."""
     name: str = "implicit"
     """The key under which checkpoints hold its state."""
 
@@ -113,7 +119,10 @@ class ImplicitEngine:
         for _ in range(steps):
             state = self.solver.step(state, dt, watch=watch)
             reports += [state.report] if state.report else []
-        return replace(state, report=StepReport.merged(reports))
+        report = StepReport.merged(reports)
+        if self.loads:
+            report = replace(report, energy=self.solver.energy(state))
+        return replace(state, report=report)
 
     def points(self, state: SolverState) -> dict[str, Array]:
         """Return the vertices of cloth and of the meshes in cages, by name."""
@@ -150,6 +159,10 @@ class ImplicitEngine:
             stats["contacts"] = report.contacts
         return stats
 
+    def events(self, state: SolverState) -> tuple[str, ...]:
+        """Return which bonds and joints attached, were released or broke in the last frame, in words."""
+        return () if state.report is None else tuple(map(str, state.report.events))
+
     def details(self, state: SolverState) -> dict[str, Any]:
         """Return Newton iterations of all attempts, the least gap [m], events, and seconds of parts."""
         report = state.report
@@ -169,6 +182,20 @@ class ImplicitEngine:
             }
             for one in report.events
         ]
+        if self.loads:
+            details["energy"] = report.energy
+            details["loads"] = [
+                {
+                    "kind": load.kind,
+                    "from": load.first,
+                    "to": load.second,
+                    "position": load.position.tolist(),
+                    "force": load.force.tolist(),
+                    "torque": load.torque.tolist(),
+                    "largest": load.largest,
+                }
+                for load in self.solver.loads(state)
+            ]
         return details | {"seconds": report.seconds}
 
     def pack(self, state: SolverState) -> dict[str, Any]:
@@ -251,6 +278,10 @@ class HandleEngine:
     def stats(self, state: dict[str, tuple[Array, Array]]) -> dict[str, float | int]:
         """Return an empty mapping."""
         return {}
+
+    def events(self, state: dict[str, tuple[Array, Array]]) -> tuple[str, ...]:
+        """Return an empty tuple."""
+        return ()
 
     def details(self, state: dict[str, tuple[Array, Array]]) -> dict[str, Any]:
         """Return an empty mapping."""

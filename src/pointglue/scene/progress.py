@@ -55,6 +55,7 @@ def _reporter(run: Run, style: ReportStyle) -> Iterator[Callable[[Frame, float],
             time=frame.time,
             seconds=round(seconds, 6),
             **frame.stats,
+            **({"happened": list(frame.events)} if frame.events else {}),
         )
         return
     if style == "quiet":
@@ -79,6 +80,8 @@ def _reporter(run: Run, style: ReportStyle) -> Iterator[Callable[[Frame, float],
 
         def show(frame: Frame, seconds: float) -> None:
             progress.update(task, advance=1, number=frame.number, stats=_stats_text(frame))
+            for event in frame.events:
+                progress.console.print(f"frame {frame.number}: {event}", highlight=False, markup=False)
 
         yield show
 
@@ -97,6 +100,8 @@ class _Lines:
             each = sum(self._recent) / len(self._recent)
             words.append(f"left {timedelta(seconds=round((self._last - frame.number) * each))}")
         print("  ".join(filter(None, words)), flush=True)
+        for event in frame.events:
+            print(f"frame {frame.number}: {event}", flush=True)
 
 
 def _stats_text(frame: Frame) -> str:

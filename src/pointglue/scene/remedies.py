@@ -25,6 +25,13 @@ def explained(error: StepError, tables: SceneFile) -> str:
             tries = [shorter, f"slower keys, or keys that do not squeeze {objects}"]
         case "joint":
             tries = [f"leaving out a pin, keys or an attachment that keep {objects} apart"]
+        case "glue":
+            tries = [
+                'on_degenerate = "clamp" in the [[attach]] table',
+                "more parents there",
+                f"a stiffer material of {objects}",
+                shorter,
+            ]
         case "convergence":
             more = 2 * tables.solver.implicit.iterations
             tries = [

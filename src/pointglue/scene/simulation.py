@@ -50,6 +50,10 @@ class Engine(Protocol):
         """Return the statistics of the last frame; nothing that depends on the machine."""
         ...
 
+    def events(self, state: Any) -> tuple[str, ...]:
+        """Return what happened in the last frame, in words."""
+        ...
+
     def details(self, state: Any) -> dict[str, Any]:
         """Return further statistics of the last frame, which may depend on the machine.
 
@@ -191,10 +195,12 @@ class Simulation:
         points: dict[str, Array] = {}
         transforms = {name: track.matrix(self.time(state.number)) for name, track in self.tracks.items()}
         stats: dict[str, float | int] = {}
+        events: tuple[str, ...] = ()
         for engine, part in zip(self.engines, state.parts, strict=True):
             points |= engine.points(part)
             transforms |= engine.transforms(part)
             stats |= engine.stats(part)
+            events += engine.events(part)
         for name, one in self.followers.items():
             on = self.engines[one.engine].body(state.parts[one.engine], one.on)
             points[name] = one.binding.positions(on)
@@ -205,6 +211,7 @@ class Simulation:
             points={name: x for name, x in points.items() if motions.get(name) == "points"},
             transforms={name: T for name, T in transforms.items() if motions.get(name) == "transform"},
             stats=stats,
+            events=events,
         )
 
     def details(self, state: SimulationState) -> dict[str, Any]:

@@ -12,14 +12,14 @@ All pictures of a movie need one camera and one height of the ground; by default
     camera = first.fitted_camera()
     view.save_movie((draw(state, camera) for state in states), "movie.mp4")
 
-`render_run` makes pictures and a movie of a run that is on disk.
+`render_run` makes pictures and a movie of a run that is on disk, `render_loads` a table and a chart of loads.
 """
 
 from ..assets.palette import PALETTE
 from .camera import Camera
 from .output import save_movie
 from .picture import Picture
-from .runs import Rendered, last_pictures, render_run
+from .runs import Rendered, last_pictures, render_loads, render_run
 from .sheets import contact_sheet
 
 __all__ = [
@@ -29,6 +29,7 @@ __all__ = [
     "Rendered",
     "contact_sheet",
     "last_pictures",
+    "render_loads",
     "render_run",
     "save_movie",
 ]

@@ -1,6 +1,7 @@
 """Pictures, a movie and a contact sheet of a run that is on disk."""
 
 import os
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -8,13 +9,15 @@ from pathlib import Path
 
 import numpy as np
 
-from ..checks import check_integer
+from ..checks import Array, check_integer
 from ..errors import InputError, MissingDependencyError
 from ..files import explain_write_errors
 from ..io.frame_records import Frame
 from ..io.frames import FrameStore
+from ..io.stats import read_stats, write_loads
 from .arguments import Size, check_size
 from .camera import Camera
+from .charts import line_chart
 from .output import Image, save_movie, save_png
 from .picture import Picture
 from .sheets import contact_sheet
@@ -42,6 +45,59 @@ class Rendered:
     pictures: tuple[Path, ...]
     sheet: Path
     movie: Path | None
+
+
+def render_loads(
+    directory: str | os.PathLike[str], out: str | os.PathLike[str] | None = None
+) -> tuple[Path, Path]:
+    """Write the loads of a run's attachments and contacts as a table and a chart.
+
+    Parameters
+    ----------
+    directory : str or path
+        The folder of the run, whose scene has asked for loads.
+    out : str or path, optional
+        The folder for both; by default ``pictures`` in that of the run.
+
+    Returns
+    -------
+    table, chart : Path
+        ``loads.csv`` and ``loads.png``: the size of forces [N] and torques [N m] over time.
+
+    Raises
+    ------
+    InputError
+        If the run has no loads.
+    MissingDependencyError
+        If Pillow is missing.
+    PointglueError
+        If a file cannot be written.
+    """
+    store = FrameStore.open(directory)
+    stats = [line for line in read_stats(store) if line.get("loads")]
+    if not stats:
+        raise InputError(
+            f"{store.directory}: has no loads: run its scene with output.loads = true, and with attachments "
+            "or contact of implicit objects"
+        )
+    folder = store.directory / "pictures" if out is None else Path(out)
+    with explain_write_errors(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    table, chart = folder / "loads.csv", folder / "loads.png"
+    write_loads(table, stats)
+    panels: dict[str, dict[str, Array]] = {}
+    for key, unit in (("force", "N"), ("torque", "N m")):
+        lines = panels.setdefault(f"{key} [{unit}]", {})
+        for k, line in enumerate(stats):
+            seen: Counter[str] = Counter()
+            for load in line["loads"]:
+                name = f"{load['kind']} of {load['from']}" + (f" and {load['to']}" if load["to"] else "")
+                seen[name] += 1
+                name += f" {seen[name]}" if seen[name] > 1 else ""
+                values = lines.setdefault(name, np.full(len(stats), np.nan))
+                values[k] = np.linalg.norm(load[key])
+    save_png(line_chart(np.array([line["time"] for line in stats]), panels), chart)
+    return table, chart
 
 
 def render_run(

@@ -51,13 +51,13 @@ def contact_sheet(
     check_integer("columns", columns, at_least=1)
     check_integer("width", width, at_least=1)
     heights = [round(width * image.shape[0] / image.shape[1]) for image in images]
-    _, pen, font = _blank_sheet((1, 1), LINE_HEIGHT)
+    _, pen, font = blank_sheet((1, 1), LINE_HEIGHT)
     texts = [_lines(label, lambda line: bool(pen.textlength(line, font) <= width)) for label in labels]
     cell = (width + GAP, max(heights) + LINE_HEIGHT * max(map(len, texts)) + 3 * GAP)
     columns = min(columns, len(images))
     rows = -(-len(images) // columns)
-    sheet, pen, font = _blank_sheet((columns * cell[0] + GAP, rows * cell[1] + GAP), LINE_HEIGHT)
-    from PIL import Image as Pillow  # here because it is optional: `_blank_sheet` says if it is missing
+    sheet, pen, font = blank_sheet((columns * cell[0] + GAP, rows * cell[1] + GAP), LINE_HEIGHT)
+    from PIL import Image as Pillow  # here because it is optional: `blank_sheet` says if it is missing
 
     for k, (image, lines, height) in enumerate(zip(images, texts, heights, strict=True)):
         x, y = GAP + k % columns * cell[0], GAP + k // columns * cell[1]
@@ -88,27 +88,29 @@ def _lines(text: str, fits: Callable[[str], bool]) -> list[str]:
 def text_picture(text: str, *, size: Size) -> Image:
     """Return a picture (h, w, 3) of a word, in place of one that could not be drawn."""
     width, height = size
-    picture, pen, font = _blank_sheet(size, height // 8)
+    picture, pen, font = blank_sheet(size, height // 8)
     pen.rectangle((0, 0, width - 1, height - 1), outline=_text_color(), width=2)
     pen.text((width / 2, height / 2), text, _text_color(), font, anchor="mm")
     return np.asarray(picture)
 
 
-def _blank_sheet(size: Size, letters: float) -> tuple[Any, Any, Any]:
+def blank_sheet(size: Size, letters: float) -> tuple[Any, Any, Any]:
     """Return an empty sheet, what draws on it, and a font with letters of the given height [pixels]."""
     try:
         from PIL import Image as Pillow
         from PIL import ImageDraw, ImageFont
     except ImportError as error:
-        raise MissingDependencyError("contact sheets need Pillow: pip install 'pointglue[view]'") from error
-    sheet = Pillow.new("RGB", size, _bytes(BACKGROUND ** (1 / GAMMA)))
+        advice = "contact sheets and charts need Pillow: pip install 'pointglue[view]'"
+        raise MissingDependencyError(advice) from error
+    sheet = Pillow.new("RGB", size, bytes_of_color(BACKGROUND ** (1 / GAMMA)))
     return sheet, ImageDraw.Draw(sheet), ImageFont.load_default(letters)
 
 
 def _text_color() -> tuple[int, int, int]:
-    return _bytes(as_rgb("graphite", 1))
+    return bytes_of_color(as_rgb("graphite", 1))
 
 
-def _bytes(rgb: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> tuple[int, int, int]:
-    red, green, blue = (round(255 * value) for value in rgb.tolist())
+def bytes_of_color(rgb: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> tuple[int, int, int]:
+    """Return a color of three numbers from 0 to 1 as Pillow takes it."""
+    red, green, blue = (round(255 * value) for value in np.ravel(rgb).tolist())
     return red, green, blue

@@ -35,6 +35,8 @@ __all__ = ["InitialBond", "SolverModel"]
 # ratio: mass of kinematic bodies in a step with contact, relative to the total free mass. Contact forces
 # displace them by that much less than they displace free bodies.
 KINEMATIC_MASS_RATIO = 1e8
+# ratio of the model's size: how far points may be from where a joint was bound to them
+REST_TOLERANCE = 1e-6
 MIN_RADIUS_RATIO = 1e-6  # ratio of the model's size: the least radius of a kinematic body's inertia
 
 
@@ -319,6 +321,31 @@ class SolverModel:
         first = int(np.flatnonzero(self.bond_of_joint == self.bond_of_joint[number])[0])
         return f"{bond.joint.kind} joint {number - first} of {bond.first!r} and {bond.second!r}"
 
+    def describe_glue(self, particle: int) -> tuple[str, tuple[str, ...]]:
+        """Return a description of a bound particle with its parents, and the names of its bodies."""
+        groups, parents = self.load_groups, self._parents_of(particle)
+        theirs = tuple(dict.fromkeys(filter(None, map(self.body_named, parents))))
+        numbers = [row - self.rows[theirs[0]].start for row in parents if self.body_named(row) == theirs[0]]
+        listed = ", ".join(map(str, numbers[:8])) + (", ..." if len(numbers) > 8 else "")
+        of_parents = f" (points {listed} of {theirs[0]!r})" if theirs else ""
+        own = self.body_named(particle)
+        if own is not None:
+            return f"the glue of point {self.describe(particle)}{of_parents}", (own, *theirs)
+        at = np.flatnonzero(groups.particles == particle)
+        bond = self.bonds[groups.bond_of[groups.group_of[at[0]]]] if len(at) else None
+        if isinstance(bond, Bond):
+            return f"the glue of {bond.body!r}{of_parents}", tuple(dict.fromkeys((bond.body, *theirs)))
+        return f"a joint or spring{of_parents}", theirs
+
+    def _parents_of(self, particle: int) -> list[int]:
+        """Return the parents of a bound particle."""
+        for rows, binding in self._layers:
+            (at,) = np.nonzero(rows == particle)
+            if len(at):
+                groups = binding.parents
+                return list(groups.indices[groups.offsets[at[0]] : groups.offsets[at[0] + 1]].tolist())
+        return []
+
     def joined_bodies(self, number: int) -> tuple[str, ...]:
         """Return the names of the bodies that a joint, or glue that is an equation, holds together."""
         bond = self.bonds[int(self.bond_of_joint[number])]
@@ -492,6 +519,14 @@ class SolverModel:
                         f"the joint of {bond.first!r} and {bond.second!r} must be bound to the "
                         f"{rows.stop - rows.start} points of {name!r}, got {glue.point_count}"
                     )
+                used = np.unique(glue.parents.indices)
+                away = np.abs(glue.shape.rest[used] - positions[rows.start + used]).max()
+                if away > REST_TOLERANCE * np.ptp(positions, axis=0).max():
+                    raise InputError(
+                        f"the joint of {bond.first!r} and {bond.second!r} must be bound to the points of "
+                        f"{name!r} where they start, but they were {away:.3g} m away when it was bound: give "
+                        "the bodies in the order of bind_joint"
+                    )
                 side = shifted_binding(glue, positions, rows.start)
                 fresh = np.arange(total, total + len(side))
                 total += len(side)
@@ -628,7 +663,7 @@ class SolverModel:
                 "are bound linearly, which leaves no choice where"
             )
 
-    def _rows_of(self, name: Any, what: str) -> slice:
+    def _rows_of(self, name: str, what: str) -> slice:
         """Return the rows of a body's particles, or raise if there is no such body."""
         if name not in self.rows:
             raise InputError(f"{what} must name bodies, {', '.join(map(repr, self.rows))}, got {name!r}")

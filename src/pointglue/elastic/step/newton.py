@@ -126,7 +126,7 @@ def minimise(
     penalty = 2 * float(np.abs(multipliers).max(initial=0.0))
     tried = [found for found in _reachable(objective, guesses) if objective.evaluate(found)]
     if not tried:
-        raise StalledError("no starting point has a finite energy", lambda: Stall("convergence"))
+        raise _no_start(objective)
     now = min(tried, key=lambda each: each.value + _penalty(objective, each.left_sides, penalty))
     outcome = Outcome(now, multipliers.copy())
     now.before = objective.before.positions
@@ -247,6 +247,19 @@ def _reachable(objective: Objective, guesses: list[Configuration]) -> list[Evalu
     return [
         there for there in found[:-1] if objective.collision_free_fraction(found[-1], there) == 1.0
     ] + found[-1:]
+
+
+def _no_start(objective: Objective) -> StalledError:
+    """Return the error for a step that has nowhere to begin."""
+    model, particle = objective.system.model, objective.collapsed
+    if particle is None:
+        return StalledError("no starting point has a finite energy", lambda: Stall("convergence"))
+    what, bodies = model.describe_glue(particle)
+    return StalledError(
+        f"the parents of {what} have collapsed to a line, and tell no frame: bind it with "
+        'on_degenerate="clamp", to parents that are farther apart, or make their body stiffer',
+        lambda: Stall.at("glue", bodies, objective.before.positions[particle]),
+    )
 
 
 def _open_joint(objective: Objective, now: Evaluation, outcome: Outcome, allowed: float) -> str:

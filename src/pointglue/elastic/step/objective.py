@@ -243,6 +243,8 @@ class Objective:
         """Whether any of them is a limit or a motor."""
         self.before, self.clock = before, clock
         self.weights = scheme.inertia_scale * system.model.step_mass[:, None]
+        self.collapsed: int | None = None
+        """The last bound particle that was found without a frame, because its parents had collapsed."""
 
     def at(self, configuration: Configuration) -> Evaluation | None:
         """Return the evaluation with its value, or None where parents of glue have collapsed."""
@@ -258,7 +260,8 @@ class Objective:
             try:
                 frames = BodyFrames(configuration.origins, configuration.rotations)
                 pose = self.system.assembly.evaluate(configuration.x.copy(), frames, previous=self.before)
-            except DegenerateFitError:
+            except DegenerateFitError as error:
+                self.collapsed = error.target
                 return None
         left_sides = self.system.model.constraints.values(pose.positions, self.rows)
         return Evaluation(configuration, pose, left_sides[self.system.equations])

@@ -52,22 +52,27 @@ def bonds_of(
             "release": inf if table.release is None else tables.frames.seconds(table.release),
             "break_force": table.break_force or inf,
         }
+        held = (
+            limits
+            if isinstance(table, schema.SpringAttach)
+            else limits | {"break_torque": table.break_torque or inf}
+        )
         with recording("attach", k):
             among = None if table.among is None else _chosen("among", table.among, other, one)
             if isinstance(table, schema.JointAttach):
                 joint = joint_of(table, one.points, other.points, among)
-                joints.append(JointBond(table.source, table.to, joint, **limits, **_drives(table, tables)))
+                joints.append(JointBond(table.source, table.to, joint, **held, **_drives(table, tables)))
                 continue
             rows = _chosen("points", table.points, one, other)
             if isinstance(table, schema.GlueAttach) and table.binding == "linear":
-                glue.append(Bond(table.source, rows, table.to, _linear(other, one.points[rows]), **limits))
+                glue.append(Bond(table.source, rows, table.to, _linear(other, one.points[rows]), **held))
                 continue
             binding = bind_glue(other.points, one.points[rows], among=among, **table.glue_options)
             if isinstance(table, schema.SpringAttach):
                 spring = Spring(table.stiffness, damping=table.damping, **limits)
                 glue.append(Bond(table.source, rows, table.to, binding, spring=spring))
             else:
-                glue.append(Bond(table.source, rows, table.to, binding, **limits))
+                glue.append(Bond(table.source, rows, table.to, binding, **held))
     return glue, joints
 
 

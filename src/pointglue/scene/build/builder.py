@@ -367,7 +367,7 @@ class _Builder:
                 return None
             caged = {name: item for name, item in self._all(BuiltSolid).items() if item.hexahedra is not None}
             skins = {name: partial(getattr, item, "skin") for name, item in caged.items()}
-            return None if solver is None else ImplicitEngine(solver, skins)
+            return None if solver is None else ImplicitEngine(solver, skins, self.tables.output.loads)
         return None
 
     def _with_contact(

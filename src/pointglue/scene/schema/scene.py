@@ -43,6 +43,7 @@ MOST_FRAMES = 1_000_000
 _Seconds = Annotated[float, Quantity("s", above=0)]
 _Friction = Annotated[float, Quantity("", least=0)]
 _Force = Annotated[float, Quantity("N", above=0)]
+_Torque = Annotated[float, Quantity("N m", above=0)]
 
 
 class Frames(Table):
@@ -356,6 +357,8 @@ class GlueAttach(_Attach, _Parents):
     kind: Literal["glue"]
     points: Points
     """The points of `from` that are attached."""
+    break_torque: _Torque | None = None
+    """The torque about the centroid of the points that breaks all of them off; never if left out."""
     binding: Literal["glue", "linear"] = "glue"
     """linear: a weighted sum of the corners of the nearest tetrahedron or triangle, to compare with."""
 
@@ -406,6 +409,8 @@ class JointAttach(_Attach):
     """What drives the slide of a prismatic or cylindrical joint."""
     angle_motor: AngleMotor | None = None
     """What drives the angle of a hinge, a cylindrical or a planar joint."""
+    break_torque: _Torque | None = None
+    """The torque about the joint that breaks it; never if left out."""
 
     @model_validator(mode="after")
     def _path(self) -> "JointAttach":
@@ -524,6 +529,10 @@ class Output(Table):
 
     formats: tuple[Literal["usd", "ply", "obj"], ...] = ()
     """One USD file with all frames; sequences of PLY or OBJ files."""
+    loads: Flag = False
+    """Whether stats.jsonl has, for each frame, the force and torque of every attachment and of contact on
+    every implicit object, and the energy by its kind. `pointglue render --loads` makes a table and a chart
+    of them."""
 
 
 class SceneFile(Table):

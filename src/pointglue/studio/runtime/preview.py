@@ -162,6 +162,12 @@ class Preview:
             raise StoppedError(self.frame + 1, error) from error
         self.milliseconds = 1e3 * (perf_counter() - begin)
 
+    @property
+    def events(self) -> tuple[str, ...]:
+        """What happened in the last frame, such as attachments that broke, in words."""
+        parts = zip(self.simulation.engines, self.state.parts, strict=True)
+        return tuple(text for engine, part in parts for text in engine.events(part))
+
     def arrays(self) -> dict[tuple[str, str], Array | None]:
         """Return the arrays that pages show of the current frame, by object and channel."""
         frame = self.simulation.frame(self.state)

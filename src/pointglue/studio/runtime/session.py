@@ -454,6 +454,8 @@ class Session:
                 self.state.problem = str(error)
                 raise
             self.state.frame = self.state.preview.frame
+            for event in self.state.preview.events:
+                self._note(f"Frame {self.state.frame}: {event}.")
 
     def _check_interrupted(self) -> None:
         """Raise if another command waits."""
