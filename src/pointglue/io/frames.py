@@ -307,8 +307,13 @@ class FrameStore:
             for key, array in arrays.items():
                 kind, name = key.split("/", 1)
                 parts[kind][name] = array
-            points, transforms = parts["points"], parts["transforms"]
-            frame = Frame(about["number"], about["time"], points, transforms, about["stats"])
+            frame = Frame(
+                number=about["number"],
+                time=about["time"],
+                points=parts["points"],
+                transforms=parts["transforms"],
+                stats=about["stats"],
+            )
             for kind, name, array in self._checked(frame):
                 require_finite(f"{kind} of {name!r} in frame {number}", array)
             if frame.number != number:
