@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from ...checks import Array
 from ...errors import InputError, IntersectionError
-from ..model.solver_model import InitialBond, SolverModel
+from ..model.bound_points import InitialBond
+from ..model.solver_model import SolverModel
 
 __all__ = ["PrimitivePair", "ProximityQuery", "no_collision_filter"]
 

@@ -1,13 +1,13 @@
 """All bodies of a solver as one set of particles, with their bonds and joints."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...checks import Array, as_integers
+from ...checks import Array
 from ...errors import BindingCycleError, InputError
 from ...glue import (
     Assembly,
@@ -18,19 +18,18 @@ from ...glue import (
     Spring,
     Springs,
     assemble,
-    bind_glue,
 )
-from ...glue.attachments import check_places
 from ...glue.joints import SLIDING_KINDS
 from ...glue.linear import LinearBinding
 from ..bodies import Bond, ElasticBody, JointBond
-from .bond_layers import Layer, among_particles, merged_layers, shifted_binding, with_targets
+from .bond_layers import Layer, merged_layers, shifted_binding, with_targets
+from .bound_points import BoundPoints, InitialBond, bound_points, rows_of
 from .constraints import Constraints, JointEquations, JointPoints
 from .load_groups import LoadGroups
 from .rigid_bodies import RigidBody, RigidInertia
 from .spring_frames import SpringFrames, frame_attachment
 
-__all__ = ["InitialBond", "SolverModel"]
+__all__ = ["SolverModel"]
 
 # ratio: mass of kinematic bodies in a step with contact, relative to the total free mass. Contact forces
 # displace them by that much less than they displace free bodies.
@@ -38,71 +37,6 @@ KINEMATIC_MASS_RATIO = 1e8
 # ratio of the model's size: how far points may be from where a joint was bound to them
 REST_TOLERANCE = 1e-6
 MIN_RADIUS_RATIO = 1e-6  # ratio of the model's size: the least radius of a kinematic body's inertia
-
-
-@dataclass(frozen=True, eq=False)
-class InitialBond:
-    """Particles that are bound from the start: by glue to their parents, or by joints between two sides.
-
-    Parameters
-    ----------
-    particles : (n,)
-        The bound particles, or the parents of the joints' first sides.
-    parents : (m,)
-        The particles that they follow, or the parents of the joints' second sides.
-    release : float
-        The time at which the bond is released [s].
-    joints : slice or None
-        The rows of the equations' joints among all joints, or None for glue that eliminates its particles.
-    """
-
-    particles: NDArray[np.int64]
-    parents: NDArray[np.int64]
-    release: float
-    joints: slice | None
-
-    def holds(self, time: float, released: NDArray[np.bool_], released_joints: NDArray[np.bool_]) -> bool:
-        """Return whether any of it holds at a time [s].
-
-        Parameters
-        ----------
-        time : float
-            The time [s].
-        released : (N,)
-            Which particles have been released.
-        released_joints : (J,)
-            Which joints have been released.
-
-        Returns
-        -------
-        bool
-        """
-        gone = released[self.particles] if self.joints is None else released_joints[self.joints]
-        return time < self.release and not gone.all()
-
-
-@dataclass(frozen=True, eq=False)
-class _BoundPoints:
-    """Points of one bond that hold in one way.
-
-    Parameters
-    ----------
-    bond : int
-        The row of the bond in `SolverModel.glue`.
-    attachment : Attachment
-        The particles and what they follow; with a spring, if it is one that holds them.
-    by_equations : bool
-        Whether equations hold them, instead of eliminating their particles.
-    """
-
-    bond: int
-    attachment: Attachment
-    by_equations: bool = False
-
-    @property
-    def particles(self) -> NDArray[np.int64]:
-        """Rows of the particles (n,)."""
-        return np.asarray(self.attachment.particles)
 
 
 class SolverModel:
@@ -154,7 +88,7 @@ class SolverModel:
         body_of = np.full(len(positions), -1)
         for number, rigid in enumerate(self.rigid):
             body_of[self.rows[rigid.name]] = number
-        attachments = self._attachments(positions, body_of, conflict_spring)
+        attachments = bound_points(self.glue, self.rows, positions, body_of, conflict_spring)
         positions, of_joints = self._add_joint_particles(positions)
         positions, of_points = self._add_point_equations(positions, attachments)
         positions, of_frames = self._add_spring_frames(positions, attachments)
@@ -212,7 +146,7 @@ class SolverModel:
         self._set_kinematics(kinematic_unknowns)
 
     def _initial_bonds(
-        self, attachments: list["_BoundPoints"], of_joints: list[Attachment]
+        self, attachments: list[BoundPoints], of_joints: list[Attachment]
     ) -> list[InitialBond]:
         """Return the bonds and joints that hold from the start."""
         bonds, number = [], 0
@@ -236,7 +170,7 @@ class SolverModel:
 
     def _load_groups(
         self,
-        attachments: list["_BoundPoints"],
+        attachments: list[BoundPoints],
         of_joints: list[Attachment],
         of_points: list[Attachment],
     ) -> LoadGroups:
@@ -433,77 +367,6 @@ class SolverModel:
         bodies, origins = (self.body_of, self.origins) if self.rigid else (None, None)
         return Assembly(self.rest, layers, body_of=bodies, origins=origins)
 
-    def _attachments(
-        self, positions: Array, body_of: NDArray[np.int64], conflict_spring: Spring | None
-    ) -> list["_BoundPoints"]:
-        """Return all bonds as attachments of particles, each with how it is to hold.
-
-        Glue without a spring eliminates a particle that nothing else binds. On a rigid body it is an
-        equation. Where a particle has several bonds, all but the first are equations, or all of them are
-        springs if one is given for conflicts.
-        """
-        if conflict_spring is not None and not isinstance(conflict_spring, Spring):
-            raise InputError(f"conflict_spring must be a Spring, got {type(conflict_spring).__name__}")
-        parts = [(k, part) for k, bond in enumerate(self.glue) for part in self._attachment(bond, positions)]
-        hard = [np.asarray(part.particles) for _, part in parts if part.spring is None]
-        uses = np.bincount(np.concatenate([np.empty(0, np.int64), *hard]), minlength=len(positions))
-        bound, found = body_of >= 0, []
-        for k, part in parts:
-            if part.spring is not None:
-                found.append(_BoundPoints(k, part))
-                continue
-            rows = np.asarray(part.particles)
-            check_places(rows, positions, part.binding)
-            by_spring = (uses[rows] > 1) & (body_of[rows] < 0) & (conflict_spring is not None)
-            by_equations = bound[rows] & ~by_spring
-            bound[rows] |= ~by_spring
-            spring = None
-            if conflict_spring is not None:
-                bond = self.glue[k]
-                limits = {name: getattr(bond, name) for name in ("attach", "release", "break_force")}
-                spring = replace(conflict_spring, **limits)
-            ways = (
-                (~by_spring & ~by_equations, None, False),
-                (by_equations, None, True),
-                (by_spring, spring, False),
-            )
-            for chosen, pull, equations in ways:
-                some = np.flatnonzero(chosen)
-                if len(some):
-                    piece = Attachment(rows[some], part.binding.take(some), pull)
-                    found.append(_BoundPoints(k, piece, by_equations=equations))
-        return found
-
-    def _attachment(self, bond: Bond, positions: Array) -> list[Attachment]:
-        """Return a bond as attachments of particles."""
-        mine = self._rows_of(bond.body, "glue")
-        count = mine.stop - mine.start
-        given = np.asarray(bond.points)
-        if given.dtype == np.bool_ and given.shape == (count,):
-            given = np.flatnonzero(given)
-        numbers = as_integers("points", given)
-        if not len(numbers) or numbers.min() < 0 or numbers.max() >= count:
-            wrong = numbers.tolist()[:4] if len(numbers) else "none"
-            raise InputError(f"points must name some of the {count} points of {bond.body!r}, got {wrong}")
-        if bond.to is None:
-            parts = among_particles(bond.binding, positions, 0)
-        else:
-            theirs = self._rows_of(bond.to, "glue")
-            if bond.binding is None:
-                among = np.setdiff1d(np.arange(theirs.start, theirs.stop), mine.start + numbers)
-                glue = bind_glue(positions, positions[mine.start + numbers], among=among)
-                parts = [(np.arange(len(numbers)), glue)]
-            else:
-                if bond.binding.point_count != theirs.stop - theirs.start:
-                    raise InputError(
-                        f"the binding of {bond.body!r} must be to the {theirs.stop - theirs.start} points of "
-                        f"{bond.to!r}, got one to {bond.binding.point_count} points"
-                    )
-                parts = among_particles(bond.binding, positions, theirs.start)
-        if sum(len(rows) for rows, _ in parts) != len(numbers):
-            raise InputError(f"points names {len(numbers)} points for {len(bond.binding or ())} bound ones")
-        return [Attachment(mine.start + numbers[rows], part, bond.spring) for rows, part in parts]
-
     def _add_joint_particles(self, positions: Array) -> tuple[Array, list[Attachment]]:
         """Return all positions with those of the joints' sides, and their attachments; set `equations`."""
         attachments, targets, total, number = [], [], len(positions), 0
@@ -513,7 +376,7 @@ class SolverModel:
         for bond in self.joints:
             sides = []
             for name, glue in ((bond.first, bond.joint.first), (bond.second, bond.joint.second)):
-                rows = self._rows_of(name, "joints")
+                rows = rows_of(self.rows, name, "joints")
                 if glue.point_count != rows.stop - rows.start:
                     raise InputError(
                         f"the joint of {bond.first!r} and {bond.second!r} must be bound to the "
@@ -552,7 +415,7 @@ class SolverModel:
         return np.concatenate([positions, *targets]), attachments
 
     def _add_point_equations(
-        self, positions: Array, attachments: list["_BoundPoints"]
+        self, positions: Array, attachments: list[BoundPoints]
     ) -> tuple[Array, list[Attachment]]:
         """Return all positions with those that glue by equations holds points to, and their attachments.
 
@@ -578,7 +441,7 @@ class SolverModel:
         return np.concatenate(targets), ghosts
 
     def _add_spring_frames(
-        self, positions: Array, attachments: list["_BoundPoints"]
+        self, positions: Array, attachments: list[BoundPoints]
     ) -> tuple[Array, list[Attachment]]:
         """Return all positions with those that tell the frames of damped springs, and their attachments."""
         total, number = len(positions), 0
@@ -614,7 +477,7 @@ class SolverModel:
         """Return the positions of a body's points (n, 3) at the start."""
         return next(body.positions for body in self.bodies if body.name == name)
 
-    def _set_limits(self, attachments: list["_BoundPoints"]) -> None:
+    def _set_limits(self, attachments: list[BoundPoints]) -> None:
         """Set the times and forces of bonds: by particle for glue, by joint for joints and equations."""
         size = len(self.rest)
         self.bonds: list[Bond | JointBond] = [*self.glue, *self.joints]
@@ -662,12 +525,6 @@ class SolverModel:
                 f"attach is for glue, which binds points where they are: the points of {bond.body!r} "
                 "are bound linearly, which leaves no choice where"
             )
-
-    def _rows_of(self, name: str, what: str) -> slice:
-        """Return the rows of a body's particles, or raise if there is no such body."""
-        if name not in self.rows:
-            raise InputError(f"{what} must name bodies, {', '.join(map(repr, self.rows))}, got {name!r}")
-        return self.rows[name]
 
 
 def _check_lists(
