@@ -13,11 +13,12 @@ from pointglue.elastic import (
     ClothEnergy,
     ElasticBody,
     FleshEnergy,
+    HexahedronEnergy,
     ImplicitSolver,
     ShapeMatchingEnergy,
     SpringEnergy,
 )
-from pointglue.geometry.simplices import tet_box
+from pointglue.geometry.simplices import hex_box, tet_box
 
 SPIN, DT, STEPS = 6.0, 1 / 24, 12  # rad/s, s
 # The energies when damping was evaluated with the velocity of the chord at the pose at the end of a step
@@ -41,6 +42,9 @@ def spinning_bodies(damping):
     points, tets = tet_box((1.0, 0.3, 0.3), (3, 1, 1))
     flesh = FleshEnergy(points, tets, young=1e8, poisson=0.3, damping=damping)
     yield "flesh", "1e8 Pa", points, flesh.mass(1000.0), flesh
+    points, hexahedra = hex_box((1.0, 0.3, 0.3), (3, 1, 1))
+    bricks = HexahedronEnergy(points, hexahedra, young=1e8, poisson=0.3, damping=damping)
+    yield "hexahedra", "1e8 Pa", points, bricks.mass(1000.0), bricks
     n = 4
     side = np.linspace(-0.5, 0.5, n + 1)
     points = np.array([(x, y, 0.0) for x in side for y in side])

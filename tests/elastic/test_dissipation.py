@@ -1,12 +1,16 @@
 """The potentials of viscous damping: derivatives, independent formulas, and what they leave alone."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 from checking import check_derivatives, check_dissipation, check_hessians, check_threads, torque
 from numpy.testing import assert_allclose
 from scipy.spatial.transform import Rotation
 
-from pointglue.elastic import ClothEnergy, FleshEnergy, ShapeMatchingEnergy, SpringEnergy
+from pointglue.elastic import ClothEnergy, Elements, FleshEnergy, ShapeMatchingEnergy, SpringEnergy
+from pointglue.elastic.energies.kernels.viscous import ViscousElements
+from pointglue.elastic.energies.viscous import ViscousDissipation, viscous_elements
 from pointglue.errors import InputError
 from pointglue.geometry.shapes import box
 from pointglue.geometry.simplices import tet_box
@@ -161,6 +165,44 @@ def test_cloth_values_by_their_formula(rng):
     k = 2.0 * np.sum((flat[2] - flat[1]) ** 2) / energy.areas.sum()
     expected = 0.3 * SLOPE * (viscous(rate, mu, lam, energy.areas) + k / 2 * bent**2)
     assert energy.dissipation(SLOPE, x, past, B).value(y) == pytest.approx(expected, rel=1e-12)
+
+
+class Bricks(Elements):
+    """Trilinear hexahedra of eight integration points, which have viscous damping and nothing else."""
+
+    damped = True
+
+    def __init__(self, points, hexes):
+        super().__init__(hexes, len(points))
+        ends = np.array(list(product((0.0, 1.0), repeat=3)))
+        gauss = 0.5 + (ends - 0.5) / np.sqrt(3)
+        # The weight of a corner is the product of t or 1 - t over the axes.
+        factors = np.where(ends[None] > 0, gauss[:, None], 1 - gauss[:, None])
+        slopes = np.stack([
+            np.where(ends[:, axis] > 0, 1, -1) * np.prod(np.delete(factors, axis, axis=2), axis=2)
+            for axis in range(3)
+        ], axis=2)  # fmt: skip
+        jacobians = np.einsum("eca,qcb->eqab", points[hexes], slopes)
+        gradients = np.einsum("qcb,eqba->eqca", slopes, np.linalg.inv(jacobians))
+        weight = np.linalg.det(jacobians) / 8
+        moduli = np.random.default_rng(2).uniform(1, 9, (2, *weight.shape))
+        self.bricks = ViscousElements(np.asarray(hexes), gradients, weight, *moduli, np.empty(0))
+
+    def dissipation(self, slope, x, past=None, extrapolation=0.0):
+        return ViscousDissipation(self, viscous_elements(self.bricks, slope, x, past, extrapolation))
+
+    def _values(self, x, out): ...
+    def _gradients(self, x, out): ...
+    def _hessians(self, x, project, out): ...
+
+
+def test_elements_of_several_integration_points(rng):
+    points = np.array(list(product((0.0, 1.0, 2.2), (0.0, 1.0), (0.0, 0.8))))
+    points = points + 0.05 * rng.normal(size=points.shape)
+    hexes = np.array([np.arange(8), np.arange(4, 12)])
+    bricks = Bricks(points, hexes)
+    assert bricks.bricks.weight.sum() == pytest.approx(2.2 * 0.8, rel=0.2)
+    check_dissipation(bricks, points + 0.1 * rng.normal(size=points.shape), amount=0.05)
 
 
 def test_an_angle_that_passes_half_a_turn_is_damped_by_the_short_way():

@@ -132,28 +132,30 @@ def hessians(start, stop, x, elements, project, out):
     f, stressed, FF = np.empty((k, 3)), np.empty((k, m)), np.empty((3, 3))
     work, W = np.empty((m + 4, m)), np.empty((m, m))
     for e in range(start, stop):
-        for i in range(3 * k):
-            for j in range(3 * k):
-                out[e, i, j] = 0.0
+        H = out[e]
         for q in range(g.shape[1]):
-            _green_strain(x, elements.corners[e], g[e, q], F, E)
+            at = g[e, q]
+            _green_strain(x, elements.corners[e], at, F, E)
             _stress(elements, e, q, E, S)
             if project:
                 psd_part(S, m, work, W)
             mu = elements.weight[e, q] * elements.mu[e, q]
             lam = elements.weight[e, q] * elements.lam[e, q]
-            _products(F, S, g[e, q], f, stressed, FF)
+            _products(F, S, at, f, stressed, FF)
             for a in range(k):
                 for b in range(a, k):
                     along, across = 0.0, 0.0
                     for j in range(m):
-                        along += stressed[a, j] * g[e, q, b, j]
-                        across += g[e, q, a, j] * g[e, q, b, j]
+                        along += stressed[a, j] * at[b, j]
+                        across += at[a, j] * at[b, j]
+                    across *= mu
                     for i in range(3):
+                        row, first, second = 3 * a + i, mu * f[b, i], lam * f[a, i]
                         for j in range(3):
-                            value = mu * (across * FF[i, j] + f[b, i] * f[a, j]) + lam * f[a, i] * f[b, j]
-                            out[e, 3 * a + i, 3 * b + j] += value + (along if i == j else 0.0)
-        _mirror(out[e])
+                            value = across * FF[i, j] + first * f[a, j] + second * f[b, j]
+                            H[row, 3 * b + j] = value if q == 0 else H[row, 3 * b + j] + value
+                        H[row, 3 * b + i] += along
+        _mirror(H)
 
 
 @kernel
