@@ -110,7 +110,7 @@ def test_momentum(what, rng):
 
 
 def test_a_ring_swings_along_a_rope():
-    """A rope of points on a line: the ring crosses its middle, and energy is lost in every step, never won."""
+    """A rope of points on a line: the ring crosses its middle, and every step loses energy."""
     count = 21
     points = np.stack([np.linspace(-1, 1, count), np.zeros(count), np.zeros(count)], axis=1)
     edges = np.stack([np.arange(count - 1), np.arange(1, count)], axis=1)
