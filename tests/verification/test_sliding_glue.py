@@ -8,7 +8,7 @@ from elastic.scenes import GRID, box, run, soft
 from numpy.testing import assert_allclose
 
 import pointglue as pg
-from pointglue.elastic import ImplicitSolver, JointBond
+from pointglue.elastic import ElasticBody, ImplicitSolver, JointBond, SpringEnergy
 from pointglue.errors import InputError
 
 G = 9.81
@@ -107,6 +107,35 @@ def test_momentum(what, rng):
             assert_allclose(now, then, atol=1e-8 * scale)  # what the tolerance leaves
     assert abs(solver.joint_coordinates(state)[0, 0]) > 1e-3
     assert state.report.violation < 1e-9 * solver.model.size
+
+
+def test_a_ring_swings_along_a_rope():
+    """A rope of points on a line: the ring crosses its middle, and every step loses energy."""
+    count = 21
+    points = np.stack([np.linspace(-1, 1, count), np.zeros(count), np.zeros(count)], axis=1)
+    edges = np.stack([np.arange(count - 1), np.arange(1, count)], axis=1)
+    rope = ElasticBody(
+        points,
+        np.full(count, 0.01),
+        [SpringEnergy(points, edges, 2e3, damping=0.01)],
+        pinned=np.isin(np.arange(count), [0, count - 1]),
+        name="rope",
+    )
+    ring = box("ring", (-0.5, 0, 0), extents=(0.08, 0.08, 0.08))
+    slider = pg.bind_slider(ring.positions, rope.positions, (-0.5, 0, 0), points)
+    solver = ImplicitSolver([ring, rope], joints=[JointBond("ring", "rope", slider)])
+    state, farthest, lowest = solver.start(), -np.inf, np.inf
+    energy = sum(solver.energy(state).values())
+    for _ in range(90):
+        state = solver.step(state, 0.02)
+        farthest, lowest = max(farthest, state.origins[0, 0]), min(lowest, state.origins[0, 1])
+        assert state.report.violation < 1e-9 * solver.model.size
+        assert len(state.report.speeds) < 8
+        before, energy = energy, sum(solver.energy(state).values())
+        assert energy < before + 1e-7
+    assert farthest > 0.3
+    assert lowest < -0.15
+    assert abs(state.origins[0, 2]) < 1e-9
 
 
 def test_sliders_break_and_do_not_attach_later():

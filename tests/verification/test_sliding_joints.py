@@ -381,3 +381,18 @@ def test_the_axes_of_a_bushing_turn_with_the_first_body():
         bond = JointBond("holder", "weight", joint, stiffness=(1000.0, 100.0, 100.0), damping=(9.0, 3.0, 3.0))
         state = run(ImplicitSolver([holder, weight], joints=[bond]), 120, 0.05)
         assert state.origins[1, 1] == pytest.approx(-weight.mass * G / stiffness, rel=1e-3)
+
+
+@pytest.mark.parametrize("ratio", [1e-6, 1e-3, 1e3, 1e6])
+def test_limits_bear_any_ratio_of_masses(ratio):
+    """A body slides on a rod that slides in a holder, both to their limits: each bears what hangs below."""
+    low, rod = box("low", density=1000.0 * ratio), box("rod", (0, 0.5, 0), density=1000.0)
+    holder = box("holder", (0, 1, 0), fixed=True)
+    joints = [
+        joined(low, rod, (0, 0.25, 0), "prismatic", (0, 1, 0), slide_limits=(-0.2, 0.2)),
+        joined(rod, holder, (0, 0.75, 0), "cylindrical", (0, 1, 0), slide_limits=(-0.1, 0.1)),
+    ]
+    solver = ImplicitSolver([low, rod, holder], joints=joints)
+    state = run(solver, 30, 0.02)
+    assert_allclose(solver.joint_coordinates(state)[:, 0], [-0.2, -0.1], atol=1e-9)
+    assert_allclose(-state.multipliers[-2:], [low.mass * G, (low.mass + rod.mass) * G], rtol=1e-6)
