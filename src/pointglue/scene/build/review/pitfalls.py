@@ -244,8 +244,8 @@ def _too_soft(scene: schema.SceneFile, bodies: list[_Body]) -> Iterator[Problem]
             continue
         if _is_carried(scene, body, {other.name: other.item for other in bodies}):
             continue
-        material, heights = body.table.material, body.item.points @ gravity / strength
-        height = float(np.ptp(heights))
+        assert body.item.surface is not None
+        material, height = body.table.material, float(np.ptp(body.item.surface.vertices @ gravity)) / strength
         load = material.density * strength * height
         if load > SAGGING * material.young:
             sinks = height * min(load / (2 * material.young), 1.0)
