@@ -176,8 +176,7 @@ class TestLines:
         block = grid(3, 3, 3)
         place, along = 0.5 * self.rope[-1], self.rope[-1]
         assert len(pg.bind_joint(self.rope, block, place, kind="ball")) == 1
-        assert len(pg.bind_joint(self.rope, block, place, kind="hinge", axis=along)) == 1
-        for kind, axis in (("hinge", (0, 0, 1)), ("weld", along)):
+        for kind, axis in (("hinge", (0, 0, 1)), ("hinge", along), ("weld", along)):
             with pytest.raises(DegenerateFitError, match="has no frame"):
                 pg.bind_joint(self.rope, block, place, kind=kind, axis=axis)
 
