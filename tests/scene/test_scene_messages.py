@@ -51,6 +51,9 @@ def wanting():
     yield {"objects": {"a": handles}}, "objects.a.handles.knee.", schema.Handle
     yield {"objects": {"a": RIGID}, "world": {"wind": {}}}, "world.wind.", schema.Wind
     yield {"objects": {"a": RIGID}, "contact": {}}, "contact.", schema.Contact
+    implicit = {"implicit": {"conflict_spring": {}}}
+    place = "solver.implicit.conflict_spring."
+    yield {"objects": {"a": RIGID}, "solver": implicit}, place, schema.ConflictSpring
 
 
 WANTING = list(wanting())
@@ -119,7 +122,7 @@ def test_some_of_them_as_they_are():
          "objects.a.pin.box must have at least 2 entries, got 1"),
         ({"objects": {"a": RIGID}, "solver": {"implicit": {"x": 1}}},
          "solver.implicit.x is not known here; the keys here are method, tolerance, iterations, "
-             "conflict_spring"),
+         "conflict_spring"),
         ({"objects": {"a": RIGID}, "title": 3}, "title must be a text, got 3"),
         ({"objects": {"a": RIGID}, "frames": {"count": 1.5}}, "frames.count must be a whole number, got 1.5"),
         ({"objects": {"a": RIGID}, "frames": {"count": 2_000_000}},

@@ -59,6 +59,19 @@ def test_a_sheared_block_has_half_the_modulus():
     assert energy.value(moved) == pytest.approx(YOUNG / 4 * shear**2, rel=1e-4)
 
 
+def test_cubes_that_are_partly_filled_are_as_stiff_as_their_volume(rng):
+    """Each cube of a cage stands for what of it is inside of the mesh, however its neighbours are filled."""
+    points, tets = tet_box((0.4, 0.2, 0.2), (8, 4, 4))
+    cubes = [np.unique(cube) for cube in tets.reshape(-1, 24)]
+    volumes = 0.05**3 * rng.uniform(0.05, 1.0, len(cubes))
+    energy = ShapeMatchingEnergy.from_young(points, 1.0, YOUNG, clusters=cubes, volumes=volumes, blend=0.2)
+    stored = YOUNG / 2 * 0.1**2 * volumes.sum()
+    for axis in range(3):
+        stretch = np.ones(3)
+        stretch[axis] = 1.1
+        assert energy.value(points * stretch) == pytest.approx(stored, rel=1e-9)
+
+
 def test_in_the_plane():
     side, cells = 0.05, 6
     x = np.stack(np.meshgrid(*[np.arange(cells + 1) * side] * 2, indexing="ij"), -1).reshape(-1, 2)

@@ -20,7 +20,7 @@ from ..procrustes.records import BlockLayout, FitArrays, PointEntries
 from ..procrustes.space import cross_matrices, matrices_to_space, vectors_to_space
 from . import kernels
 from .binding import Binding, BoundPose, bound_rows, check_targets, rows_product
-from .parents import on_line
+from .parents import on_line, rest_moments
 
 __all__ = ["Glue", "GluePose"]
 
@@ -84,8 +84,8 @@ class Glue(Binding):
         """Return which targets (..., T) are bound by a line of parents that has kept its direction."""
         if not self._on_line.any():
             return np.zeros(fit.batch_shape, np.bool_)
-        length = self.shape.fit(self.shape.rest, on_degenerate="clamp").singular_values[:, 0]
-        return np.asarray(self._on_line & (fit.singular_values[..., 0] > fit.min_gap * length))
+        at_rest = rest_moments(self.shape)[:, 0]
+        return np.asarray(self._on_line & (fit.singular_values[..., 0] > fit.min_gap * at_rest))
 
     @cached_property
     def _on_line(self) -> NDArray[np.bool_]:

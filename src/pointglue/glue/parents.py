@@ -40,6 +40,7 @@ __all__ = [
     "parents_within",
     "refuse_lines",
     "rest_gap",
+    "rest_moments",
 ]
 
 Falloff = Literal["uniform", "smooth", "inverse"]
@@ -82,23 +83,32 @@ def rest_gap(rest: Array, groups: Groups, weights: Array) -> Array:
     return RestShape(rest, weights, groups=groups).fit(rest, on_degenerate="clamp").gap
 
 
+def rest_moments(shape: RestShape) -> Array:
+    """Return the eigenvalues (T, 3) of the covariance of each target's parents at rest, descending [m^2]."""
+    q, starts = shape.arrays.q, shape.groups.offsets[:-1]
+    arms = q[:, :3] / np.maximum(q[:, 3:], 1e-300)
+    outer = q[:, :3, None] * arms[:, None]
+    return np.asarray(np.linalg.eigvalsh(np.add.reduceat(outer, starts, axis=0))[:, ::-1])
+
+
 def on_line(shape: RestShape, targets: Array) -> NDArray[np.bool_]:
     """Return which targets (T, 3) lie on the line that their parents at rest are on (T,).
 
     Their parents make no frame, but a target on the line needs none: spin about the line leaves it there.
     """
-    straight = shape.fit(shape.rest, on_degenerate="clamp").gap < LINE_GAP
+    moments = rest_moments(shape)
+    straight = moments[:, 1:].sum(1) < LINE_GAP * moments[:, 0]
     if shape.dimension == 2 or not straight.any():
-        return np.asarray(straight & False)
+        return np.zeros(len(moments), np.bool_)
     arrays, starts, of = shape.arrays, shape.groups.offsets[:-1], shape.groups.group_of
     arms = arrays.q[:, :3] / np.maximum(arrays.q[:, 3:], 1e-300)
-    length = np.linalg.norm(arms, axis=1)
+    length = np.where(arrays.q[:, 3] > 0, np.linalg.norm(arms, axis=1), 0.0)
     extent = np.maximum.reduceat(length, starts)
     # The farthest parent tells the direction of the line best.
     farthest = np.lexsort((-length, of))[starts]
     along = arms[farthest] / np.maximum(extent, 1e-300)[:, None]
     away = np.linalg.norm(np.cross(along, targets - arrays.centroids), axis=1)
-    return np.asarray(straight & (extent > 0) & (away <= LINE_TOLERANCE * extent))
+    return np.asarray(straight & (away <= LINE_TOLERANCE * extent))
 
 
 def refuse_lines(gap: Array, groups: Groups, rows: _Rows, least: float, advice: str) -> None:

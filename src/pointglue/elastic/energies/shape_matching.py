@@ -47,6 +47,8 @@ class ShapeMatchingEnergy(Matching):
         that smaller clusters make a stiffer material: see :meth:`from_young` for a material in Pa.
     clusters : Groups or lists of int, optional
         The points of each cluster; they may overlap. By default one cluster of all points.
+    scale : float or (K,)
+        A factor of the stiffness of all points in each of the K clusters.
     blend : float
         The share of the linear map, 0 to 1. Above 0 the points of a cluster must not lie in a plane (2D: on a
         line).
@@ -73,6 +75,7 @@ class ShapeMatchingEnergy(Matching):
         stiffness: ArrayLike,
         *,
         clusters: Groups | Iterable[Sequence[int] | NDArray[np.integer]] | None = None,
+        scale: ArrayLike = 1.0,
         blend: float = 0.0,
         quadratic: bool = False,
         damping: float = 0.0,
@@ -88,6 +91,7 @@ class ShapeMatchingEnergy(Matching):
         self.rest = points
         self.mass = _positive("mass", mass, count)
         self.stiffness = _positive("stiffness", stiffness, count)
+        self.scale = _positive("scale", scale, len(groups), "cluster")
         self.blend = check_real("blend", blend, at_least=0.0, at_most=1.0)
         self.quadratic = check_flag("quadratic", quadratic)
         if self.quadratic and self.blend == 0.0:
@@ -106,7 +110,8 @@ class ShapeMatchingEnergy(Matching):
         self._rest_moments = np.abs(fit.arrays.A).max(1)
         w = np.ascontiguousarray(self._shape.weights)
         v = np.ascontiguousarray(self._shape.arrays.q[:, :3] / w[:, None])
-        k, q = self.stiffness[groups.indices], self._coordinates(v, w)
+        k = self.stiffness[groups.indices] * self.scale[groups.group_of]
+        q = self._coordinates(v, w)
         u = (1.0 - self.blend) * v
         self._clusters = Clusters(groups.offsets, groups.indices, v, w, k, q, self.blend, u)
 
@@ -128,10 +133,9 @@ class ShapeMatchingEnergy(Matching):
         points from their centroid. With ``k = d young volume / ((1 - blend)^2 sum |v|^2)`` in d dimensions
         this is ``young / 2 |e|^2`` by volume: a bar that is stretched has this modulus, and does not
         contract across (Poisson's ratio is 0). It is exact for clusters whose offsets are alike along all
-        axes, such as the corners of cubes of equal masses, and for others the mean of all directions. Points
-        that clusters of several sizes share have the mean of their stiffness. What no cluster can match,
-        bending within one, is stiffer than that of the material: a bar n cubes thick bends like one whose
-        modulus is larger by (3 / (1 - blend)^2 - 1) / n^2.
+        axes, such as the corners of cubes of equal masses, and for others the mean of all directions. What
+        no cluster can match, bending within one, is stiffer than that of the material: a bar n cubes thick
+        bends like one whose modulus is larger by the share (3 / (1 - blend)^2 - 1) / n^2.
 
         Parameters
         ----------
@@ -166,7 +170,7 @@ class ShapeMatchingEnergy(Matching):
         check_real("young", young, above=0.0)
         if not check_real("blend", blend, at_least=0.0, at_most=1.0) < 1.0:
             raise InputError("blend must be less than 1: clusters that may take any shape have no modulus")
-        shares = _positive("volumes", volumes, len(groups))
+        shares = _positive("volumes", volumes, len(groups), "cluster")
         first, of = groups.offsets[:-1], groups.group_of
         w = _positive("mass", mass, len(points))[groups.indices][:, None]
         x = points[groups.indices]
@@ -175,11 +179,7 @@ class ShapeMatchingEnergy(Matching):
         if not (spread > 0).all():
             raise InputError(f"cluster {int(spread.argmin())} has no shape to remember: its points coincide")
         k = points.shape[1] * young * shares / ((1 - blend) ** 2 * spread)
-        volume = np.bincount(groups.indices, shares[of], minlength=len(points))
-        total = np.bincount(groups.indices, (shares * k)[of], minlength=len(points))
-        stiffness = np.ones(len(points))  # that of a point in no cluster has no effect
-        np.divide(total, volume, out=stiffness, where=volume > 0)
-        return cls(points, mass, stiffness, clusters=groups, blend=blend, **options)
+        return cls(points, mass, 1.0, clusters=groups, scale=k, blend=blend, **options)
 
     @property
     def damped(self) -> bool:
@@ -432,16 +432,16 @@ def _checked_clusters(
     return groups
 
 
-def _positive(name: str, value: ArrayLike, count: int) -> Array:
-    """Return one positive number a point (n,), or raise."""
+def _positive(name: str, value: ArrayLike, count: int, each: str = "point") -> Array:
+    """Return one positive number for each point, or whatever there is `count` of, or raise."""
     given = as_reals(name, value).astype(np.float64)
     if given.shape not in ((), (count,)):
-        raise InputError(f"{name} must be one number or {count}, one per point, got shape {given.shape}")
+        raise InputError(f"{name} must be one number or {count}, one per {each}, got shape {given.shape}")
     require_finite(name, given)
     numbers = np.array(np.broadcast_to(given, (count,)))
     if (numbers <= 0).any():
         i = int(numbers.argmin())
         raise InputError(
-            f"{name} must be positive, got {numbers[i]:g}{f' for point {i}' if given.ndim else ''}"
+            f"{name} must be positive, got {numbers[i]:g}{f' for {each} {i}' if given.ndim else ''}"
         )
     return numbers

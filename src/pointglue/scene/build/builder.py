@@ -349,7 +349,8 @@ class _Builder:
         own = self._forces(offsets, masses)
         acting += [forces.on_solids(own)] if own else []
         options = self.tables.solver.implicit.model_dump()
-        options["conflict_spring"] = Spring(**options["conflict_spring"])
+        if options["conflict_spring"] is not None:
+            options["conflict_spring"] = Spring(**options["conflict_spring"])
         build = partial(
             ImplicitSolver,
             list(bodies.values()),

@@ -46,6 +46,7 @@ OF_OBJECTS: Tables = {
 OPTIONS: Tables = {
     "[solver.particles]": schema.ParticleOptions,
     "[solver.implicit]": schema.ImplicitOptions,
+    "conflict_spring of [solver.implicit]": schema.ConflictSpring,
     "[contact]": schema.Contact,
     "[output]": schema.Output,
 }

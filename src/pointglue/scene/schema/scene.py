@@ -481,11 +481,11 @@ class ParticleOptions(Table):
 
 
 class ConflictSpring(Table):
-    """A spring that takes the place of glue where glue contradicts other glue."""
+    """A spring that takes the place of glue where a point has several bonds."""
 
-    stiffness: Stiffness = 1e4
+    stiffness: Stiffness
     """The stiffness of the spring."""
-    damping: Annotated[float, Quantity("N s/m", least=0)] = 10.0
+    damping: Annotated[float, Quantity("N s/m", least=0)] = 0.0
     """The damping of the spring."""
 
 
@@ -498,8 +498,8 @@ class ImplicitOptions(Table):
     """A step is done when Newton's method moves nothing faster than this any more."""
     iterations: Annotated[int, Field(strict=True, ge=1, le=1000)] = 60
     """Iterations of Newton's method, at most, before a step is halved."""
-    conflict_spring: ConflictSpring = ConflictSpring()
-    """The spring that holds a point to which several attachments, or a rigid object, lay claim."""
+    conflict_spring: ConflictSpring | None = None
+    """The spring that holds a point which several attachments claim; left out, they all hold exactly."""
 
 
 class Solver(Table):

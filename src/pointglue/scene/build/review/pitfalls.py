@@ -1,6 +1,7 @@
 """Pitfalls: what can be built but is probably a mistake, each with its remedy."""
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import product
 from math import ceil
@@ -9,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ....checks import Array
+from ....errors import InputError
 from ....geometry.inside import Inside
 from ...schema import scene as schema
 from ...schema.fields import Key
@@ -24,6 +26,7 @@ from ..built import (
     BuiltSolid,
     start_velocities,
 )
+from ..selection import select
 from .estimates import extents
 
 __all__ = ["find_pitfalls"]
@@ -239,8 +242,10 @@ def _too_soft(scene: schema.SceneFile, bodies: list[_Body]) -> Iterator[Problem]
     for body in bodies:
         if not isinstance(body.table, schema.FleshObject | schema.JellyObject) or not strength:
             continue
-        material, heights = body.table.material, body.item.points @ gravity / strength
-        height = float(np.ptp(heights))
+        if _is_carried(scene, body, {other.name: other.item for other in bodies}):
+            continue
+        assert body.item.surface is not None
+        material, height = body.table.material, float(np.ptp(body.item.surface.vertices @ gravity)) / strength
         load = material.density * strength * height
         if load > SAGGING * material.young:
             sinks = height * min(load / (2 * material.young), 1.0)
@@ -250,6 +255,20 @@ def _too_soft(scene: schema.SceneFile, bodies: list[_Body]) -> Iterator[Problem]
                 f"{_length(height)}: raise it to {float(f'{load / SAGGING:.2g}'):g} Pa or more, or lower the "
                 "density",
             )
+
+
+def _is_carried(scene: schema.SceneFile, body: _Body, built: Mapping[str, Built]) -> bool:
+    """Return whether all points of a body are pinned or glued to others, and its stiffness idle."""
+    carried = np.zeros(len(body.item.points), np.bool_)
+    for one in body.item.pinned:
+        carried[one.rows] = True
+    for table in scene.attach:
+        if isinstance(table, schema.GlueAttach) and table.source == body.name and table.to in built:
+            with suppress(InputError):  # a choice of no points is told where bonds are built
+                carried[select(table.points, body.item.points, body.item.groups, built[table.to].points)] = (
+                    True
+                )
+    return bool(carried.all())
 
 
 def _length(meters: float) -> str:
