@@ -102,7 +102,7 @@ def cantilevers():
         ("hexahedra", hex_box, HexahedronEnergy, (1, 2, 4)),
     ):
         for poisson, exact in TIPS.items():
-            for n in sizes:
+            for n in sizes if poisson == 0.3 else sizes[:3]:
                 cells = (10 * n, n, n)
                 rest, elements = box((1.0, 0.06, 0.06), cells)
                 bar = energy(rest, elements, young=1e7, poisson=poisson)

@@ -59,8 +59,8 @@ class FleshMaterial(Table):
     poisson: Annotated[float, Quantity("", least=-0.99, most=0.495)] = 0.4
     """Poisson's ratio: how much it contracts across when it is stretched; near 0.5 it keeps its volume."""
     damping: Damping = 0.0
-    """Viscosity: the ratio of damping to stiffness of changes of shape. 10 ms calm a wobble, with 1 s and more
-    it creeps like goo. Rigid motion is not damped."""
+    """Viscosity: the ratio of damping to stiffness of changes of shape. 10 ms calm a wobble, with 1 s and
+    more it creeps like goo. Rigid motion is not damped."""
 
 
 class ClothMaterial(Table):
