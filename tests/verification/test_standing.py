@@ -58,3 +58,14 @@ def test_glue_of_cages_holds_where_their_meshes_cross():
     state = simulation.advance(simulation.start())
     before, after = (simulation.frame(each).points["upper"] for each in (simulation.start(), state))
     assert np.abs(after - before).max() < 1e-6
+
+
+def test_a_mesh_finer_than_contact_reaches_does_not_meet_itself():
+    """Else it would push itself apart; others meet it all the same."""
+    with pytest.warns(UserWarning, match=r"does not meet itself: many edges of its mesh are 0\.0\d+ m long"):
+        simulation, mesh = stood(
+            FLESH | {"cell": 0.1, "transform": {"translate": [0, 0.3, 0]}}, 1, distance=0.05
+        )
+    assert np.ptp(mesh[:, 1]) == pytest.approx(2 * RADIUS, rel=0.05)
+    summary = next(each for each in simulation.objects if each.name == "body")
+    assert summary.meets == ("floor",)
