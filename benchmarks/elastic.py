@@ -14,8 +14,16 @@ from _vbd import Material, Peer, Solid
 from threadpoolctl import threadpool_limits
 
 import pointglue as pg
-from pointglue.elastic import Bond, ClothEnergy, ElasticBody, Energy, FleshEnergy, ImplicitSolver
-from pointglue.geometry.simplices import tet_box
+from pointglue.elastic import (
+    Bond,
+    ClothEnergy,
+    ElasticBody,
+    Energy,
+    FleshEnergy,
+    HexahedronEnergy,
+    ImplicitSolver,
+)
+from pointglue.geometry.simplices import hex_box, tet_box
 
 FRAME, STEPS = 1 / 60, 60
 SAMPLES = (4, 14, 24, 34, 44, 54)  # frames of the second from which both step
@@ -52,6 +60,13 @@ def block(cells: int, name: str = "block", shift=(0.0, 0.0, 0.0)) -> Solid:
     body = ElasticBody(x + shift, energy.mass(1000.0), [energy], pinned=x[:, 0] < -0.399, name=name)
     mu, lam = young / (2 * (1 + poisson)), young * poisson / ((1 + poisson) * (1 - 2 * poisson))
     return Solid(body, tets, mu, lam, np.empty((0, 4), np.int64), np.empty(0))
+
+
+def hexahedral_block(cells: int) -> ElasticBody:
+    """The same bar of 2 x cells^3 hexahedra."""
+    x, hexahedra = hex_box((0.8, 0.4, 0.4), (2 * cells, cells, cells))
+    energy = HexahedronEnergy(x, hexahedra, young=1e5, poisson=0.4)
+    return ElasticBody(x, energy.mass(1000.0), [energy], pinned=x[:, 0] < -0.399, name="block")
 
 
 def sampled(solid: Solid) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -180,6 +195,7 @@ def measure(quick: bool = False) -> Results:
         rows += more
         notes.append(note)
         notes += scaling("tetrahedra", [block(n).body for n in ((4, 6) if quick else (4, 6, 9, 14))])
+        notes += scaling("hexahedra", [hexahedral_block(n) for n in ((4, 6) if quick else (4, 6, 9, 14))])
         notes += scaling("triangles", [cloth(n)[0].body for n in ((22, 39) if quick else (22, 39, 71, 122))])
         notes.append(glue_overhead(4 if quick else 8))
     return Results("elastic", rows, notes, "newton 1.7 (VBD, CPU)")

@@ -16,10 +16,9 @@ from scipy.spatial.transform import Rotation
 
 import pointglue as pg
 from pointglue import assets, view
-from pointglue.elastic import Bond, Contact, ElasticBody, FleshEnergy, ImplicitSolver, RigidBody
+from pointglue.elastic import Bond, Contact, ElasticBody, HexahedronEnergy, ImplicitSolver, RigidBody
 from pointglue.geometry import simplices
-from pointglue.geometry.cages import surface_cage
-from pointglue.geometry.inside import Inside
+from pointglue.geometry.cages import hex_cage
 
 STEP = 1 / 60  # s
 SHOWN = (0.0, 0.25, 0.5)  # s
@@ -28,6 +27,8 @@ YOUNG, POISSON, DENSITY = 6e4, 0.4, 250.0  # Pa, -, kg/m^3: soft foam rubber
 HIDE = 0.5  # kg/m^2, of the skin itself
 STEPS, RISE, RUN, WIDTH = 4, 0.18, 0.3, 0.9  # of the stairs, m
 PLACE, TURNS, SPEED = (0.3, 0.46, 0.0), (0, 25, -12), (1.3, 0.0, 0.0)  # above the stairs; degrees; m/s
+# The edges of a hexahedron, between its corners.
+EDGES = [[0, 1], [1, 2], [2, 3], [3, 0], [4, 5], [5, 6], [6, 7], [7, 4], [0, 4], [1, 5], [2, 6], [3, 7]]
 
 
 def animal(mesh):
@@ -43,39 +44,30 @@ def animal(mesh):
 
 
 def lattice(vertices, faces):
-    """The cubes about the animal that are well filled: points, tetrahedra, and how full each of these is."""
-    points, tets = surface_cage(vertices, faces, CELL)
-    axes = [
-        np.arange(low, high, CELL / 5) for low, high in zip(vertices.min(0), vertices.max(0), strict=True)
-    ]
-    grid = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, 3)
-    found, _ = simplices.locate(points, tets, grid[Inside(vertices, faces).contains(grid)])
-    full = np.bincount(found[found >= 0] // 6, minlength=len(tets) // 6) / 5**3
-    kept = tets.reshape(-1, 24)[full >= FULL].reshape(-1, 4)
-    used, numbers = np.unique(kept, return_inverse=True)
-    return points[used], numbers.reshape(-1, 4), np.repeat(full[full >= FULL], 6)
+    """The cells about the animal that are well filled: points, hexahedra, and how full each of these is."""
+    points, hexahedra, fill = hex_cage(vertices, faces, CELL)
+    used, numbers = np.unique(hexahedra[fill >= FULL], return_inverse=True)
+    return points[used], numbers.reshape(-1, 8), fill[fill >= FULL]
 
 
 def build(mesh):
     """The solver, which points of the skin are in the lattice, and the lattice's edges."""
     vertices, faces = animal(mesh)
-    points, tets, full = lattice(vertices, faces)
-    pairs = tets[:, [[0, 1], [0, 2], [0, 3]]].reshape(-1, 2)
-    links = coo_array((np.ones(len(pairs)), pairs.T), shape=(len(points), len(points)))
+    points, hexahedra, fill = lattice(vertices, faces)
+    edges = np.unique(np.sort(hexahedra[:, EDGES].reshape(-1, 2), axis=1), axis=0)
+    links = coo_array((np.ones(len(edges)), edges.T), shape=(len(points), len(points)))
     assert connected_components(links, directed=False)[0] == 1
-    edges = simplices.tet_surface(tets)[:, [[0, 1], [1, 2], [2, 0]]].reshape(-1, 2)
-    edges = np.unique(np.sort(edges, axis=1), axis=0)
-    # The lattice's own, without the diagonals that cut its cubes into tetrahedra.
-    edges = edges[np.isclose(np.linalg.norm(np.diff(points[edges], axis=1)[:, 0], axis=1), CELL)]
+    surface = simplices.tet_surface(simplices.tets_of_hexahedra(hexahedra))
+    edges = edges[np.isin(edges, surface).all(1)]
 
     turn, place = Rotation.from_euler("xyz", TURNS, degrees=True).as_matrix(), np.array(PLACE)
     place[1] += STEPS * RISE
     vertices, points = vertices @ turn.T + place, points @ turn.T + place
-    energy = FleshEnergy(points, tets, young=YOUNG * full, poisson=POISSON)
+    energy = HexahedronEnergy(points, hexahedra, young=YOUNG, poisson=POISSON, fill=fill)
     area = trimesh.Trimesh(vertices, faces, process=False).area_faces
     hide = HIDE * np.bincount(faces.ravel(), np.repeat(area / 3, 3), minlength=len(vertices))
-    embedding = pg.embed((points, tets), vertices)
-    cage = ElasticBody(points, energy.mass(DENSITY * full), [energy], velocities=SPEED, name="cage")
+    embedding = pg.embed((points, hexahedra), vertices)
+    cage = ElasticBody(points, energy.mass(DENSITY), [energy], velocities=SPEED, name="cage")
     skin = ElasticBody(vertices, hide, faces=faces, velocities=SPEED, name="skin")
     stairs = RigidBody.solid(
         *assets.stairs(STEPS, rise=RISE, run=RUN, width=WIDTH), 1000.0, fixed=True, name="stairs"

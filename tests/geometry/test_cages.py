@@ -7,9 +7,9 @@ from scipy.sparse.csgraph import connected_components
 
 import pointglue as pg
 from pointglue.errors import InputError
-from pointglue.geometry.cages import surface_cage
+from pointglue.geometry.cages import coarse_surface, hex_cage, surface_cage
 from pointglue.geometry.shapes import box
-from pointglue.geometry.simplices import locate, tet_box, tet_surface
+from pointglue.geometry.simplices import CUBE_CORNERS, hex_box, locate, tet_box, tet_surface
 
 
 def volumes(points, tets):
@@ -163,3 +163,115 @@ def test_threads_agree():
 def test_bad_input(arguments, message):
     with pytest.raises(InputError, match=message):
         surface_cage(*arguments)
+
+
+def hexahedra_volumes(cage):
+    corners = cage.points[cage.hexahedra]
+    return np.prod(corners[:, 6] - corners[:, 0], axis=1)
+
+
+class TestHexCage:
+    @pytest.mark.parametrize("cell", [0.11, 0.3, 0.7, 5.0])
+    def test_cells_are_as_full_as_the_ball(self, cell):
+        ball = trimesh.creation.icosphere(4)
+        cage = hex_cage(ball.vertices, ball.faces, cell)
+        volumes = hexahedra_volumes(cage)
+        # Sixteen lines a cell: the error is less the more cells there are.
+        assert_allclose(cage.fill @ volumes, ball.volume, rtol=0.04 if cell > 0.5 else 0.01)
+        assert cage.fill.min() > 0
+        assert cage.fill.max() <= 1
+        inner = (np.linalg.norm(cage.points[cage.hexahedra], axis=2) < 0.99).all(1)
+        assert_array_equal(cage.fill[inner], 1.0)
+        # However large cells may be, they fit.
+        assert_allclose(np.ptp(cage.points, axis=0), np.ptp(ball.vertices, axis=0), rtol=1e-12)
+
+    def test_a_thin_plate_has_thin_cells(self):
+        cage = hex_cage(*box((1.0, 0.02, 1.0), (1, 1, 1)), 0.25)
+        assert len(cage.hexahedra) == 16
+        assert_allclose(np.ptp(cage.points, axis=0), [1.0, 0.02, 1.0], rtol=1e-12)
+        assert_allclose(cage.fill, 1.0, rtol=1e-12)
+
+    def test_hollow_inverted_and_open(self):
+        ball, small = trimesh.creation.icosphere(3), trimesh.creation.icosphere(3, radius=0.6)
+        shell = union((ball.vertices, ball.faces), (small.vertices, small.faces[:, ::-1]))
+        cage = hex_cage(*shell, 0.2)
+        assert_allclose(cage.fill @ hexahedra_volumes(cage), ball.volume - small.volume, rtol=0.03)
+        inverted = hex_cage(ball.vertices, ball.faces[:, ::-1], 0.2)
+        assert_allclose(inverted.fill @ hexahedra_volumes(inverted), ball.volume, rtol=0.02)
+        # A small hole, which the lines through it show: they do not count.
+        punctured = hex_cage(ball.vertices, ball.faces[1:], 0.2)
+        assert_allclose(punctured.fill @ hexahedra_volumes(punctured), ball.volume, rtol=0.03)
+        # A sheet has no inside: its cells count as full.
+        sheet = np.array([[0.0, 0, 0], [2, 0, 0], [2, 3, 0], [0, 3, 0]])
+        assert_array_equal(hex_cage(sheet, [[0, 1, 2], [0, 2, 3]], 0.5).fill, 1.0)
+
+    def test_the_tetrahedra_are_those_of_the_cells(self):
+        ball = trimesh.creation.icosphere(3)
+        cage = hex_cage(ball.vertices, ball.faces, 0.4)
+        points, tets = surface_cage(ball.vertices, ball.faces, 0.4)
+        assert_array_equal(points, cage.points)
+        assert_allclose(volumes(points, tets).reshape(-1, 6).sum(1), hexahedra_volumes(cage), rtol=1e-12)
+
+    def test_carries_its_surface(self, rng):
+        ball = trimesh.creation.icosphere(3)
+        cage = hex_cage(ball.vertices, ball.faces, 0.4)
+        bound = pg.embed((cage.points, cage.hexahedra), ball.vertices)
+        assert bound.inside.all()
+        A = np.eye(3) + 0.2 * rng.normal(size=(3, 3))
+        assert_allclose(bound.positions(cage.points @ A.T), ball.vertices @ A.T, atol=1e-12)
+        # A product of coordinates is carried too, which tetrahedra would break at their faces.
+        bent = cage.points + 0.1 * cage.points[:, [1, 2, 0]] * cage.points[:, [2, 0, 1]]
+        expected = ball.vertices + 0.1 * ball.vertices[:, [1, 2, 0]] * ball.vertices[:, [2, 0, 1]]
+        assert_allclose(bound.positions(bent), expected, atol=1e-12)
+
+
+class TestCoarseSurface:
+    def test_keeps_corners_and_closes_seams(self):
+        vertices, faces = box((1.0, 1.0, 1.0), (20, 20, 20))
+        loose = vertices[faces.ravel()]
+        rows, left = coarse_surface(loose, np.arange(len(loose)).reshape(-1, 3), 0.3)
+        kept = loose[rows]
+        assert len(rows) < 0.2 * len(vertices)
+        for corner in CUBE_CORNERS - 0.5:
+            assert (np.abs(kept - corner).max(1) < 1e-12).any()
+        assert trimesh.Trimesh(kept, left, process=False).is_watertight
+
+    def test_size_zero_keeps_all(self):
+        ball = trimesh.creation.icosphere(2)
+        rows, left = coarse_surface(ball.vertices, ball.faces, 0.0)
+        assert len(rows) == len(ball.vertices)
+        assert_allclose(trimesh.Trimesh(ball.vertices[rows], left, process=False).volume, ball.volume)
+
+    def test_triangles_seen_from_inside(self):
+        ball = trimesh.creation.icosphere(4)
+        for faces in (ball.faces, ball.faces[:, ::-1]):
+            rows, _ = coarse_surface(ball.vertices, faces, 0.2)
+            assert_allclose(ball.vertices[rows].min(0), -1, atol=2e-3)
+
+
+class TestBoxes:
+    def test_mirrored_tetrahedra_meet(self):
+        points, tets = tet_box((1.0, 0.8, 0.6), (4, 2, 3))
+        assert volumes(points, tets).min() > 0
+        assert_allclose(volumes(points, tets).sum(), 0.48)
+        assert euler(points, tets) == 1  # else faces of neighbours would not be the same
+        # The mirror image in the middle has the same tetrahedra, where the number of cubes is even.
+        for axis, even in ((0, True), (1, True), (2, False)):
+            flipped = points * np.where(np.arange(3) == axis, -1, 1)
+            order = np.lexsort(np.round(points, 9).T), np.lexsort(np.round(flipped, 9).T)
+            image = np.empty(len(points), int)
+            image[order[1]] = order[0]
+            same = {frozenset(tet) for tet in tets.tolist()} == {frozenset(t) for t in image[tets].tolist()}
+            assert same == even
+
+    def test_points_in_hexahedra(self, rng):
+        points, hexahedra = hex_box((1.0, 0.8, 0.6), (3, 3, 3))
+        moved = points + 0.03 * rng.normal(size=points.shape)
+        wanted = rng.uniform(-1, 1, (500, 3)) * [0.4, 0.3, 0.2]
+        for rest in (points, moved):
+            found, weights = locate(rest, hexahedra, wanted)
+            assert (found >= 0).all()
+            assert weights.min() >= 0
+            assert_allclose(weights.sum(1), 1)
+            assert_allclose(np.einsum("na,nai->ni", weights, rest[hexahedra[found]]), wanted, atol=1e-9)
+        assert locate(points, hexahedra, [[2.0, 0, 0]])[0] == -1

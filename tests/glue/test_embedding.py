@@ -6,6 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import trimesh
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.spatial.transform import Rotation
 
 import pointglue as pg
 from pointglue.errors import InputError
@@ -406,3 +408,15 @@ def test_bad_linear_bindings_are_named(arguments, message):
 def test_bad_linear_weights_are_named(indices, weights, message):
     with pytest.raises(InputError, match=message):
         pg.bind_linear(np.eye(3), [[0, 0, 0]], indices, weights=weights)
+
+
+def test_points_about_a_cage_of_hexahedra_follow_it(rng):
+    """Inside by trilinear weights, outside by glue that joins on at the surface, as with tetrahedra."""
+    cage = simplices.hex_box((2.0, 1.0, 1.0), (6, 3, 3))
+    points = rng.uniform(-1.3, 1.3, (300, 3)) * [1.0, 0.5, 0.5]
+    bound = pg.embed(cage, points)
+    assert_array_equal(bound.inside, (np.abs(points) <= [1.0, 0.5, 0.5]).all(1))
+    assert 50 < bound.inside.sum() < 250
+    turn = Rotation.random(rng=rng).as_matrix()
+    assert_allclose(bound.positions(cage[0] @ turn.T + 3.0), points @ turn.T + 3.0, atol=1e-11)
+    assert bound.at(cage[0]).reach.min() >= 0

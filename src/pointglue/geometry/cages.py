@@ -140,10 +140,10 @@ def coarse_surface(
     normals = np.zeros_like(points)
     np.add.at(normals, corners, (-1 if inverted else 1) * area_normals(triangles)[:, None])
     axis = np.abs(normals).argmax(1)
-    facing = np.take_along_axis(normals, axis[:, None], 1)[:, 0] > 0
+    sign = np.sign(np.take_along_axis(normals, axis[:, None], 1)[:, 0])
     ends = corners[:, [[0, 1], [1, 2], [2, 0]]].reshape(-1, 2)
     if size > 0:
-        key = np.column_stack([np.floor((points - points.min(0)) / size), axis, facing])
+        key = np.column_stack([np.floor((points - points.min(0)) / size), axis, sign])
         one, other = ends[(key[ends[:, 0]] == key[ends[:, 1]]).all(1)].T
     else:
         one = other = np.empty(0, np.int64)
@@ -153,8 +153,10 @@ def coarse_surface(
     )
     mean = np.zeros((count, 3))
     np.add.at(mean, label, normals)
-    height = np.einsum("ni,ni->n", points, mean[label])
-    order = np.lexsort([-height, label])  # stable: the first of those that are equally far
+    # Farthest along the axis that they face; of those on a plane, farthest along the mean normal.
+    along = sign * np.take_along_axis(points, axis[:, None], 1)[:, 0]
+    along = np.round(along / (ROUNDING * bounding_diagonal(points)))
+    order = np.lexsort([-np.einsum("ni,ni->n", points, mean[label]), -along, label])
     outermost = order[np.searchsorted(label[order], np.arange(count))]
     merged = label[corners]
     merged = unique_faces(merged[(merged != np.roll(merged, 1, axis=1)).all(1)])

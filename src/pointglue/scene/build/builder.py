@@ -381,6 +381,7 @@ class _Builder:
         ignored = [tuple(skins.get(name, name) for name in pair) for pair in options.pop("ignore")]
         fine = self._fine_meshes(skins, options["distance"] + options["thickness"])
         ignored += [(skins[name],) * 2 for name in fine]
+        self.crossing = fine
         self.progress("looking for what intersects at the start")
         try:
             return build(contact=Contact(**options, ignore=ignored))
@@ -403,7 +404,7 @@ class _Builder:
                 self.problems.append((("contact",), text))
         if len(own) < len(pairs):
             return None
-        self.crossing = own
+        self.crossing = fine + own
         for name in own:
             remedy = f'ignore = [["{name}", "{name}"]] in [contact] says so without this warning'
             if getattr(self.built[name], "simplified", False):

@@ -157,8 +157,10 @@ def _jelly(table: schema.JellyObject, surface: Surface) -> Built:
 
 
 def _caged(table: Any, surface: Surface, cage: HexCage, energy: Any, mass: Array) -> BuiltSolid:
-    """Return the solid of a cage, which others meet by the mesh, unless its cells fill just that."""
-    filled = isinstance(table.mesh, shapes.BoxShape) and bool((cage.fill > 1 - ROUNDING).all())
+    """Return the solid of a cage, which others meet by the mesh, unless its cells have that shape."""
+    box = isinstance(table.mesh, shapes.BoxShape) and bool((cage.fill > 1 - ROUNDING).all())
+    branch = isinstance(table.mesh, shapes.BranchShape) and table.cell is None
+    conforming = box or (branch and table.touch is None)
     return BuiltSolid(
         points=cage.points,
         surface=surface,
@@ -167,7 +169,7 @@ def _caged(table: Any, surface: Surface, cage: HexCage, energy: Any, mass: Array
         energy=energy,
         faces=tet_surface(tets_of_hexahedra(cage.hexahedra)),
         hexahedra=cage.hexahedra,
-        met_by_mesh=table.touch != "cells" and not filled,
+        met_by_mesh=table.touch != "cells" and not conforming,
         simplified=table.touch is None and len(surface.faces) > MOST_CONTACT_FACES,
         hide=table.hide,
     )

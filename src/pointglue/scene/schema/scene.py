@@ -163,7 +163,8 @@ class _Caged(_Soft):
     touch: Literal["mesh", "cells"] | None = None
     """What others bump into: the mesh, whose contacts the cells feel, or the cells themselves, which stand
     out from the mesh where it does not fill them. Left out, it is the mesh; one of more than 4,000 triangles
-    without details that are smaller than a third of a cell, which is faster."""
+    without details that are smaller than a third of a cell, which is faster, and of a box or a branch the
+    cells, which have its shape."""
     hide: Annotated[float, Quantity("kg/m2", above=0)] | None = None
     """The mass by area of the mesh that others bump into, besides that of the cells; left out, it has a
     thousandth of the mass of the object, and the cells have the rest."""
