@@ -165,7 +165,7 @@ def step_seconds(bar, rest):
 def mass_ratios():
     """A rigid lantern glued to a soft cube that carries it, of any mass."""
     print(
-        "A rigid lantern below a soft cube of 0.64 kg that carries it, glued by four corners: how far the glued"
+        "A rigid lantern below a soft cube of 0.64 kg that carries it, glued by four corners: how far glued"
     )
     print(
         "points are from where their glue puts them, at most in a second of steps of 1/24 s, in m. Before, a"
