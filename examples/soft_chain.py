@@ -82,19 +82,6 @@ def build():
     return ImplicitSolver(bodies, joints=joints, method="bdf2"), joints
 
 
-def energy(solver, state):
-    """All of it (J): of motion, of height and of shape."""
-    scene = solver.model
-    mass, inertia = scene.mass, scene.inertia
-    total = 0.5 * mass @ (state.velocities**2).sum(1) + 9.81 * mass @ state.positions[:, 1]
-    total += (
-        0.5 * inertia.mass @ (state.origin_velocities**2).sum(1) + 9.81 * inertia.mass @ state.origins[:, 1]
-    )
-    total += 0.5 * np.einsum("bij,bjk,bik", state.rotation_rates, inertia.moment, state.rotation_rates)
-    shapes = (body for body in scene.bodies if isinstance(body, ElasticBody))
-    return total + sum(body.energies[0].value(state.body(body.name)) for body in shapes)
-
-
 def places(joints, state):
     """Where the joints are (J, 3)."""
     return np.stack([bond.joint.first.positions(state.body(bond.first))[0] for bond in joints])
@@ -112,8 +99,8 @@ def main(picture, movie=None):
     print(f"no joint is ever open by more than {gap:.1g} m, {gap / solver.model.size:.1g} of the size")
     assert gap < 1e-8 * solver.model.size
 
-    energies = np.array([energy(solver, state) for state in states])
-    swung = np.ptp([9.81 * solver.model.mass @ state.positions[:, 1] for state in states])
+    energies = np.array([sum(solver.energy(state).values()) for state in states])
+    swung = np.ptp([solver.energy(state)["gravity"] for state in states])
     rise = (energies - np.minimum.accumulate(energies)).max() / swung
     lost = (energies[0] - energies[-1]) / swung
     print(f"energy never rises by more than {rise:.1%} of what the swing exchanges; {lost:.1%} is lost")

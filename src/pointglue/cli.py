@@ -224,6 +224,7 @@ def studio(
 
 @app.command()
 def render(
+    *,
     directory: Annotated[Path, typer.Argument(metavar="DIR", help="The folder of a run.")],
     output: Annotated[
         Path | None,

@@ -106,7 +106,7 @@ def test_a_version_to_come(tmp_path, monkeypatch):
     monkeypatch.setattr("pointglue.io.checkpoints.VERSION", 99)
     save_checkpoint(tmp_path / "state.npz", {}, scene_hash="")
     monkeypatch.undo()
-    with pytest.raises(InputError, match=r"state.npz: has version 99, but this pointglue reads 2"):
+    with pytest.raises(InputError, match=r"state.npz: has version 99, but this pointglue reads 3"):
         load_checkpoint(tmp_path / "state.npz", scene_hash="")
 
 

@@ -8,7 +8,7 @@ import pytest
 from pointglue.errors import SceneError
 from pointglue.scene import check_scene, load_scene
 from pointglue.scene.schema import fields as tables
-from pointglue.scene.schema import materials, shapes
+from pointglue.scene.schema import materials, motors, shapes
 from pointglue.scene.schema import scene as schema
 
 BOX = {"shape": "box", "size": [1, 1, 1]}
@@ -47,6 +47,11 @@ def wanting():
     yield {"objects": {"a": cloth}}, "objects.a.keys[0].", tables.Key
     yield {"objects": {"a": cloth}}, "objects.a.grips.hand.", schema.KinematicPoints
     yield {"objects": {"a": cloth}}, "objects.a.pin.ball.", tables.BallOf
+    for name, model in (("slide_motor", motors.SlideKey), ("angle_motor", motors.AngleKey)):
+        joint = {"kind": "joint", "type": "cylindrical", "from": "a", "to": "b", "at": [0, 0, 0]}
+        driven = joint | {name: {"keys": [{}]}}
+        objects = {"a": RIGID, "b": RIGID}
+        yield {"objects": objects, "attach": [driven]}, f"attach[0].{name}.keys[0].", model
     handles = {"kind": "handles", "mesh": BOX, "handles": {"knee": {}}}
     yield {"objects": {"a": handles}}, "objects.a.handles.knee.", schema.Handle
     yield {"objects": {"a": RIGID}, "world": {"wind": {}}}, "world.wind.", schema.Wind

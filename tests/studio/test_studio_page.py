@@ -201,7 +201,7 @@ def test_glue_save_reload_and_run(person, studio):
     assert tie["health"] == "good"
     person.shot("glue", tour=True)
     ends, shares = person.array("", "tie 0"), person.array("", "share 0")
-    assert len(ends) == 2 * len(shares) == 16 * len(rows)
+    assert len(ends) == 2 * len(shares) >= 16 * len(rows)  # eight parents or more
     assert person.overlapping() == []
     # The springs hold from frame 10 on until frame 20.
     track = person.page.locator('[data-id="timeline"]').bounding_box()

@@ -307,7 +307,7 @@ def test_the_hand_pulls_without_shaking(session, kind):
     session.apply(m.Step())
     session.apply(m.Grab(object="bar", position=(0.0, 0.2, 0.0)))
     session.apply(m.Pull(position=(0.0, 0.6, 0.0)))
-    for _ in range(45 if kind != "flesh" else 25):
+    for _ in range({"particles": 100, "flesh": 25, "rigid": 45}[kind]):
         session.apply(m.Step())
     at, target = session.replica.get("", "hand")
     np.testing.assert_allclose(at, target, atol=0.1)  # it swings a little yet
@@ -329,13 +329,13 @@ def test_glue_is_that_of_the_scene(session):
     session.apply(m.Attach(object="box", to="bar", kind="glue"))
     session.apply(m.Attach(object="box", to="bar", kind="hinge"))
     glue, hinge = session.page_state().attach
-    assert (glue.points, hinge.points) == (3, 2)
+    assert (glue.points, hinge.points) == (3, 4)
     bar, box = (bindable_points(session.document, name) for name in ("bar", "box"))
     expected = bind_glue(bar, box[[0, 5, 9]])
     assert glue.gap == expected.gap(bar).min()
     ends = session.replica.get("", "tie 0").reshape(-1, 2, 3)
     np.testing.assert_array_equal(ends[:, 1], np.float32(bar[expected.parents.indices]))
-    assert len(session.replica.get("", "tie 0")) == 2 * 3 * 8
+    assert len(session.replica.get("", "tie 0")) == 2 * len(expected.parents.indices)
     session.apply(m.Detach(number=1))
     assert session.replica.get("", "tie 1") is None
     session.apply(m.Step())

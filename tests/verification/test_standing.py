@@ -8,7 +8,7 @@ from pointglue.scene import build_scene, load_scene
 RADIUS, DISTANCE = 0.1, 1e-3
 BALL = {"mesh": {"shape": "sphere", "radius": RADIUS, "detail": 2}, "transform": {"translate": [0, 0.103, 0]}}
 FLESH = BALL | {"kind": "flesh", "material": {"young": "0.5 MPa", "density": 1000}}
-JELLY = BALL | {"kind": "jelly", "material": {"stiffness": "2 kN/m", "density": 1000}}
+JELLY = BALL | {"kind": "jelly", "material": {"young": "50 kPa", "density": 1000}}
 FLOOR = {"kind": "collider", "mesh": {"shape": "plane"}}
 
 
