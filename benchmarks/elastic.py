@@ -90,7 +90,7 @@ def ended(body: ElasticBody, states, tolerance: float) -> tuple[float, list[np.n
     seconds, ends = 0.0, []
     for x, v in states:
         begin = process_time()
-        ends.append(solver.step(replace(start, positions=x, velocities=v), FRAME).positions)
+        ends.append(solver.step(replace(start, particles=x, particle_velocities=v), FRAME).positions)
         seconds += process_time() - begin
     return seconds / len(states), ends
 

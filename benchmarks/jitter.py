@@ -41,12 +41,14 @@ class Shaken:
         origins, linear = (noisy(each, bodies) for each in (state.origins, state.origin_velocities))
         # What is glued goes with what it is glued to; joints are open, and close in the first step.
         pose = scene.assembly(state.pending, scene.rest).at(
-            noisy(state.positions, points), BodyFrames(origins, state.rotations)
+            noisy(state.particles, points), BodyFrames(origins, state.rotations)
         )
         return replace(
             state,
-            positions=pose.positions,
-            velocities=pose.velocities(noisy(state.velocities, points), np.hstack([linear, state.spins])),
+            particles=pose.positions,
+            particle_velocities=pose.velocities(
+                noisy(state.particle_velocities, points), np.hstack([linear, state.spins])
+            ),
             origins=origins,
             origin_velocities=linear,
         )
