@@ -377,15 +377,16 @@ class ImplicitSolver:
         -------
         (J, 2)
             For each joint, in the order of `joints`, its slide along the axis or path [m] and its angle
-            about the axis [rad], which counts whole turns. What a joint does not have, or not yet, is not a
-            number.
+            about the axis [rad], which counts whole turns. Of a slider on a surface, its slides along both
+            directions [m]; along a closed path, the shorter way round. What a joint does not have, or not
+            yet, is not a number.
         """
         self._check_state(state)
         constraints = self.model.constraints
         coordinates = np.full((sum(len(bond.joint) for bond in self.model.joints), 2), np.nan)
         slides = constraints.slides(state.particles)[: len(constraints.slide_joints)]
         coordinates[constraints.slide_joints, 0] = slides
-        coordinates[constraints.slider_joints, 0] = constraints.slider_slides(state.particles)
+        coordinates[constraints.slider_joints] = constraints.slider_slides(state.particles)
         coordinates[constraints.angle_joints, 1] = state.angles
         coordinates[state.pending_joints[: len(coordinates)]] = np.nan
         return coordinates
