@@ -94,7 +94,7 @@ def test_nearest(slider):
 
 def test_nearest_on_the_right_fold():
     """Of a hairpin whose legs are nearer to each other than the samples of the search."""
-    places = np.array([[0, 0, 0], [1.0, 0, 0], [2, 0, 0], [2, 0.01, 0], [1, 0.01, 0], [0, 0.01, 0]])
+    places = np.array([[0, 0, 0], [1, 0, 0], [2, 0, 0], [1.94, 0.01, 0], [0.94, 0.01, 0], [0, 0.01, 0]])
     lengths = np.append(0, np.cumsum(np.linalg.norm(np.diff(places, axis=0), axis=1)))
     rows = SliderRows(np.arange(7), (SplineAxis(lengths),))
     for s in np.linspace(0.03, 4, 50):
