@@ -354,6 +354,35 @@ class Constraints:
                 row += 1
         return bounds
 
+    def spring_energy(self, x: Array, angles: Array, time: float, holds: NDArray[np.bool_]) -> float:
+        """Return the energy of bushings and of motors with a stiffness [J].
+
+        Parameters
+        ----------
+        x : (N, 3)
+            The particles [m].
+        angles : (A,)
+            The angles of all joints that have one [rad].
+        time : float
+            The time for which motors have a position [s].
+        holds : (J,)
+            Which joints hold.
+
+        Returns
+        -------
+        float
+        """
+        parts = (
+            (self._slide_drives, self.slides(x), self.coordinate_joints),
+            (self._angle_drives, angles, self.angle_joints),
+        )
+        return sum(
+            _stored(drive.effort, float(coordinates[drive.coordinate]), time)
+            for drives, coordinates, joints in parts
+            for drive in drives
+            if holds[joints[drive.coordinate]]
+        )
+
     def describe(self, row: int) -> str:
         """Return what a row is of a joint: an empty text for its equations, or a limit or motor."""
         drives = [*self._slide_drives, *self._angle_drives]
@@ -423,6 +452,17 @@ def _motor_target(motor: Motor, reference: float, rates: Rates) -> tuple[float, 
     error = now + rates.weight * (now - before) - reference
     gain = motor.stiffness + motor.damping * rates.slope
     return target - motor.damping * rates.slope / gain * error, 1 / gain
+
+
+def _stored(effort: tuple[float, float] | Motor | _AxisSpring, coordinate: float, time: float) -> float:
+    """Return the energy of a drive at a coordinate [m or rad] and a time [s]; its slope is the force [J]."""
+    if isinstance(effort, _AxisSpring):
+        return 0.0 if np.isinf(effort.stiffness) else 0.5 * effort.stiffness * coordinate**2
+    if not isinstance(effort, Motor) or effort.position is None or np.isinf(effort.stiffness):
+        return 0.0
+    distance = abs(coordinate - effort.at(time))
+    stretch = min(distance, effort.max_force / effort.stiffness)  # beyond it the motor stalls
+    return effort.stiffness * stretch * (distance - 0.5 * stretch)
 
 
 def _over_turns(angles: Array, before: Array) -> Array:
