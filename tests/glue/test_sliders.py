@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import pointglue as pg
-from pointglue.errors import InputError
+from pointglue.errors import DegenerateFitError, InputError
 from pointglue.glue.sliders import SliderRows, SplineAxis
 
 KNOTS = np.array([0.0, 1.0, 2.2, 3.0, 4.1])
@@ -100,6 +100,18 @@ def test_nearest_on_the_right_fold():
     for s in np.linspace(0.03, 4, 50):
         x = np.vstack([rows.foot([s]).weights @ places, places])
         assert_allclose(rows.nearest(x).lengths, s, atol=1e-9)
+
+
+def test_a_surface_that_collapses():
+    """It has no normal, and says so; squeezed to a thousandth of its width it still has one."""
+    rows = SliderRows(np.arange(21), AXES["surface"])
+    plane = np.stack([*np.meshgrid(KNOTS, KNOTS[:4], indexing="ij"), np.zeros((5, 4))], axis=-1)
+    x = np.vstack([[1.7, 1.3, 0], plane.reshape(-1, 3)])
+    frame = rows.nearest(x * [1, 1e-3, 1])
+    assert_allclose(frame.lengths, [1.7, 1.3], atol=1e-9)
+    assert_allclose(np.abs(frame.axes[2]), [0, 0, 1], atol=1e-12)
+    with pytest.raises(DegenerateFitError, match="the surface of a slider has no normal at"):
+        rows.nearest(x * [1, 0, 1])
 
 
 def test_derivatives(slider, rng):

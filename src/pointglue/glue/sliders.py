@@ -15,7 +15,7 @@ from scipy.interpolate import CubicSpline
 from scipy.ndimage import minimum_filter
 
 from ..checks import Array, as_reals, check_flag, require_finite
-from ..errors import InputError
+from ..errors import DegenerateFitError, InputError
 from ..procrustes.matrices import OnDegenerate
 from ..procrustes.space import perpendiculars
 from .glue import Glue
@@ -28,6 +28,7 @@ MAX_PROJECTIONS = 30  # iterations of a search along the path, which converges q
 LAST_PROJECTION = 1e-10  # ratio of the path's length: after a step as small, a search is at rounding
 LEAST_CURVING = 0.5  # ratio of a search's second derivative to that of a straight path, at least
 PARALLEL = 1e-9  # sine of the angle between the directions of a surface: with less it has no normal
+METRIC_ROUNDING = 1e-15  # ratio of a metric's trace: added, it keeps one of parallel directions definite
 
 
 @dataclass(frozen=True, eq=False)
@@ -216,7 +217,13 @@ class SliderRows:
         return _Foot(s, product(0 * orders[0]), slopes, bends)
 
     def nearest(self, x: Array) -> SliderFrame:
-        """Return the place of the path that is nearest to the slider's point, with particles at x (N, 3)."""
+        """Return the place of the path that is nearest to the slider's point, with particles at x (N, 3).
+
+        Raises
+        ------
+        DegenerateFitError
+            If the path is a surface that has collapsed to a line there.
+        """
         point, y = x[self.stencil[0]], x[self.stencil[1:]]
         found = min(
             (self._projected(point, y, start) for start in self._starts(point, y)),
@@ -226,6 +233,11 @@ class SliderRows:
         along = found.slopes @ y
         t = along[0] / np.linalg.norm(along[0])
         across = perpendiculars(t[None])[0] if len(along) == 1 else along[1] - (along[1] @ t) * t
+        if len(along) == 2 and not np.linalg.norm(across) > PARALLEL * np.linalg.norm(along[1]):
+            raise DegenerateFitError(
+                f"the surface of a slider has no normal at {point.tolist()}: the places of its path have "
+                "collapsed to a line. Bind it to a stiffer body, or to fewer places"
+            )
         across = across / np.linalg.norm(across)
         return SliderFrame(lengths, np.stack([t, across, np.cross(t, across)]))
 
@@ -247,6 +259,7 @@ class SliderRows:
         for _ in range(MAX_PROJECTIONS):
             along, off = foot.slopes @ y, point - foot.weights @ y
             straight = along @ along.T
+            straight += METRIC_ROUNDING * np.trace(straight) * np.eye(len(straight))
             curving, directions = scipy.linalg.eigh(straight - foot.bends @ y @ off, straight)
             change = directions @ ((along @ off @ directions) / np.maximum(curving, LEAST_CURVING))
             foot = self.foot(foot.lengths + change)
