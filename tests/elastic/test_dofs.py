@@ -9,7 +9,7 @@ from scenes import TOP, box, joined, soft
 from scipy.sparse import csr_array
 
 import pointglue as pg
-from pointglue.elastic import Bond, ImplicitSolver, Motor
+from pointglue.elastic import Bond, ImplicitSolver, JointBond, Motor
 from pointglue.elastic.model.constraints import Rates, StepRows
 from pointglue.elastic.model.dofs import DegreesOfFreedom, DofMatrix
 from pointglue.elastic.step.glue_springs import GlueSprings
@@ -78,6 +78,18 @@ def test_projection(chain, rng):
     assert_allclose(result.toarray(), expected, atol=1e-12 * np.abs(expected).max())
 
 
+SLIDERS = ("curve", "hoop", "surface")
+
+
+def slides_on(second, hung, kind):
+    """Sliding glue of a box on a bent curve, a closed one or a surface of a soft body."""
+    x, z = np.meshgrid([0.0, 0.1, 0.2, 0.3], [0.0, 0.1, 0.25], indexing="ij")
+    grid = np.stack([x, x * z - 0.5, z], axis=-1)
+    path = grid if kind == "surface" else grid[:, 1] if kind == "curve" else grid[[0, 0, 2, 2], [0, 2, 2, 0]]
+    slider = pg.bind_slider(hung.positions, second.positions, (0.12, -0.5, 0.1), path, closed=kind == "hoop")
+    return JointBond("hung", "second", slider)
+
+
 def solver_of_all(kinds, **drives):
     """Soft on soft by glue, a box on springs of glue and a joint, another on a joint, damping throughout."""
     first = soft("first", pinned=TOP, damping=0.004)
@@ -90,7 +102,9 @@ def solver_of_all(kinds, **drives):
             Bond("hung", [0, 1], "first", spring=pg.Spring(80.0, damping=3.0)),
         ],
         joints=[
-            joined(second, hung, (0.1, -0.6, 0.1), kind=kinds[0], axis=(1.0, 2.0, 3.0)),
+            slides_on(second, hung, kinds[0])
+            if kinds[0] in SLIDERS
+            else joined(second, hung, (0.1, -0.6, 0.1), kind=kinds[0], axis=(1.0, 2.0, 3.0)),
             joined(hung, last, (0.1, -1.0, 0.1), kind=kinds[1], **drives),
         ],
     )
@@ -104,6 +118,7 @@ JOINTS = [
     (("prismatic", "cylindrical"), DRIVES | SLIDE_DRIVES),
     (("planar", "prismatic"), SLIDE_DRIVES),
     (("cylindrical", "planar"), DRIVES),
+    *(((kind, "ball"), {}) for kind in SLIDERS),
     (("ball", "bushing"), {"stiffness": (30.0, 0.0, np.inf), "damping": (0.0, 2.0, 0.0)}),
 ]
 
@@ -117,9 +132,11 @@ def moved_objective(rng, kinds=("ball", "hinge"), **drives):
     nothing = np.zeros(len(state.particles), bool)
     system = solver.integrator.system_for(nothing, np.ones(2, bool), solver.model.rest, terms)
     pose = system.assembly.at(state.particles, pg.BodyFrames(state.origins, state.rotations))
-    slides = solver.model.constraints.slides(pose.positions)
-    bounds = solver.model.constraints.bounds(slides, state.angles, Rates(50.0, 0.0, 0.02, 0.0, 0.0))
-    rows = StepRows(solver.model.directions(pose), state.angles, bounds)
+    constraints = solver.model.constraints
+    slides = constraints.slides(pose.positions)
+    bounds = constraints.bounds(slides, state.angles, Rates(50.0, 0.0, 0.02, 0.0, 0.0))
+    sliders = constraints.slider_frames(pose.positions)
+    rows = StepRows(solver.model.directions(pose), state.angles, bounds, sliders)
     scheme = solver.integrator.scheme(state, 0.02)
     past = state.particles + 0.01 * rng.standard_normal(state.particles.shape)
     terms = [term.damped(scheme.slope, state.particles, past, 0.4) for term in terms]

@@ -253,14 +253,22 @@ class TestProblems:
             ({"angle_motor": {"speed": "3 rad/s", "max_torque": "2 N m"}}, "a prismatic joint has no angle"),
             ({"slide_limits": ["1 cm", "2 cm"]}, "slide_limits must include 0"),
             ({"path": [[0, 0, 0], [0, 0, 1]]}, "must have a path if its type is curve, and only then"),
+            ({"patch": [[[0, 0, 0], [0, 0, 1]]] * 2}, "must have a patch if its type is surface, and only"),
+            ({"type": "surface"}, "must have a patch if its type is surface, and only then"),
+            ({"type": "surface", "patch": [[[0, 0, 0], [0, 0]]] * 2}, "patch[0][1] must be 3 numbers in m"),
+            (
+                {"type": "surface", "patch": [[[0, 0, 0]] * 2, [[0, 0, 0]] * 3]},
+                "must have a patch with rows of one length, got 2, 3",
+            ),
+            ({"closed": True}, "must not be closed unless its type is curve or surface"),
             ({"stiffness": [1, 1, 1]}, "stiffness and damping are of bushings"),
         ):
             found = problems(scene | {"attach": [joint | changes]})
             assert "attach[0]" in found
             assert message in found
 
-    def test_bushings_and_curves(self):
-        """A box sags in a bushing by its weight, another slides down a path to its end."""
+    def test_bushings_curves_and_surfaces(self):
+        """A box sags in a bushing by its weight; others slide down a path, or a patch, to its end."""
         box = {"shape": "box", "size": [0.2, 0.2, 0.2]}
         post = {"kind": "rigid", "mesh": box, "fixed": True, "transform": {"translate": [0, -1, 0]}}
         objects = {"hung": {"kind": "rigid", "mesh": box, "material": {"density": 100}}, "post": post}
@@ -275,6 +283,16 @@ class TestProblems:
         assert np.allclose(
             last.transforms["hung"][:3, :3] @ [0, 0, 0] + last.transforms["hung"][:3, 3], [0.3, -0.15, 0]
         )
+
+        hoop = [[0, 0, 0], ["0.2 m", -0.2, 0], [0, -0.4, 0], [-0.2, -0.2, 0]]
+        curve = tie | {"type": "curve", "path": hoop, "closed": True}
+        (bond,) = build_scene(load_scene(scene | {"attach": [curve]})).engines[0].solver.model.joints
+        assert bond.joint.axes[0].closed
+        assert bond.joint.reach == pytest.approx(4 * 0.2 * np.sqrt(2))
+        slope = [[[x, -0.5 * x, z] for z in (-0.2, 0, 0.2)] for x in (-0.1, 0.1, 0.3)]
+        surface = tie | {"type": "surface", "patch": slope}
+        last = frames(scene | {"attach": [surface]}, 15)[-1]
+        assert np.allclose(last.transforms["hung"][:3, 3], [0.3, -0.15, 0])
 
     def test_what_is_animated_does_not_follow_forces(self):
         torso = {"kind": "animated", "mesh": {"shape": "torso"}}

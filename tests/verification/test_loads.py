@@ -6,7 +6,7 @@ from elastic.scenes import GRID, TOP, box, joined, run, soft
 from numpy.testing import assert_allclose
 
 import pointglue as pg
-from pointglue.elastic import Bond, Contact, ElasticBody, ImplicitSolver, JointBond, SpringEnergy
+from pointglue.elastic import Bond, Contact, ElasticBody, ImplicitSolver, JointBond, Motor, SpringEnergy
 from pointglue.errors import InputError
 
 G = 9.81
@@ -152,6 +152,36 @@ def test_energy_by_kind():
     bond = Bond("point", [0], "anchor", glue, spring=pg.Spring(50.0))
     energies = ImplicitSolver([anchor, point], glue=[bond])
     assert energies.energy(energies.start())["springs"] == pytest.approx(0.5 * 50 * 0.04)
+
+
+def test_energy_of_bushings():
+    """A weight on a bushing: while it swings, the energy is kept to second order; released, it has none."""
+    base, hung, k = box("base", fixed=True), box("hung", (0.0, -0.5, 0)), 400.0
+    drifts = []
+    for steps in (40, 80):
+        bond = joined(hung, base, (0, -0.5, 0), "bushing", (0, 1.0, 0), stiffness=(k, k, np.inf), release=0.5)
+        solver = ImplicitSolver([base, hung], joints=[bond], method="bdf2", tolerance=1e-10)
+        state = run(solver, steps, 0.4 / steps)
+        energy = solver.energy(state)
+        assert energy["springs"] == pytest.approx(0.5 * k * (state.origins[1, 1] + 0.5) ** 2, rel=1e-9)
+        drifts.append(abs(sum(energy.values()) - sum(solver.energy(solver.start()).values())))
+    assert drifts[1] < 0.05 * energy["springs"]
+    assert drifts[0] > 3 * drifts[1]
+    assert solver.energy(run(solver, 1, 0.2, state))["springs"] == 0
+
+
+@pytest.mark.parametrize(("max_force", "factor"), [(np.inf, 0.5 * 0.3**2), (2.0, 0.1 * (0.3 - 0.05))])
+@pytest.mark.parametrize("coordinate", ["slide", "angle"])
+def test_energy_of_motors(coordinate, max_force, factor):
+    """Drawn by 20 N/m to 0.3 m: k/2 of the distance squared, but linear beyond what 2 N can stretch."""
+    base, hung = box("base", fixed=True), box("hung", (0.0, -0.5, 0))
+    motor = Motor(position=lambda t: 0.3 + t, stiffness=20.0, damping=5.0, max_force=max_force)
+    bond = joined(hung, base, (0, -0.2, 0), "cylindrical", **{f"{coordinate}_motor": motor})
+    solver = ImplicitSolver([base, hung], joints=[bond])
+    assert solver.energy(solver.start())["springs"] == pytest.approx(20 * factor)
+    bond = joined(hung, base, (0, -0.2, 0), "cylindrical", **{f"{coordinate}_motor": Motor(speed=0.3)})
+    solver = ImplicitSolver([base, hung], joints=[bond])
+    assert solver.energy(solver.start())["springs"] == 0
 
 
 def test_loads_add_up_to_the_change_of_momentum():

@@ -326,7 +326,8 @@ class ImplicitSolver:
         -------
         dict of str to float
             The kinetic energy, the potential of gravity (0 at the world's origin), the elastic energy of
-            bodies and of `energies`, that of springs of glue, and that of the barrier of contact [J].
+            bodies and of `energies`, that of springs (of glue, of bushings and of motors with a stiffness),
+            and that of the barrier of contact [J].
         """
         self._check_state(state)
         model, integrator = self.model, self.integrator
@@ -334,7 +335,9 @@ class ImplicitSolver:
         turning = np.einsum("bij,bjk,bik->", state.rotation_rates, inertia.moment, state.rotation_rates)
         moving = mass @ (state.particle_velocities**2).sum(1)
         moving += inertia.mass @ (state.origin_velocities**2).sum(1)
-        springs = integrator.springs(state, state.time)
+        holds = ~(state.released_joints | state.pending_joints | (model.joint_release <= state.time))
+        springs = integrator.springs(state, state.time).value(x)
+        springs += model.constraints.spring_energy(x, state.angles, state.time, holds)
         contact = 0.0
         if self.surfaces is not None and state.barrier_stiffness:
             stage = ContactStage(self.surfaces, x, x, 1.0, state.barrier_stiffness, state.time)
@@ -343,7 +346,7 @@ class ImplicitSolver:
             "kinetic": 0.5 * float(moving + turning),
             "gravity": -float((mass @ x + inertia.mass @ state.origins) @ integrator.gravity),
             "elastic": float(sum(term.value(x) for term in integrator.energy_terms(state.time))),
-            "springs": springs.value(x),
+            "springs": springs,
             "contact": contact,
         }
 
@@ -377,15 +380,16 @@ class ImplicitSolver:
         -------
         (J, 2)
             For each joint, in the order of `joints`, its slide along the axis or path [m] and its angle
-            about the axis [rad], which counts whole turns. What a joint does not have, or not yet, is not a
-            number.
+            about the axis [rad], which counts whole turns. Of a slider on a surface, its slides along both
+            directions [m]; along a closed path, the shorter way round. What a joint does not have, or not
+            yet, is not a number.
         """
         self._check_state(state)
         constraints = self.model.constraints
         coordinates = np.full((sum(len(bond.joint) for bond in self.model.joints), 2), np.nan)
         slides = constraints.slides(state.particles)[: len(constraints.slide_joints)]
         coordinates[constraints.slide_joints, 0] = slides
-        coordinates[constraints.slider_joints, 0] = constraints.slider_slides(state.particles)
+        coordinates[constraints.slider_joints] = constraints.slider_slides(state.particles)
         coordinates[constraints.angle_joints, 1] = state.angles
         coordinates[state.pending_joints[: len(coordinates)]] = np.nan
         return coordinates

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from ...checks import Array
 from ...glue.joint_functions import AxisAngles, PairProducts
 from ...glue.joints import SLIDING_KINDS, Joint, has_angle, has_slide, sliding_stencils
-from ...glue.sliders import CurveFrame, CurveRows, Slider
+from ...glue.sliders import Slider, SliderFrame, SliderRows
 from ..bodies import JointBond, Motor
 
 __all__ = ["Bounds", "Constraints", "JointEquations", "JointPoints", "Rates", "StepRows"]
@@ -85,7 +85,7 @@ class StepRows(NamedTuple):
     """(A,): the angles of all joints that have one at the beginning of the step, over turns [rad]."""
     bounds: Bounds
     """What all rows must satisfy."""
-    curves: tuple[CurveFrame, ...] = ()
+    sliders: tuple[SliderFrame, ...] = ()
     """Where the sliders are at the beginning of the step."""
 
 
@@ -152,10 +152,13 @@ class Constraints:
 
     def __init__(self, linear: JointEquations, points: Sequence[JointPoints]) -> None:
         self.linear = linear
-        sliders = [each for each in points if isinstance(each.bond.joint, Slider)]
-        self.slider_joints = _joined([each.joints for each in sliders])
-        self._curves = [_curve_rows(each) for each in sliders]
-        self._starts = np.array([each.start for each in _sliders_of(points)])
+        sliders = [(each, each.bond.joint) for each in points if isinstance(each.bond.joint, Slider)]
+        self.slider_joints = _joined([each.joints for each, _ in sliders])
+        self._starts = [slider for _, slider in sliders]
+        self._sliders = [
+            SliderRows(np.concatenate([each.first[0], each.second[0]]), slider.axes)
+            for each, slider in sliders
+        ]
         slides = [each for each in points if has_slide(each.bond.joint.kind)]
         turning = [each for each in points if has_angle(each.bond.joint.kind)]
         self.slide_joints = _joined([each.joints for each in slides])
@@ -204,7 +207,7 @@ class Constraints:
         self.anchors = np.concatenate(
             [
                 linear.first,
-                np.repeat([curve.stencil[0] for curve in self._curves], 3).astype(np.int64),
+                np.repeat([slider.stencil[0] for slider in self._sliders], 3).astype(np.int64),
                 self._products.stencils[:, 3],
                 self._turns.stencils[:, 0],
             ]
@@ -215,8 +218,8 @@ class Constraints:
         """Set the rows and the particles of all derivatives."""
         linear, products, turns = self.linear, self._products.stencils, self._turns.stencils
         ends = np.stack([linear.first, linear.second], axis=1)
-        curves = [np.tile(curve.stencil, (3, 1)) for curve in self._curves]
-        stencils = [ends, *curves, products, turns]
+        sliders = [np.tile(slider.stencil, (3, 1)) for slider in self._sliders]
+        stencils = [ends, *sliders, products, turns]
         firsts = np.cumsum([0, *(len(each) for each in stencils)])[:-1]
         self.entry_particles = np.concatenate([each.ravel() for each in stencils])
         self.entry_rows = np.concatenate(
@@ -234,7 +237,7 @@ class Constraints:
     def stencils(self) -> list[NDArray[np.int64]]:
         """The stencils of the rows with a second derivative by particles, in the order of `elements`."""
         functions = [each.stencils for each in (self._products, self._turns) if len(each)]
-        return [curve.stencil[None] for curve in self._curves] + functions
+        return [slider.stencil[None] for slider in self._sliders] + functions
 
     def values(self, x: Array, rows: StepRows) -> Array:
         """Return the left sides c(x) of all rows (R,), at particles x (N, 3) [m]."""
@@ -244,7 +247,7 @@ class Constraints:
         return np.concatenate(
             [
                 (rows.directions * offsets).sum(1),
-                *(curve.values(x, frame) for curve, frame in self._framed(rows)),
+                *(slider.values(x, frame) for slider, frame in self._framed(rows)),
                 self._products.values(x),
                 _over_turns(self._turns.values(x) / self._turns.reach, turned) * self._turns.reach,
             ]
@@ -253,8 +256,8 @@ class Constraints:
     def gradients(self, x: Array, rows: StepRows) -> Array:
         """Return the derivatives (n, 3) of `entry_rows` by `entry_particles`, at particles x (N, 3) [1]."""
         of_linear = np.stack([rows.directions, -rows.directions], axis=1)
-        curves = [curve.gradients(x, frame) for curve, frame in self._framed(rows)]
-        parts = [of_linear, *curves, self._products.gradients(x), self._turns.gradients(x)]
+        sliders = [slider.gradients(x, frame) for slider, frame in self._framed(rows)]
+        parts = [of_linear, *sliders, self._products.gradients(x), self._turns.gradients(x)]
         return np.concatenate([part.reshape(-1, 3) for part in parts])
 
     def elements(self, x: Array, rows: StepRows, multipliers: Array, penalties: Array) -> list[Array]:
@@ -264,11 +267,11 @@ class Constraints:
         of the row's gradient; those of one slider are added up.
         """
         first, found = len(self.linear.first), []
-        for curve, frame in self._framed(rows):
+        for slider, frame in self._framed(rows):
             own = slice(first, first + 3)
-            g = curve.gradients(x, frame).reshape(3, -1)
+            g = slider.gradients(x, frame).reshape(3, -1)
             squares = np.einsum("r,ri,rj->ij", penalties[own], g, g)
-            found.append((curve.elements(x, frame, multipliers[own]) + squares)[None])
+            found.append((slider.elements(x, frame, multipliers[own]) + squares)[None])
             first += 3
         last = first + len(self._products)
         for each, own in ((self._products, slice(first, last)), (self._turns, slice(last, None))):
@@ -278,18 +281,23 @@ class Constraints:
                 found.append(each.elements(x, multipliers[own]) + squares)
         return found
 
-    def curve_frames(self, x: Array) -> tuple[CurveFrame, ...]:
-        """Return where the sliders are on their curves, at particles x (N, 3)."""
-        return tuple(curve.nearest(x) for curve in self._curves)
+    def slider_frames(self, x: Array) -> tuple[SliderFrame, ...]:
+        """Return where the sliders are on their paths, at particles x (N, 3)."""
+        return tuple(slider.nearest(x) for slider in self._sliders)
 
     def slider_slides(self, x: Array) -> Array:
-        """Return how far the sliders have come along their curves from the start (C,), at x (N, 3) [m]."""
-        lengths: Array = np.array([frame.length for frame in self.curve_frames(x)])
-        return np.asarray(lengths - self._starts)
+        """Return how far the sliders have come from the start along each direction (C, 2) [m].
 
-    def _framed(self, rows: StepRows) -> Iterator[tuple[CurveRows, CurveFrame]]:
+        With particles at x (N, 3). The second is not a number for a curve.
+        """
+        found = np.full((len(self._sliders), 2), np.nan)
+        for row, start, frame in zip(found, self._starts, self.slider_frames(x), strict=True):
+            row[: len(start.axes)] = start.slides(frame.lengths)
+        return found
+
+    def _framed(self, rows: StepRows) -> Iterator[tuple[SliderRows, SliderFrame]]:
         """Return the rows of each slider, and where it is at the beginning of the step."""
-        return zip(self._curves, rows.curves, strict=True)
+        return zip(self._sliders, rows.sliders, strict=True)
 
     def slides(self, x: Array) -> Array:
         """Return the coordinates of `coordinate_joints` along axes (K,), at particles x (N, 3) [m]."""
@@ -320,8 +328,9 @@ class Constraints:
         """
         count = len(self)
         bounds = Bounds(np.zeros(count), np.zeros(count), np.full(count, np.inf), np.zeros(count))
-        ends = len(self.linear.first) + 3 * np.arange(len(self._curves)) + 2
-        bounds.upper[ends] = [curve.knots[-1] for curve in self._curves]
+        for number, slider in enumerate(self._sliders):
+            first = len(self.linear.first) + 3 * number
+            bounds.lower[first : first + 3], bounds.upper[first : first + 3] = slider.ends
         row = count - len(self._slide_drives) - len(self._angle_drives)
         for drives, references, scales in (
             (self._slide_drives, slides, np.ones(len(slides))),
@@ -345,13 +354,44 @@ class Constraints:
                 row += 1
         return bounds
 
+    def spring_energy(self, x: Array, angles: Array, time: float, holds: NDArray[np.bool_]) -> float:
+        """Return the energy of bushings and of motors with a stiffness [J].
+
+        Parameters
+        ----------
+        x : (N, 3)
+            The particles [m].
+        angles : (A,)
+            The angles of all joints that have one [rad].
+        time : float
+            The time for which motors have a position [s].
+        holds : (J,)
+            Which joints hold.
+
+        Returns
+        -------
+        float
+        """
+        parts = (
+            (self._slide_drives, self.slides(x), self.coordinate_joints),
+            (self._angle_drives, angles, self.angle_joints),
+        )
+        return sum(
+            _stored(drive.effort, float(coordinates[drive.coordinate]), time)
+            for drives, coordinates, joints in parts
+            for drive in drives
+            if holds[joints[drive.coordinate]]
+        )
+
     def describe(self, row: int) -> str:
         """Return what a row is of a joint: an empty text for its equations, or a limit or motor."""
         drives = [*self._slide_drives, *self._angle_drives]
         number = row - (len(self) - len(drives))
         if number < 0:
-            first = row - len(self.linear.first)
-            return "end of the path of " if 0 <= first < 3 * len(self._curves) and first % 3 == 2 else ""
+            slider, part = divmod(row - len(self.linear.first), 3)
+            if not 0 <= slider < len(self._sliders):
+                return ""
+            return "end of the path of " if part >= 3 - len(self._sliders[slider].axes) else ""
         if isinstance(drives[number].effort, _AxisSpring):
             return "stiff axis of "
         what = "slide" if number < len(self._slide_drives) else "angle"
@@ -362,17 +402,6 @@ def _sliding_stencils(points: JointPoints) -> NDArray[np.int64]:
     """Return the stencils of the equations of joints that slide."""
     assert isinstance(points.bond.joint, Joint)
     return sliding_stencils(points.bond.joint.kind, points.first, points.second)
-
-
-def _curve_rows(points: JointPoints) -> CurveRows:
-    """Return the rows of a slider."""
-    assert isinstance(points.bond.joint, Slider)
-    return CurveRows(np.concatenate([points.first[0], points.second[0]]), points.bond.joint.knots)
-
-
-def _sliders_of(points: Sequence[JointPoints]) -> list[Slider]:
-    """Return the sliders among joints."""
-    return [each.bond.joint for each in points if isinstance(each.bond.joint, Slider)]
 
 
 def _drives(points: list[JointPoints], coordinate: str) -> list[_Drive]:
@@ -423,6 +452,17 @@ def _motor_target(motor: Motor, reference: float, rates: Rates) -> tuple[float, 
     error = now + rates.weight * (now - before) - reference
     gain = motor.stiffness + motor.damping * rates.slope
     return target - motor.damping * rates.slope / gain * error, 1 / gain
+
+
+def _stored(effort: tuple[float, float] | Motor | _AxisSpring, coordinate: float, time: float) -> float:
+    """Return the energy of a drive at a coordinate [m or rad] and a time [s]; its slope is the force [J]."""
+    if isinstance(effort, _AxisSpring):
+        return 0.0 if np.isinf(effort.stiffness) else 0.5 * effort.stiffness * coordinate**2
+    if not isinstance(effort, Motor) or effort.position is None or np.isinf(effort.stiffness):
+        return 0.0
+    distance = abs(coordinate - effort.at(time))
+    stretch = min(distance, effort.max_force / effort.stiffness)  # beyond it the motor stalls
+    return effort.stiffness * stretch * (distance - 0.5 * stretch)
 
 
 def _over_turns(angles: Array, before: Array) -> Array:

@@ -137,8 +137,8 @@ class Integrator:
                 state.particles.copy(), BodyFrames(state.origins, state.rotations)
             )
             bounds = self._bounds(state, before, scheme, end)
-            curves = model.constraints.curve_frames(before.positions)
-            rows = StepRows(model.directions(before), state.angles, bounds, curves)
+            sliders = model.constraints.slider_frames(before.positions)
+            rows = StepRows(model.directions(before), state.angles, bounds, sliders)
         active_bonds = [bond.holds(begin, released, released_joints) for bond in model.initial_bonds]
         contact = self._contact_stage(state, scheme, h, stiffness_factor, clock, active_bonds)
         objective = Objective(system, scheme, terms, forces, rows, before, clock, contact=contact)

@@ -80,12 +80,13 @@ def joint_of(
     table: schema.JointAttach, one: Array, other: Array, among: Indices | None = None
 ) -> Joint | Slider:
     """Return the joint of a table between points `one` (n, 3) and those `among` points `other` (m, 3)."""
-    if table.type == "curve":
+    if table.type == "curve" or table.type == "surface":
         return bind_slider(
             one,
             other,
             table.at,
-            table.path or (),
+            table.path or table.patch or (),
+            closed=table.closed,
             parents=table.parents,
             among=among,
             on_degenerate=table.on_degenerate,

@@ -44,6 +44,7 @@ _Seconds = Annotated[float, Quantity("s", above=0)]
 _Friction = Annotated[float, Quantity("", least=0)]
 _Force = Annotated[float, Quantity("N", above=0)]
 _Torque = Annotated[float, Quantity("N m", above=0)]
+_PatchRow = Annotated[list[Position], Field(min_length=2, max_length=50)]
 
 
 class Frames(Table):
@@ -380,11 +381,13 @@ class JointAttach(_Attach):
     """A joint between the frames of two objects."""
 
     kind: Literal["joint"]
-    type: Literal["ball", "hinge", "weld", "prismatic", "cylindrical", "planar", "bushing", "curve"]
+    type: Literal[
+        "ball", "hinge", "weld", "prismatic", "cylindrical", "planar", "bushing", "curve", "surface"
+    ]
     """The type: a ball turns freely, a hinge turns about the axis, a weld does not turn; prismatic slides
     along the axis, cylindrical slides along it and turns about it, planar slides across it and turns too;
-    bushing is held by springs along its axes only; curve slides along a smooth curve of `to`, from its one
-    end to the other, and turns freely."""
+    bushing is held by springs along its axes only; curve slides along a smooth curve of `to`, surface over a
+    smooth surface of it, up to their ends and edges, and both turn freely."""
     parents: Annotated[int, Field(strict=True, ge=3, le=1000)] = 8
     """How many of the nearest points of either object set the reach: those within it carry the joint."""
     on_degenerate: Literal["raise", "clamp"] = "raise"
@@ -402,6 +405,12 @@ class JointAttach(_Attach):
     """The damping of a bushing along each of its axes."""
     path: Annotated[list[Position], Field(min_length=2, max_length=200)] | None = None
     """Places of `to` through which the curve goes, in order, in the scene at the start; for a curve only."""
+    patch: Annotated[list[_PatchRow], Field(min_length=2, max_length=50)] | None = None
+    """Rows of places of `to`, all of one length, through which the surface goes, in the scene at the start;
+    for a surface only."""
+    closed: bool = False
+    """Whether the last place of the path is followed by the first, so that it has no ends, as a hoop; of a
+    patch, whether the last row is followed by the first, as around a sleeve."""
     slide_limits: Slides | None = None
     """How far `from` may slide along the axis relative to `to`, at least and at most; it starts at 0."""
     angle_limits: Angles | None = None
@@ -417,6 +426,13 @@ class JointAttach(_Attach):
     def _path(self) -> "JointAttach":
         if (self.path is None) == (self.type == "curve"):
             raise ValueError("must have a path if its type is curve, and only then")
+        if (self.patch is None) == (self.type == "surface"):
+            raise ValueError("must have a patch if its type is surface, and only then")
+        if self.closed and self.path is None and self.patch is None:
+            raise ValueError("must not be closed unless its type is curve or surface")
+        if self.patch is not None and len({len(row) for row in self.patch}) > 1:
+            counts = ", ".join(str(len(row)) for row in self.patch)
+            raise ValueError(f"must have a patch with rows of one length, got {counts}")
         return self
 
 
