@@ -241,6 +241,8 @@ class Constraints:
 
     def values(self, x: Array, rows: StepRows) -> Array:
         """Return the left sides c(x) of all rows (R,), at particles x (N, 3) [m]."""
+        if not len(self):  # which costs as much as the energies of a small body
+            return np.empty(0)
         linear = self.linear
         offsets = x[linear.first] - x[linear.second]
         turned = rows.angles[self._turned]
@@ -255,6 +257,8 @@ class Constraints:
 
     def gradients(self, x: Array, rows: StepRows) -> Array:
         """Return the derivatives (n, 3) of `entry_rows` by `entry_particles`, at particles x (N, 3) [1]."""
+        if not len(self):
+            return np.empty((0, 3))
         of_linear = np.stack([rows.directions, -rows.directions], axis=1)
         sliders = [slider.gradients(x, frame) for slider, frame in self._framed(rows)]
         parts = [of_linear, *sliders, self._products.gradients(x), self._turns.gradients(x)]

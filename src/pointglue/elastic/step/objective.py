@@ -367,9 +367,11 @@ class Objective:
             pattern = system.pattern
             pattern.assemble(elements, out=data[: len(pattern.indices)])
             data[pattern.diagonal] += np.repeat(self.weights[:, 0], 3)
-            penalties = self._penalties(data[pattern.diagonal].reshape(-1, 3).mean(1))
-            self._write_penalties(penalties, data)
-            self._write_rows(now, penalties, loads.multipliers, project, data)
+            penalties = np.zeros(len(system.equations))
+            if len(penalties):
+                penalties = self._penalties(data[pattern.diagonal].reshape(-1, 3).mean(1))
+                self._write_penalties(penalties, data)
+                self._write_rows(now, penalties, loads.multipliers, project, data)
         with self.clock("glue"):
             if not project:
                 for k, start, stop in system.curved:
