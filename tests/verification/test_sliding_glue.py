@@ -172,16 +172,21 @@ def test_a_slider_stops_at_the_end():
     assert np.hypot(*across) == pytest.approx(mass * G * np.cos(angle), rel=1e-6)
 
 
+@pytest.mark.parametrize("kind", ["curve", "surface"])
 @pytest.mark.parametrize("what", ["rigid", "soft"])
-def test_momentum(what, rng):
-    """A ring on the edge of a wobbling body: no net force, and no torque about where they are at the end."""
+def test_momentum(what, kind, rng):
+    """A ring on a wobbling body: no net force, and no torque about where they are at the end."""
     wide = soft("wide", velocities=rng.standard_normal((64, 3)))
     ring = (
         box("ring", (0.15, 0.4, 0.15), extents=(0.1, 0.1, 0.1), spin=(1, 2, 3), velocity=(0.5, 0, 0))
         if what == "rigid"
         else soft("ring", (0, 0.4, 0), velocities=rng.standard_normal((64, 3)))
     )
-    path = np.linspace([0, 0.3, 0.15], [0.3, 0.3, 0.15], 6) + 0.02 * rng.standard_normal((6, 3))
+    side = np.linspace(0, 0.3, 4)
+    path = np.linspace([0, 0.3, 0.15], [0.3, 0.3, 0.15], 6)
+    if kind == "surface":
+        path = patch(lambda x, z: 0.3 + 0 * x, side, side)
+    path = path + 0.02 * rng.standard_normal(path.shape)
     slider = pg.bind_slider(ring.positions, wide.positions, [0.15, 0.3, 0.15], path)
     solver = ImplicitSolver(
         [ring, wide], joints=[JointBond("ring", "wide", slider)], gravity=(0, 0, 0), tolerance=1e-9
