@@ -129,13 +129,13 @@ class ShapeMatchingEnergy(Matching):
     ) -> Self:
         """Return the energy of a material with a Young's modulus, at any size and number of clusters.
 
-        A uniform strain e of a cluster costs ``(1 - blend)^2 / 2 sum k |e v|^2``, with the offsets v of
-        its points from their centroid. With ``k = d young volume / ((1 - blend)^2 sum |v|^2)`` in d
-        dimensions this is ``young / 2 |e|^2`` by volume: a bar that is stretched has this modulus, and does not
-        contract across (Poisson's ratio is 0). It is exact for clusters whose offsets are alike along all
-        axes, such as the corners of cubes of equal masses, and for others the mean of all directions. What
-        no cluster can match, bending within one, is stiffer than that of the material: a bar n cubes thick
-        bends like one whose modulus is larger by the share (3 / (1 - blend)^2 - 1) / n^2.
+        A uniform strain e of a cluster costs ``(1 - blend)^2 / 2 sum k |e v|^2``, with the offsets v of its
+        points from their centroid. In d dimensions, ``k = d young volume / ((1 - blend)^2 sum |v|^2)`` makes
+        this ``young / 2 |e|^2`` by volume: a bar that is stretched has this modulus, and does not contract
+        across (Poisson's ratio is 0). It is exact for clusters whose offsets are alike along all axes, such
+        as the corners of cubes of equal masses, and for others the mean of all directions. What no cluster
+        can match, bending within one, is stiffer than that of the material: a bar n cubes thick bends like
+        one whose modulus is larger by the share (3 / (1 - blend)^2 - 1) / n^2.
 
         Parameters
         ----------
