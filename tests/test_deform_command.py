@@ -460,6 +460,29 @@ class TestProcess:
         assert b"frames" in shown
         assert b"100%" in shown
 
+    def test_an_interruption_in_a_finaliser_is_not_lost(self, run, mesh, folder, monkeypatch):
+        """Python prints what a finaliser raises and goes on, and so did the command, to the last frame."""
+
+        class Interrupting:
+            def __del__(self):
+                signal.raise_signal(signal.SIGINT)
+
+        rename, written = os.replace, []
+
+        def interrupted(source, target, **options):
+            rename(source, target, **options)
+            if Path(target).parent.name == "anim":
+                written.append(target)
+                if len(written) == 3:
+                    Interrupting()
+
+        monkeypatch.setattr(os, "replace", interrupted)
+        code, out, err = run(mesh, handles(frames=np.repeat([REST, NOW], 10, axis=0)), "-o", "anim/out.ply")
+        assert code == 128 + signal.SIGINT
+        assert out == ""
+        assert "stopped before all was written" in err
+        assert len(list((folder / "anim").iterdir())) == 3
+
     @pytest.mark.skipif(sys.platform == "win32", reason="needs signals")
     def test_an_interruption_leaves_whole_files(self, mesh, folder):
         name = handles(frames=np.repeat([REST, NOW], 5000, axis=0))

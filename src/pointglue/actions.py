@@ -85,14 +85,17 @@ def deform_file(
                     **{**moves.options, **options},
                 )
             pose = None
-            for k in tracked(range(len(moves.frames)), quiet):
-                with _naming_options(moves, options), deferred():
-                    pose = deformer.at(
-                        moves.frames[k],
-                        rotations=None if moves.rotations is None else moves.rotations[k],
-                        previous=None if pose is None else pose.rotations,
-                    )
-                out.add(pose.positions, None if shape.normals is None else pose.normals(shape.normals))
+            # Raised at any moment, an interruption may come in a finaliser, which swallows it.
+            with deferred() as check:
+                for k in tracked(range(len(moves.frames)), quiet):
+                    check()
+                    with _naming_options(moves, options):
+                        pose = deformer.at(
+                            moves.frames[k],
+                            rotations=None if moves.rotations is None else moves.rotations[k],
+                            previous=None if pose is None else pose.rotations,
+                        )
+                    out.add(pose.positions, None if shape.normals is None else pose.normals(shape.normals))
     if not quiet:
         counts = "" if frames is None else f"{counted(frames, 'frame')}, "
         counts += (
