@@ -2,8 +2,11 @@
 
 import os
 import signal
+import sys
+import time
 
 import pytest
+from waiting import DEADLINE
 
 from pointglue.io.signals import ENDING, REPEAT_WINDOW, Ending, deferred, stoppable
 
@@ -78,6 +81,60 @@ def test_computations_that_do_not_ask_are_interrupted_at_their_end():
     with Ending(), pytest.raises(KeyboardInterrupt):
         compute()
     assert done == ["whole"]
+
+
+class SignalsWhenFinalised:
+    """Receives a signal in its finaliser, from which no exception can be raised."""
+
+    def __del__(self):
+        signal.raise_signal(signal.SIGTERM)
+
+
+def test_an_interruption_that_a_finaliser_loses_is_raised_again():
+    """Else the command would go on to its end, as if nobody had asked it to stop."""
+
+    def lose():
+        SignalsWhenFinalised()
+        end = time.monotonic() + DEADLINE
+        while time.monotonic() < end:
+            time.sleep(0.001)
+
+    with Ending() as ending, pytest.raises(KeyboardInterrupt):
+        lose()
+    assert ending.first == signal.SIGTERM
+
+
+def test_an_interruption_that_a_finaliser_loses_in_a_computation_waits_for_its_end():
+    steps = []
+
+    def lose():
+        SignalsWhenFinalised()
+        with deferred() as check:
+            end = time.monotonic() + DEADLINE
+            while time.monotonic() < end:
+                check()
+                steps.append("begun")
+                time.sleep(0.001)
+                steps.append("ended")
+
+    with Ending(), pytest.raises(KeyboardInterrupt):
+        lose()
+    assert steps[-1] == "ended"
+
+
+def test_errors_of_finalisers_are_still_reported(monkeypatch):
+    told = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda what: told.append(str(what.exc_value)))
+    before = sys.unraisablehook
+
+    class Fails:
+        def __del__(self):
+            raise ValueError("in a finaliser")
+
+    with Ending():
+        Fails()
+    assert told == ["in a finaliser"]
+    assert sys.unraisablehook is before
 
 
 def test_what_is_ignored_stays_ignored():

@@ -5,6 +5,7 @@ import shlex
 import signal
 import sys
 import threading
+from _thread import interrupt_main
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from time import monotonic
@@ -18,6 +19,7 @@ ENDING = tuple(
 )  # Windows has no SIGHUP
 """The signals of Ctrl-C, of a scheduler or a shutdown, and of a terminal that is closed."""
 REPEAT_WINDOW = 2.0  # s after the first signal, within which others are taken for repeats of it
+RETRY_DELAY = 0.01  # s after which an exception that was lost is raised again, when its finaliser has ended
 
 
 class Ending:
@@ -26,6 +28,9 @@ class Ending:
     Schedulers and terminals often send several at once. Those that come soon after the first raise nothing,
     so that they do not prevent the last frame from being written; a later one interrupts that as well, which
     leaves every file complete. Signals that are ignored stay ignored, as nohup needs it.
+
+    Finalisers and callbacks of libraries cannot pass an exception on: one that is raised there is lost, and
+    the command would go on to its end. It is raised again a moment later.
 
     Parameters
     ----------
@@ -38,16 +43,22 @@ class Ending:
         """The first signal that has arrived, if any has."""
         self._clock, self._arrived = clock, 0.0
         self._before: dict[signal.Signals, Any] = {}
-        self._deferred, self._raised = False, False
+        self._hook_before = sys.unraisablehook
+        self._timer: threading.Timer | None = None
+        self._deferred, self._raised, self._lost = False, False, False
 
     def __enter__(self) -> Self:
         _active.append(self)
         for one in ENDING:
             if signal.getsignal(one) is not signal.SIG_IGN:
                 self._before[one] = signal.signal(one, self._end)
+        self._hook_before, sys.unraisablehook = sys.unraisablehook, self._retry
         return self
 
     def __exit__(self, *_: object) -> None:
+        sys.unraisablehook = self._hook_before
+        if self._timer is not None:
+            self._timer.cancel()
         for one, handler in self._before.items():
             signal.signal(one, handler)
         self._before.clear()
@@ -73,10 +84,24 @@ class Ending:
             self.first, self._arrived = signal.Signals(number), self._clock()
             if self._deferred:
                 return
+        elif self._lost:
+            self._lost, self._raised = False, False
+            if self._deferred:
+                return
         elif self._clock() - self._arrived < REPEAT_WINDOW:
             return
         self._raised = True
         raise KeyboardInterrupt
+
+    def _retry(self, what: "sys.UnraisableHookArgs") -> None:
+        """Raise an interruption that was lost once more; report other errors as before."""
+        if self.first is None or not issubclass(what.exc_type, KeyboardInterrupt):
+            self._hook_before(what)
+            return
+        self._lost = True
+        self._timer = threading.Timer(RETRY_DELAY, interrupt_main, (self.first,))
+        self._timer.daemon = True
+        self._timer.start()
 
 
 _active: list[Ending] = []  # signals belong to the whole process, and so does this
