@@ -83,26 +83,27 @@ CLOUDS = {
 }
 
 
+@pytest.mark.parametrize("lift", [0.0, 6.5])  # from where the reach is shortened for most of them
 @pytest.mark.parametrize("kind", CLOUDS)
 @pytest.mark.parametrize("spacing", [1e-3, 1e-5])
-def test_neighbouring_targets_move_alike(kind, spacing, rng):
+def test_neighbouring_targets_move_alike(kind, spacing, lift, rng):
     """Targets side by side stay within a few spacings, however close they are.
 
     Along any curve of targets the bound points are a curve, too, with a speed that the deformation and the
-    change of the weights bound: 8 times that of the targets in these cases. With uniform weights the ratio
+    change of the weights bound: twice that of the targets in these cases. With uniform weights the ratio
     grows without bound as the spacing shrinks, since points become parents suddenly.
     """
     rest = CLOUDS[kind]
     largest = 0.0
     for _ in range(12):
-        start, way = rng.uniform(-2, 2, 3) * [1, 1, 0.5], rng.standard_normal(3)
+        start, way = rng.uniform(-2, 2, 3) * [1, 1, 0.5] + [0, 0, lift], rng.standard_normal(3)
         # A stretch of 1.0 in all: neighbours in pairs, the pairs spread evenly.
         along = np.linspace(0, 1, 200)[:, None] + np.array([0.0, spacing])
         targets = start + along.reshape(-1, 1) * way / np.linalg.norm(way)
         moved = pg.bind_glue(rest, targets).positions(bent(rest))
         step = np.linalg.norm(np.diff(moved.reshape(-1, 2, 3), axis=1), axis=-1)
         largest = max(largest, step.max() / spacing)
-    assert largest < 8
+    assert largest < 4
 
 
 def test_uniform_weights_do_jump(rng):
@@ -116,20 +117,51 @@ def test_uniform_weights_do_jump(rng):
     assert ratios["smooth"] < 3
 
 
-@pytest.mark.parametrize("height", [0.0, 0.3, 1.0, 3.0, 10.0, 30.0])
-def test_far_targets_move_at_most_a_few_times_as_far_as_their_parents(height):
-    """The lever arm is bounded: by the largest response to parents that move by one in the mean square.
+def amplification(glue, rest):
+    """The largest response of a target to parents that move by one in the mean square.
 
-    With the blocks J_i of the Jacobian and the weights w_i the square of this is the largest eigenvalue of
+    With the blocks J_i of the Jacobian and the weights w_i its square is the largest eigenvalue of
     sum J_i J_i^T / w_i = 1 + [b]x (tr(C) - C)^-1 [b]x^T, for the arm b and the covariance C of the parents.
-    Above an endless sheet it is 1 + 8 h^2 / (r^2 - h^2) < 3.6^2, as r^2 > 1.7 h^2. The lattice adds a little
-    to it where the reach holds few points.
     """
-    rest = grid(121, 121)
-    glue = pg.bind_glue(rest, [[0.2, 0.1, height]])
     blocks = glue.at(rest).blocks
     response = np.einsum("eij,ekj,e->ik", blocks, blocks, 1 / glue.weights)
-    assert np.sqrt(np.linalg.eigvalsh(response)[-1]) < 3.7
+    return np.sqrt(np.linalg.eigvalsh(response)[-1])
+
+
+@pytest.mark.parametrize("height", [0.0, 0.3, 1.0, 3.0, 5.0])
+def test_far_targets_move_at_most_a_few_times_as_far_as_their_parents(height):
+    """The lever arm is bounded.
+
+    Above an endless sheet the response is 1 + 8 h^2 / (r^2 - h^2) < 3.6^2, as r^2 > 1.7 h^2. The lattice adds
+    a little to it where the reach holds few points.
+    """
+    rest = grid(121, 121)
+    assert amplification(pg.bind_glue(rest, [[0.2, 0.1, height]]), rest) < 3.7
+
+
+@pytest.mark.parametrize("height", [6.0, 10.0, 30.0])
+@pytest.mark.parametrize("parents", [8, 24])
+def test_very_far_targets_have_few_parents(height, parents):
+    """At most 8 times as many as were asked for; then the arm is 1.8 h / sqrt(k), or 3.6 if that is more."""
+    rest = grid(121, 121)
+    glue = pg.bind_glue(rest, [[0.2, 0.1, height]], parents=parents)
+    assert len(glue.weights) < 8 * parents
+    assert amplification(glue, rest) < max(3.7, 1.05 * np.hypot(1, np.sqrt(np.pi / parents) * height))
+
+
+def test_amid_a_ball_all_of_its_points_are_parents():
+    """Though these are more than 8 times as many as were asked for: none of them is nearer than others."""
+    rest = fibonacci_ball(200)
+    glue = pg.bind_glue(rest, np.zeros((1, 3)))
+    np.testing.assert_allclose(glue.weights, 1 / 200, rtol=1e-9)  # 1 / 0.002 times what rounding makes
+
+
+def fibonacci_ball(count):
+    """Points spread over the unit sphere."""
+    k = np.arange(count)
+    z, turn = 1 - (2 * k + 1) / count, k * np.pi * (3 - np.sqrt(5))
+    ring = np.sqrt(1 - z**2)
+    return np.stack([ring * np.cos(turn), ring * np.sin(turn), z], axis=1)
 
 
 class TestLines:

@@ -8,6 +8,10 @@ parent. Points at one distance weigh the same, whatever the units, and however a
 The reach grows with the distance of the target from the points, which bounds how much farther it moves than
 they do: at the distance h from a surface, by a factor of sqrt(1 + 8 h^2 / (r^2 - h^2)) < 3.6.
 
+Parents cost time, the square of their number in a matrix. So the reach ends at the (8 k)-th nearest point, or
+just beyond the k-th where that is as far. Above a surface this happens from 1.8 sqrt(k) spacings s on: from 5
+for 8 parents. From there on the factor is about 1.8 h / (s sqrt(k)).
+
 Where the points within reach are close to a line, the reach grows until they make a frame; it grows
 continuously, too, as far as there are points.
 """
@@ -57,6 +61,9 @@ LINE_TOLERANCE = 1e-6
 MAX_PARENTS = 4096
 # Ratios of the square of the reach to those of the distances of the k-th nearest point and of the nearest.
 REACH_BEYOND_LAST, REACH_BY_FIRST = 1.2, 0.5
+# Ratios of the largest number of parents to k, but for those at one distance, and of the least reach to the
+# distance of the k-th nearest point.
+MOST_BEYOND, LEAST_REACH = 8, 1.001
 # Ratio by which distances may differ that count as equal: far above rounding, far below any distance meant.
 TIE = 1e-6
 # Ratio of one reach to the next that is tried where parents are close to a line, and how often the interval
@@ -143,7 +150,7 @@ def choose_parents(
     choice = _Choice(rest, targets, falloff, search, count)
     every = np.arange(len(targets))
     reach = choice.reach()
-    groups, _ = choice.within(every, reach)
+    groups = choice.few_within(reach)
     gap = choice.gap(every, groups, reach)
     if on_collinear == "raise":
         advice = "Give more parents, name them by indices=, or pass on_collinear='widen'."
@@ -188,23 +195,44 @@ class _Choice:
             )  # more points are at the target than it has parents
         return reach
 
-    def within(self, rows: _Rows, reach: Array) -> tuple[Groups, NDArray[np.bool_]]:
-        """Return the points within reach (n,) of some targets, and whether these are all that there are."""
-        waiting, wanted = np.arange(len(rows)), min(2 * self.count, self.most)
+    def few_within(self, reach: Array) -> Groups:
+        """Return the points within reach of every target, and shorten the `reach` of those with too many."""
+        every, most = np.arange(len(self.targets)), MOST_BEYOND * self.count
+        if self.falloff != "smooth":
+            return self.within(every, reach)[0]
+        groups, _ = self.within(every, reach, most)
+        crowded, others = np.flatnonzero(groups.sizes == most), np.flatnonzero(groups.sizes < most)
+        if not len(crowded):
+            return groups
+        crowd, _ = groups.take(crowded)
+        distance = distances(self.rest, self.targets[crowded], crowd).reshape(-1, most)
+        reach[crowded] = np.maximum(distance[:, -1], LEAST_REACH * distance[:, self.count - 1])
+        parts = [(crowded, self.within(crowded, reach[crowded])[0])]
+        if len(others):
+            parts.append((others, groups.take(others)[0]))
+        return merged_groups(parts)
+
+    def within(self, rows: _Rows, reach: Array, most: int | None = None) -> tuple[Groups, NDArray[np.bool_]]:
+        """Return the points within reach (n,) of some targets, and whether these are all that there are.
+
+        At most so many of each, the nearest.
+        """
+        most = self.most if most is None else min(most, self.most)
+        waiting, wanted = np.arange(len(rows)), min(2 * self.count, most)
         parts, complete = [], np.zeros(len(rows), np.bool_)
         while len(waiting):
             groups = self.search(rows[waiting], wanted)
             distance = distances(self.rest, self.targets[rows[waiting]], groups)
             inside = distance < reach[waiting][groups.group_of]
             sizes = np.add.reduceat(inside.astype(np.int64), groups.offsets[:-1])
-            ended = (groups.sizes < wanted) | (wanted == self.most)
+            ended = (groups.sizes < wanted) | (wanted == most)
             done = np.flatnonzero((sizes < groups.sizes) | ended)
             if len(done):
                 complete[waiting[done]] = sizes[done] == groups.sizes[done]
                 entries = runs(groups.offsets[:-1][done], sizes[done])  # the nearest come first
                 ends = np.concatenate([[0], np.cumsum(sizes[done])])
                 parts.append((waiting[done], Groups(ends, groups.indices[entries])))
-            waiting, wanted = np.delete(waiting, done), min(2 * wanted, self.most)
+            waiting, wanted = np.delete(waiting, done), min(2 * wanted, most)
         return merged_groups(parts), complete
 
     def gap(self, rows: _Rows, groups: Groups, reach: Array) -> Array:
