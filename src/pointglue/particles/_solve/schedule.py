@@ -58,6 +58,8 @@ class Schedule:
     rigid_members: NDArray[np.int64]
     fixed: NDArray[np.bool_]
     """(n,): pinned or kinematic."""
+    rest: Array
+    """(n, 3), positions at rest, m."""
     topology: Topology
 
     @classmethod
@@ -130,6 +132,7 @@ class Schedule:
             rigid_starts=rigid_starts,
             rigid_members=rigid_members,
             fixed=fixed,
+            rest=rest.positions,
             topology=topology,
         )
 
@@ -178,6 +181,7 @@ class Schedule:
             shapes=self.shapes,
             piece_of=topology.piece_of,
             alone=topology.alone,
+            rest=self.rest,
         )
 
     def piece_arrays(self) -> PieceArrays:

@@ -58,6 +58,8 @@ class ParticleArrays(NamedTuple):
     """(n,), the number of the connected piece."""
     alone: Booleans
     """(n,): the only particle of its piece."""
+    rest: Array
+    """(n, 3), positions at rest, m."""
 
 
 class ParticleBuffers(NamedTuple):
