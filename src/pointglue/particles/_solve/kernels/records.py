@@ -33,6 +33,7 @@ __all__ = [
     "RigidGroups",
     "ShapeGroups",
     "Solid",
+    "ThinContactArrays",
 ]
 
 Integers = NDArray[np.int64]
@@ -221,6 +222,27 @@ class PairArrays(NamedTuple):
     """(k,), how far contact has moved the two apart for their own masses, m."""
     normals: Array
     """(k, 3), unit vector from the first to the second."""
+
+
+class ThinContactArrays(NamedTuple):
+    """Contacts of thin parts that may come about in one substep, sorted by colour: see `thin`."""
+
+    particles: Integers
+    """(k, 4), numbers: a particle and a triangle, or two edges."""
+    faces: Booleans
+    """(k,): a triangle, not an edge."""
+    bulky: Booleans
+    """(k,): the first side is a particle that is no thin part, and its ellipsoid counts."""
+    reach: Array
+    """(k,), the distance at which thin parts meet, without such an ellipsoid, m."""
+    starts: Array
+    """(k,), the distance at the start of the substep, m."""
+    weights: Array
+    """(k, 4), c at the last correction."""
+    depths: Array
+    """(k,), how far contact has moved the two sides apart, m."""
+    normals: Array
+    """(k, 3), unit vector from the second side to the first."""
 
 
 class PairFilter(NamedTuple):
