@@ -32,7 +32,9 @@ __all__ = [
     "Restitution",
     "RigidGroups",
     "ShapeGroups",
+    "Sheets",
     "Solid",
+    "Survey",
     "ThinContactArrays",
 ]
 
@@ -243,6 +245,30 @@ class ThinContactArrays(NamedTuple):
     """(k,), how far contact has moved the two sides apart, m."""
     normals: Array
     """(k, 3), unit vector from the second side to the first."""
+
+
+class Sheets(NamedTuple):
+    """The connected pieces that have thin parts, called sheets here."""
+
+    sheet_of: Integers
+    """(n,), the sheet of each corner of a thin part; -1 for all others."""
+    pieces: Integers
+    """(sheets,), the number of the piece."""
+    detours: Array
+    """(sheets,), the largest ratio of the way from one point to another along the piece to the straight one."""
+
+
+class Survey(NamedTuple):
+    """Where thin parts may meet something in a substep."""
+
+    calm: Booleans
+    """(sheets,): cannot meet itself."""
+    boxes: Array
+    """(sheets, 6), boxes about the paths of their corners: least and greatest coordinates, m."""
+    visits: Array
+    """(sheets, 6), boxes about the paths of others that enter these, m."""
+    wanted: Booleans
+    """(n,): may meet a sheet."""
 
 
 class PairFilter(NamedTuple):
