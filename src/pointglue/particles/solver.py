@@ -179,7 +179,10 @@ class ParticleSolver:
         self._pairs = None if contacts == "none" or n == 1 else PairContacts(n, self._bounds, family)
         parts = thin_parts(self._topology)
         has_thin = len(parts.edges) + len(parts.triangles) > 0
-        self._thin = ThinContacts(parts, self._bounds, family, self._topology.piece_of) if self._pairs is not None and has_thin else None
+        self._thin: ThinContacts | None = None
+        if self._pairs is not None and has_thin:
+            pieces = self._topology.piece_of
+            self._thin = ThinContacts(parts, self._bounds, family, pieces, self.body.positions)
         self._colliders = tuple(
             collider.ready(n) for collider in check_list("colliders", colliders, Collider)
         )

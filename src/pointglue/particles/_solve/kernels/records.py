@@ -248,14 +248,22 @@ class ThinContactArrays(NamedTuple):
 
 
 class Sheets(NamedTuple):
-    """The connected pieces that have thin parts, called sheets here."""
+    """The connected pieces that have thin parts, called sheets here, in patches."""
 
     sheet_of: Integers
     """(n,), the sheet of each corner of a thin part; -1 for all others."""
+    patch_of: Integers
+    """(n,), the patch of each corner of a thin part; -1 for all others."""
+    sheets: Integers
+    """(patches,), the sheet of each patch."""
     pieces: Integers
-    """(sheets,), the number of the piece."""
+    """(sheets,), the number of its piece."""
     detours: Array
-    """(sheets,), the largest ratio of the way from one point to another along the piece to the straight one."""
+    """(sheets,), the largest ratio of the way from one point to another along the sheet to the straight one."""
+    corners: Integers
+    """(entries,), the corners of the parts of patches."""
+    patches: Integers
+    """(entries,), the patches that they belong to."""
 
 
 class Survey(NamedTuple):
@@ -264,11 +272,11 @@ class Survey(NamedTuple):
     calm: Booleans
     """(sheets,): cannot meet itself."""
     boxes: Array
-    """(sheets, 6), boxes about the paths of their corners: least and greatest coordinates, m."""
-    visits: Array
-    """(sheets, 6), boxes about the paths of others that enter these, m."""
+    """(patches + 1, 6), boxes about the paths of their corners: least and greatest coordinates, m."""
+    active: Booleans
+    """(patches,): may meet something."""
     wanted: Booleans
-    """(n,): may meet a sheet."""
+    """(n,): may meet a patch."""
 
 
 class PairFilter(NamedTuple):

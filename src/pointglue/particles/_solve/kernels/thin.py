@@ -15,7 +15,7 @@ from .ellipsoids import shape_matrix, support
 from .rigid import apply_impulse, corrected_position, inverse_effective_mass
 
 __all__ = [
-    "NEIGHBOURS", "choose_candidates", "choose_parts", "find_crossings", "find_passing", "item_paths",
+    "NEIGHBOURS", "choose_candidates", "find_crossings", "find_passing", "item_paths",
     "separate_thin", "survey", "thin_friction", "thin_restitution",
 ]  # fmt: skip
 
@@ -49,27 +49,58 @@ def find_crossings(start, stop, pairs, X, cross):
 
 @kernel
 def survey(sheets, piece_of, bounds, X, P, E, found) -> None:
-    """Find out which sheets may meet themselves or others, and which particles may meet sheets.
+    """Find out which patches of sheets may meet something, and which particles may meet a patch.
 
-    A sheet is a piece with thin parts. Where all its rotations are within an angle a of one rotation, two of
-    its points are at least (1 - 2 k sin(a / 2)) times as far from each other as at rest, k the largest ratio
-    of their distance along the piece to that through space: while that is above 0, it cannot meet itself.
+    Where all rotations of a sheet are within an angle a of one rotation, two of its points are at least
+    (1 - 2 k sin(a / 2)) times as far from each other as at rest, k the largest ratio of their distance along
+    the sheet to that through space: while that is above 0, it is calm, since it cannot meet itself.
     """
-    sheet_of, pieces, detours = sheets.sheet_of, sheets.pieces, sheets.detours
-    calm, boxes, visits, wanted = found.calm, found.boxes, found.visits, found.wanted
-    count = len(pieces)
-    Q = np.zeros((count, 9))
-    least = np.full(count, 3.0)
-    for p in range(count):
+    sheet_of, patch_of, detours = sheets.sheet_of, sheets.patch_of, sheets.detours
+    calm, boxes, active, wanted = found.calm, found.boxes, found.active, found.wanted
+    _find_calm(sheet_of, detours, E, calm)
+    count = len(boxes) - 1  # the last one is about them all
+    for p in range(count + 1):
         for j in range(3):
-            boxes[p, j] = visits[p, j] = math.inf
-            boxes[p, 3 + j] = visits[p, 3 + j] = -math.inf
+            boxes[p, j], boxes[p, 3 + j] = math.inf, -math.inf
+    for k in range(len(sheets.corners)):
+        i = sheets.corners[k]
+        _widen(boxes[sheets.patches[k]], i, bounds[i], X, P)
+    for p in range(count):
+        active[p] = not calm[sheets.sheets[p]]
+        for j in range(3):
+            boxes[count, j] = min(boxes[count, j], boxes[p, j])
+            boxes[count, 3 + j] = max(boxes[count, 3 + j], boxes[p, 3 + j])
+    for p in range(count):
+        for q in range(p):
+            if sheets.sheets[p] != sheets.sheets[q] and _overlap(boxes[p], boxes[q]):
+                active[p] = active[q] = True
+    box = np.empty(6)
     for i in range(len(sheet_of)):
-        p = sheet_of[i]
-        if p >= 0:
-            _widen(boxes[p], i, bounds[i], X, P)
+        wanted[i] = False
+        if sheet_of[i] >= 0:
+            continue
+        for j in range(3):
+            box[j], box[3 + j] = math.inf, -math.inf
+        _widen(box, i, bounds[i], X, P)
+        if _overlap(box, boxes[count]):
+            for p in range(count):
+                own = sheets.pieces[sheets.sheets[p]] == piece_of[i]
+                if not (own and calm[sheets.sheets[p]]) and _overlap(box, boxes[p]):
+                    active[p] = wanted[i] = True
+    for i in range(len(sheet_of)):
+        if sheet_of[i] >= 0:
+            wanted[i] = active[patch_of[i]]
+
+
+@kernel
+def _find_calm(sheet_of, detours, E, calm):
+    """Find out which sheets cannot meet themselves: see `survey`."""
+    count = len(calm)
+    Q, least = np.zeros((count, 9)), np.full(count, 3.0)
+    for i in range(len(sheet_of)):
+        if sheet_of[i] >= 0:
             for j in range(9):
-                Q[p, j] += E[i, j]
+                Q[sheet_of[i], j] += E[i, j]
     for p in range(count):
         _orthonormalise(Q[p])
     for i in range(len(sheet_of)):
@@ -81,19 +112,6 @@ def survey(sheets, piece_of, bounds, X, P, E, found) -> None:
             least[p] = min(least[p], trace)
     for p in range(count):
         calm[p] = 0.25 * (3.0 - least[p]) <= (0.5 / detours[p]) ** 2
-    for i in range(len(sheet_of)):
-        wanted[i] = False
-        for p in range(count):
-            if piece_of[i] == pieces[p]:
-                wanted[i] = wanted[i] or not calm[p]
-                continue
-            apart = False
-            for j in range(3):
-                apart = apart or max(X[i, j], P[i, j]) + bounds[i] < boxes[p, j]
-                apart = apart or min(X[i, j], P[i, j]) - bounds[i] > boxes[p, 3 + j]
-            if not apart:
-                wanted[i] = True
-                _widen(visits[p], i, bounds[i], X, P)
 
 
 @kernel
@@ -120,21 +138,11 @@ def _orthonormalise(Q):
 
 
 @kernel
-def choose_parts(start, stop, members, radii, sheets, found, X, P, chosen):
-    """Mark the parts (k, m) that may meet something: of sheets that are not calm, or where there are visits."""
-    for k in range(start, stop):
-        p = sheets.sheet_of[members[k, 0]]
-        chosen[k] = not found.calm[p]
-        if not chosen[k]:
-            inside = True
-            for j in range(3):
-                low, high = math.inf, -math.inf
-                for m in range(members.shape[1]):
-                    i = members[k, m]
-                    low, high = min(low, X[i, j], P[i, j]), max(high, X[i, j], P[i, j])
-                inside = inside and low - radii[k] <= found.visits[p, 3 + j]
-                inside = inside and high + radii[k] >= found.visits[p, j]
-            chosen[k] = inside
+def _overlap(a, b):
+    """Return whether two boxes, (6,) each, overlap."""
+    return (
+        a[0] <= b[3] and b[0] <= a[3] and a[1] <= b[4] and b[1] <= a[4] and a[2] <= b[5] and b[2] <= a[5]
+    )
 
 
 @kernel
