@@ -103,7 +103,7 @@ def many_shells():
     for side in (-1, 1):
         parts += [_ball((0.05 * side, 1.69, 0.12), 0.025), _ball((0.05 * side, 1.69, 0.144), 0.006)]
         parts += [_brick((0.53 * side, 0.94 + 0.02 * k, 0.05), (0.008, 0.012, 0.012)) for k in few]
-        parts += [_brick((0.12 * side + 0.02 * k, 0.06, 0.2), (0.012, 0.01, 0.014)) for k in few]
+        parts += [_brick((0.12 * side + 0.02 * k, 0.05, 0.185), (0.012, 0.01, 0.014)) for k in few]
     parts += [_brick((0.014 * k, 1.61, 0.128), (0.012, 0.014, 0.01)) for k in few]
     parts += [_ball((0, 1.05 + 0.09 * k, 0.178), 0.008) for k in range(4)]
     for turn in np.linspace(np.pi, 2 * np.pi, 8):  # hair: strips that stick in the head
