@@ -66,11 +66,15 @@ def deform_file(
     quiet : bool
         Whether to print warnings only.
     """
-    from .deform import HandleDeformer
+    begin = perf_counter()
+    for file in (handles, mesh):  # before anything is loaded to read them
+        if not file.exists():
+            raise InputError(f"{file}: no such file")
+
+    from .deform.deformer import HandleDeformer
     from .io import open_output, read_handles, read_mesh
     from .io.signals import deferred, stoppable
 
-    begin = perf_counter()
     moves = read_handles(handles)
     frames = len(moves.frames) if moves.animated else None
     with warnings_in_a_line(moves.named), stoppable(lambda: "before all was written"):

@@ -189,7 +189,10 @@ class OrientedBody:
         mesh: Any,
         *,
         spacing: float | None = None,
+        particles: int | None = None,
         placement: Placement | None = None,
+        tie: bool | None = None,
+        rigid: bool = False,
         reach: float = 1.4,
         aspect: float = 2.0,
         density: float = WATER,
@@ -203,13 +206,21 @@ class OrientedBody:
 
         Parameters
         ----------
-        mesh : object with vertices and faces, or a tuple of them
+        mesh : path, mesh or scene of trimesh, object with vertices and faces, or a tuple of them
             The mesh; any triangles and quads will do [m].
         spacing : float, optional
             The distance of the particles, about [m]; without it there are about 300.
+        particles : int, optional
+            How many particles there are, about, instead of their spacing.
         placement : {"surface", "volume", "skeleton"}, optional
             Whether particles are on the surface, in the volume or along the skeleton of limbs; by default in
             the volume of components that have one, and else on the surface.
+        tie : bool, optional
+            Whether shells, connected surfaces such as eyes, teeth and clothes, are tied to those that they
+            touch, sit on or are in: up to a gap of 1 % of the larger one's size. By default they are, with a
+            warning that says how many.
+        rigid : bool
+            Whether each connected piece is one rigid group.
         reach : float
             Particles closer than this are joined [spacings], at least 1.
         aspect : float
@@ -238,13 +249,17 @@ class OrientedBody:
         found = author(
             mesh,
             spacing=spacing,
+            particles=particles,
             placement=placement,
+            tie=tie,
             reach=reach,
             aspect=aspect,
             density=density,
             seed=seed,
         )
         body = cls(found.positions, **{**found.fields, **options})
+        if check_flag("rigid", rigid):
+            body = body.replace(groups=body.pieces)
         skin = Skin(found.vertices, found.faces, *links_of(found.links, found.distances))
         return body.replace(visual=skin)
 
@@ -265,6 +280,14 @@ class OrientedBody:
         i, j = np.concatenate(pairs).T
         links = coo_array((np.ones(len(i)), (i, j)), shape=(len(self), len(self)))
         return np.asarray(connected_components(links, directed=False)[1], np.int64)
+
+    @property
+    def pieces(self) -> list[NDArray[np.int64]]:
+        """The particles (k,) of each connected piece, single ones left out."""
+        components = self.components
+        order = np.argsort(components, kind="stable")
+        parts = np.split(order, np.cumsum(np.bincount(components))[:-1])
+        return [part for part in parts if len(part) > 1]
 
     def start(self) -> ParticleState:
         """Return the state of the body at rest in its bind pose, at time 0."""
