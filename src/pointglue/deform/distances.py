@@ -19,7 +19,7 @@ from ..errors import InputError, PointglueWarning
 from ..files import atomic_write
 from ..geometry.bvh import TriangleTree
 from ..geometry.inside import Inside
-from ..geometry.shells import Shells
+from ..geometry.meshes.shells import Shells
 from ..geometry.simplices import check_cells
 from ..geometry.welding import bounding_diagonal, edge_lengths, vertex_components, weld
 from ..geometry.winding import winding_numbers

@@ -19,9 +19,9 @@ from ..body import OrientedBody
 from ..particle_checks import COINCIDENT, check_vector
 from ..quaternions import quaternions_of
 from .brushes import LOOKOUT_DEPTH, MOST_TRIANGLES, Brush, close_inside, lookouts, scattered, see_each_other
+from .choices import check_body, check_brush, chosen, edited, pairs_of, visual_of
 from .ellipsoid_fitting import LINKS, fitted_ellipsoids
 from .holding import group, pin, ungroup
-from .selection import check_body, check_brush, chosen, edited, pairs_of, visual_of
 from .skinning import rebound, without_particles
 
 __all__ = [

@@ -14,7 +14,7 @@ from scipy.spatial import cKDTree
 from ...checks import Array, as_array, check_choice, check_flag, check_integer, check_real, generator
 from ...errors import InputError, PointglueWarning
 from ...geometry.inside import Inside, Viewpoints
-from ...geometry.mesh_inputs import mesh_arrays
+from ...geometry.meshes.mesh_inputs import mesh_arrays
 from ...geometry.sampling import (
     along_skeleton,
     in_volume,

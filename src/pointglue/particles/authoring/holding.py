@@ -10,7 +10,7 @@ from ...checks import check_flag, check_real
 from ...errors import InputError
 from ..body import OrientedBody
 from .brushes import Brush
-from .selection import check_body, chosen, edited, numbers_of
+from .choices import check_body, chosen, edited, numbers_of
 
 __all__ = ["group", "pin", "ungroup"]
 

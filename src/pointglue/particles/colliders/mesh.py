@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from ...checks import Array, as_array, as_integers, check_rows
 from ...errors import InputError
 from ...geometry.bvh import TriangleTree
-from ...geometry.mesh_inputs import mesh_arrays
+from ...geometry.meshes.mesh_inputs import mesh_arrays
 from .._solve.kernels.mesh_colliders import find_near_mesh, resolve_mesh
 from .._solve.kernels.records import ContactArrays, Ellipsoids, MeshArrays, MeshNeighbours
 from ..particle_checks import frozen
