@@ -23,7 +23,8 @@ from pointglue.particles.authoring.from_mesh import author
 from pointglue.particles.quaternions import matrices_of
 
 DEFAULTS = {
-    "spacing": None, "placement": None, "tie": False, "reach": 1.4, "aspect": 2.0, "density": 1000.0, "seed": 0
+    "spacing": None, "placement": None, "tie": False, "reach": 1.4, "aspect": 2.0, "density": 1000.0,
+    "seed": 0,
 }  # fmt: skip
 MESHES = Path(os.environ.get("POINTGLUE_MESHES", Path(__file__).parents[3] / "shared" / "meshes"))
 

@@ -19,7 +19,7 @@ from ..errors import InputError, PointglueWarning
 from ..files import atomic_write
 from ..geometry.bvh import TriangleTree
 from ..geometry.inside import Inside
-from ..geometry.shells import Shells
+from ..geometry.meshes.shells import Shells
 from ..geometry.simplices import check_cells
 from ..geometry.welding import bounding_diagonal, edge_lengths, vertex_components, weld
 from ..geometry.winding import winding_numbers
@@ -36,8 +36,8 @@ ON_SURFACE, INWARD_STEP = 1e-4, 1e-5
 LEAST_INSIDE, MOST_OUTSIDE = 0.75, 0.25
 # m: an edge of length 0 would mean to the search that there is no edge.
 SHORTEST_EDGE = 1e-300
-# Ratio to the size of the shell that it sits on: a smaller shell, a tooth or an eye, is measured from one place
-# and so moves as a whole; a larger one, a coat, from all places where the two are close.
+# Ratio to the size of the shell that it sits on: a smaller shell, a tooth or an eye, is measured from one
+# place and so moves as a whole; a larger one, a coat, from all places where the two are close.
 SMALL_SHELL = 0.1
 
 
@@ -113,7 +113,7 @@ class InsideShape:
         return np.unique(np.concatenate([shells.bridges[0], close]), axis=0)
 
     def _over_bridges(self, distance: Array) -> Array:
-        """Return the distances with those of shells out of reach, over the bridges to them and along edges."""
+        """Return distances with those of shells out of reach: over the bridges to them, then along edges."""
         lost = np.flatnonzero(~np.isfinite(distance))
         number = np.full(len(distance), -1)
         number[lost] = np.arange(len(lost))
@@ -150,12 +150,12 @@ def inside_distances(
 
     The distance is that of the shortest path that goes straight from the handle to a vertex it sees, through
     no face, and then along edges. Vertices at one place count as one, so that unwelded triangles are a
-    surface. A handle on the surface looks inwards; one outside sees the outside. Where the mesh is flat, paths
-    lead over it, around its notches and holes.
+    surface. A handle on the surface looks inwards; one outside sees the outside. Where the mesh is flat,
+    paths lead over it, around its notches and holes.
 
     A shell, a connected surface, that cannot be reached is measured, with a warning, from where it is nearest
-    to the shells that can, or from all places where it is close to one that is not much larger; and from there
-    along its own edges, so that distances do not jump within it.
+    to the shells that can, or from all places where it is close to one that is not much larger; and from
+    there along its own edges, so that distances do not jump within it.
 
     Parameters
     ----------
@@ -201,8 +201,8 @@ def inside_distances(
             known.write(handles[k], np.append(result[k], unreached))
     if lost.any():
         warnings.warn(
-            f"handles {np.flatnonzero(lost)[:8].tolist()} cannot reach all parts of the mesh: each such part is "
-            f"measured from where it is nearest to the rest (distance 'euclidean' goes straight)",
+            f"handles {np.flatnonzero(lost)[:8].tolist()} cannot reach all parts of the mesh: each such "
+            f"part is measured from where it is nearest to the rest (distance 'euclidean' goes straight)",
             PointglueWarning,
             stacklevel=3,
         )

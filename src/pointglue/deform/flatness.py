@@ -6,7 +6,7 @@ from ..checks import Array
 
 __all__ = ["FLAT", "flat_frame", "turned_frame"]
 
-# Ratio to the size: points are in a plane if none is farther from it, which single precision is still sure of.
+# Ratio to the size: points are in a plane if none is farther from it. Single precision is sure of that much.
 FLAT = 1e-5
 
 

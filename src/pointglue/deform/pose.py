@@ -78,7 +78,7 @@ class HandlePose:
 
     @cached_property
     def flipped(self) -> NDArray[np.int64]:
-        """The triangles (k,) that are turned over: they face away from where their corners' rotations turn them.
+        """The triangles (k,) that are turned over: they face away from where their corners' rotations point.
 
         A mesh without such triangles has no folds that its handles did not ask for.
         """

@@ -21,8 +21,8 @@ class HandleSequence:
     """A deformer whose handles move with time, and the pose of any frame.
 
     The pose of a frame depends on that of the frame before, by damping, where the handles leave a rotation
-    open, and in which side a flat shape shows. So frames are evaluated one after the other from the first, frame 0 at time 0, however
-    they are asked for, and all who show, export or simulate them get the same.
+    open, and in which side a flat shape shows. So frames are evaluated one after the other from the first,
+    frame 0 at time 0, however they are asked for, and all who show, export or simulate them get the same.
 
     Parameters
     ----------
@@ -96,7 +96,8 @@ class HandleSequence:
         """Return the rotations of the frame before (V, d, d), None where nothing depends on them.
 
         Nothing does in the first frame, and without damping if the shape is not flat and the handles of the
-        frame before determine every rotation. It serves handles that are dragged in a frame, whose keys are not yet set.
+        frame before determine every rotation. It serves handles that are dragged in a frame, whose keys are
+        not yet set.
         """
         if frame == 0:
             return None

@@ -11,21 +11,19 @@ if TYPE_CHECKING:
         bvh,
         cages,
         inside,
-        mesh_files,
-        mesh_inputs,
+        meshes,
         moments,
         normals,
         sampling,
         shapes,
-        shells,
         simplices,
         welding,
         winding,
     )
 
 __all__ = [
-    "bvh", "cages", "inside", "mesh_files", "mesh_inputs", "moments", "normals", "sampling", "shapes",
-    "shells", "simplices", "welding", "winding",
+    "bvh", "cages", "inside", "meshes", "moments", "normals", "sampling", "shapes",
+    "simplices", "welding", "winding",
 ]  # fmt: skip
 
 if not TYPE_CHECKING:  # a type checker that saw this would believe in any name

@@ -14,8 +14,8 @@ from ..errors import InputError, PointglueWarning
 from . import inside_kernels as kernels
 from .bvh import WALKS_PER_THREAD, TriangleTree
 from .inside_kernels import Dipoles, NearestLists, SurfaceArrays, ViewArrays, Viewpoint
+from .meshes.shells import Shells
 from .normals import area_normals
-from .shells import Shells
 from .simplices import check_cells
 from .welding import bounding_diagonal, unique_faces, vertex_components, weld
 from .winding import encloses, tree_dipoles, winding_numbers

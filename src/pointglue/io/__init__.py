@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ..geometry.mesh_files import Mesh, Part, read_mesh
+    from ..geometry.meshes.mesh_files import Mesh, Part, read_mesh
     from .body_files import load_body, save_body
     from .checkpoints import load_checkpoint, save_checkpoint
     from .export import export_run
@@ -24,9 +24,9 @@ _HOME = {
     "Frame": ".frame_records",
     "FrameStore": ".frames",
     "Handles": ".handles",
-    "Mesh": "..geometry.mesh_files",
+    "Mesh": "..geometry.meshes.mesh_files",
     "Output": ".mesh_output",
-    "Part": "..geometry.mesh_files",
+    "Part": "..geometry.meshes.mesh_files",
     "StatsLog": ".stats",
     "StoredObject": ".frame_records",
     "export_run": ".export",
@@ -34,7 +34,7 @@ _HOME = {
     "load_checkpoint": ".checkpoints",
     "open_output": ".mesh_output",
     "read_handles": ".handles",
-    "read_mesh": "..geometry.mesh_files",
+    "read_mesh": "..geometry.meshes.mesh_files",
     "save_body": ".body_files",
     "save_checkpoint": ".checkpoints",
     "write_sequence": ".sequences",

@@ -3,14 +3,14 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import inf, pi
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from ..checks import Array, as_reals, check_flag, check_real, check_rotations, require_finite
+from ..checks import Array, as_reals, check_choice, check_flag, check_real, check_rotations, require_finite
 from ..errors import InputError
 from ._solve.pairs import touching_pairs
 from .authoring.from_mesh import Placement, author
@@ -70,8 +70,10 @@ class OrientedBody:
         The deformation of a particle's group beyond which it flows; inf for never.
     creep : float or (n,)
         How fast deformation beyond the yield strain becomes permanent [1/s].
-    pinned : bool or (n,)
-        Which particles stay where they are.
+    pinned : bool, (n,) or "position"
+        Which particles stay where they are and as they are turned; "position" for all as `pivots`.
+    pivots : bool or (n,)
+        Which particles stay where they are, but are free to turn.
     loose : bool
         Whether particles without any neighbour are meant, and no mistake.
     visual : Skin, optional
@@ -97,6 +99,7 @@ class OrientedBody:
     yield_strain: Array
     creep: Array
     pinned: NDArray[np.bool_]
+    pivots: NDArray[np.bool_]
     loose: bool
     visual: Skin | None
 
@@ -115,7 +118,8 @@ class OrientedBody:
         yield_speed: ArrayLike = inf,
         yield_strain: ArrayLike = inf,
         creep: ArrayLike = 0.0,
-        pinned: ArrayLike = False,
+        pinned: ArrayLike | Literal["position"] = False,
+        pivots: ArrayLike = False,
         loose: bool = False,
         visual: Skin | None = None,
     ) -> None:
@@ -157,6 +161,9 @@ class OrientedBody:
                 f"visual is linked to particle {visual.particles - 1}, but there are {n} particles: "
                 f"bind it to them, or pass visual=None"
             )
+        if isinstance(pinned, str):
+            check_choice("pinned", pinned, ("position",))
+            pinned, pivots = False, True
         pairs = check_edges(edges, n)
         if not isinstance(groups, Iterable):
             raise InputError(f"groups must be a list of lists of particles, got {type(groups).__name__}")
@@ -177,6 +184,7 @@ class OrientedBody:
             "yield_strain": check_range("yield_strain", spread("yield_strain", yield_strain, n), 0.0, inf),
             "creep": check_range("creep", spread("creep", creep, n), 0.0, inf, open_high=True),
             "pinned": check_mask("pinned", pinned, n),
+            "pivots": check_mask("pivots", pivots, n),
             "loose": loose,
             "visual": visual,
         }
@@ -288,6 +296,10 @@ class OrientedBody:
         order = np.argsort(components, kind="stable")
         parts = np.split(order, np.cumsum(np.bincount(components))[:-1])
         return [part for part in parts if len(part) > 1]
+
+    def check(self) -> list[str]:
+        """Return what about the body is probably not meant, a sentence each; an empty list if nothing is."""
+        return [*loose_pieces(self)]
 
     def start(self) -> ParticleState:
         """Return the state of the body at rest in its bind pose, at time 0."""
@@ -521,6 +533,22 @@ class OrientedBody:
         for group in self.groups:
             times[group] += 1
         return np.asarray(times < 2)
+
+
+def loose_pieces(body: OrientedBody) -> list[str]:
+    """Return a sentence about pieces that nothing joins to the largest one, none if there are none."""
+    components = body.components
+    sizes = np.bincount(components)
+    if len(sizes) == 1:
+        return []
+    first = np.unique(components, return_index=True)[1]
+    smaller = np.flatnonzero(np.arange(len(sizes)) != sizes.argmax())
+    shown = [f"{sizes[k]} at {body.positions[first[k]].round(4).tolist()}" for k in smaller[:4]]
+    more = f" and {len(smaller) - 4} more" if len(smaller) > 4 else ""
+    return [
+        f"{len(sizes)} pieces move on their own: besides the largest one there are particles "
+        f"{', '.join(shown)}{more}. Join them by editing.connect(across=True) or from_mesh(tie=True)"
+    ]
 
 
 def join(bodies: Sequence[OrientedBody]) -> OrientedBody:

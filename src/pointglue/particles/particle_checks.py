@@ -11,8 +11,8 @@ from ..checks import Array, as_array, as_integers, as_reals, check_distinct, req
 from ..errors import InputError
 
 __all__ = [
-    "check_edges", "check_group", "check_layout", "check_list", "check_mask", "check_range", "check_vector",
-    "finite", "frozen", "spread",
+    "COINCIDENT", "check_edges", "check_group", "check_layout", "check_list", "check_mask", "check_range",
+    "check_vector", "finite", "frozen", "spread",
 ]  # fmt: skip
 
 # Particles nearer to each other than this fraction of the body's extent are one point given twice.

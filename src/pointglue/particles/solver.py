@@ -278,9 +278,9 @@ class ParticleSolver:
             return
         self._planned, self._converted_for = state, 0.0
         self._touching = state.rest.touching
-        fixed = state.pinned | self._is_kinematic
-        self._buffers.P[:, 3] = ~fixed
-        self._schedule = Schedule.of(self._topology, state.rest, fixed, state.pause == 0)
+        clamped = state.pinned | self._is_kinematic
+        self._schedule = Schedule.of(self._topology, state.rest, clamped, state.pause == 0)
+        self._buffers.P[:, 3] = ~self._schedule.fixed
         self._layers = self._schedule.order.layers.tolist()
         self._particles: ParticleArrays = self._schedule.particle_arrays(self._bounds)
         self._groups: RigidGroups = self._schedule.rigid_groups()
@@ -405,7 +405,7 @@ class ParticleSolver:
     def _relax(self) -> None:
         """Relax all constraints within the bodies once."""
         plan, buffers = self._schedule, self._buffers
-        matched = (self._shapes, plan.fixed, plan.padded, buffers.P, buffers.E)
+        matched = (self._shapes, plan.clamped, plan.padded, buffers.P, buffers.E)
         # On one thread there is nothing to wait for between layers.
         parallel = len(self._layers) > 2 and thread_count() > 1
         for base, end in pairwise(self._layers if parallel else (self._layers[0], self._layers[-1])):

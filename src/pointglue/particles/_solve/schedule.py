@@ -57,15 +57,18 @@ class Schedule:
     """Where each of these groups begins in `rigid_members`."""
     rigid_members: NDArray[np.int64]
     fixed: NDArray[np.bool_]
-    """(n,): pinned or kinematic."""
+    """(n,): pinned, a pivot or kinematic: no constraint moves it."""
+    clamped: NDArray[np.bool_]
+    """(n,): pinned or kinematic: no constraint turns it."""
     topology: Topology
 
     @classmethod
     def of(
-        cls, topology: Topology, rest: RestPose, fixed: NDArray[np.bool_], active: NDArray[np.bool_]
+        cls, topology: Topology, rest: RestPose, clamped: NDArray[np.bool_], active: NDArray[np.bool_]
     ) -> "Schedule":
-        """Return the schedule for a rest pose, (n,) fixed particles and (groups,) active groups."""
+        """Return the schedule for a rest pose, (n,) clamped particles and (groups,) active groups."""
         body, n = topology.body, len(topology.body)
+        fixed = clamped | body.pivots
         shapes = np.einsum("nik,nk,njk->nij", rest.rotations, body.radii**2, rest.rotations)
         moments = (body.mass / 5 * topology.oriented)[:, None, None] * shapes
         governed = np.zeros(n, np.bool_)
@@ -126,6 +129,7 @@ class Schedule:
             rigid_starts=rigid_starts,
             rigid_members=rigid_members,
             fixed=fixed,
+            clamped=clamped,
             topology=topology,
         )
 
@@ -158,9 +162,9 @@ class Schedule:
 
     @cached_property
     def inverse_inertia(self) -> Array:
-        """1 over the traces (n,) of the moment matrices [1/(kg m^2)]; 0 if fixed or without orientation."""
+        """1 over the traces (n,) of the moment matrices [1/(kg m^2)]; 0 if clamped or without orientation."""
         trace = self.moments[:, ::4].sum(1)
-        return np.where(self.fixed | (trace == 0), 0.0, 1 / np.where(trace > 0, trace, 1.0))
+        return np.where(self.clamped | (trace == 0), 0.0, 1 / np.where(trace > 0, trace, 1.0))
 
     def particle_arrays(self, bounds: Array) -> ParticleArrays:
         """Return what kernels know of the particles; `bounds` (n,) are radii of balls that hold them [m]."""
@@ -169,6 +173,7 @@ class Schedule:
             mass=topology.body.mass,
             inverse_mass=np.where(fixed, 0.0, 1 / topology.body.mass),
             fixed=fixed,
+            clamped=self.clamped,
             bounds=bounds,
             moments=self.moments,
             shapes=self.shapes,

@@ -14,7 +14,7 @@ from scipy.spatial import cKDTree
 from ...checks import Array, as_array, check_choice, check_flag, check_integer, check_real, generator
 from ...errors import InputError, PointglueWarning
 from ...geometry.inside import Inside, Viewpoints
-from ...geometry.mesh_inputs import mesh_arrays
+from ...geometry.meshes.mesh_inputs import mesh_arrays
 from ...geometry.sampling import (
     along_skeleton,
     in_volume,
@@ -163,9 +163,9 @@ def author(
         found = _counted(inside, particles, options, generator(seed))
     if tie is None and found.tied:
         warnings.warn(
-            f"mesh has {len(inside.solid)} shells, and {found.tied} of them {'was' if found.tied == 1 else 'were'} "
-            f"tied to the ones that they touch, sit on or are in: tie=True says that this is meant, tie=False "
-            f"leaves every shell on its own",
+            f"mesh has {len(inside.solid)} shells, and {found.tied} of them "
+            f"{'was' if found.tied == 1 else 'were'} tied to what they touch, sit on or are in: tie=True "
+            f"says that this is meant, tie=False leaves every shell on its own",
             PointglueWarning,
             stacklevel=3,
         )

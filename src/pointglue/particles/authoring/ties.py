@@ -99,13 +99,11 @@ class Ties:
         vertex = np.empty(len(inside.tree.vertices), np.int64)
         vertex[inside.welded] = np.arange(len(inside.welded))
         added = []
-        for (places, _), most, limit in (
-            (shells.close_places, 1, reach),
-            (shells.bridges, NEAREST_TIES, np.inf),
-        ):
+        close, nearest = shells.close_places[0], shells.bridges[0]
+        for places, most, limit in ((close, 1, reach), (nearest, NEAREST_TIES, np.inf)):
             tied = part[shells.components[places]]
-            places = vertex[places[tied[:, 0] == tied[:, 1]]]
-            pairs, lengths = _across(inside.vertices, places, links, most)
+            rows = vertex[places[tied[:, 0] == tied[:, 1]]]
+            pairs, lengths = _across(inside.vertices, rows, links, most)
             added.append(np.sort(pairs[lengths <= limit], axis=1))
         more = np.unique(np.concatenate(added), axis=0)
         more = more[more[:, 0] != more[:, 1]]
@@ -136,11 +134,14 @@ def _across(vertices: Array, places: Indices, links: Links, most: int) -> tuple[
     Ways lead over both vertices of a place; where there are fewer pairs, they are infinite.
     """
     numbers, distances = (array[places][:, :, :most] for array in links)
-    i = np.repeat(numbers[:, 0, :, None], most, axis=2).reshape(-1, most * most)
-    j = np.repeat(numbers[:, 1, None, :], most, axis=1).reshape(-1, most * most)
+    shape = (len(places), most, most)
+    i = np.broadcast_to(numbers[:, 0, :, None], shape).reshape(len(places), most * most)
+    j = np.broadcast_to(numbers[:, 1, None, :], shape).reshape(len(places), most * most)
     gap = np.linalg.norm(vertices[places[:, 0]] - vertices[places[:, 1]], axis=1)
-    ways = gap[:, None, None] + distances[:, 0, :, None] + distances[:, 1, None, :]
-    first = np.argsort(ways.reshape(-1, most * most), axis=1, kind="stable")[:, :most]
-    i, j, ways = (np.take_along_axis(a.reshape(-1, most * most), first, axis=1).ravel() for a in (i, j, ways))
-    there = np.isfinite(ways)
-    return np.stack([i, j], axis=1).astype(np.int64)[there], ways[there]
+    ways = distances[:, 0, :, None] + distances[:, 1, None, :] + gap[:, None, None]
+    ways = ways.reshape(len(places), most * most)
+    first = np.argsort(ways, axis=1, kind="stable")[:, :most]
+    pairs = np.stack([np.take_along_axis(each, first, axis=1).ravel() for each in (i, j)], axis=1)
+    lengths = np.take_along_axis(ways, first, axis=1).ravel()
+    there = np.isfinite(lengths)
+    return pairs[there].astype(np.int64), lengths[there]

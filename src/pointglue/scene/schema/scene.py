@@ -212,6 +212,13 @@ class ParticlesObject(_Soft):
     """What it is made of."""
     spacing: Length | None = None
     """The distance from particle to particle; left out, there are about 300."""
+    particles: Annotated[int, Field(strict=True, ge=1, le=50_000)] | None = None
+    """How many particles there are, about, instead of their spacing."""
+    tie: bool | None = None
+    """Whether shells of the mesh, eyes or clothes, are tied to those that they touch, sit on or are in; left
+    out, they are, with a warning."""
+    pinned: Literal["all", "position"] = "all"
+    """Whether what `pin` and `grips` hold still cannot turn either, or is free to turn."""
     placement: Literal["surface", "volume", "skeleton"] | None = None
     """Where particles are; left out, in the volume of what has one."""
     reach: Annotated[float, Quantity("", least=1, most=10)] = 1.4
@@ -228,6 +235,8 @@ class ParticlesObject(_Soft):
     def _one(self) -> "ParticlesObject":
         if (self.mesh is None) == (self.body is None):
             raise ValueError("must have a mesh, or a body, and not both")
+        if self.spacing is not None and self.particles is not None:
+            raise ValueError("must have a spacing, or a number of particles, and not both")
         return self
 
 

@@ -47,7 +47,9 @@ class ParticleArrays(NamedTuple):
     inverse_mass: Array
     """(n,), 1/kg; 0 where `fixed`."""
     fixed: Booleans
-    """(n,): pinned or kinematic, so that no constraint moves it."""
+    """(n,): pinned, a pivot or kinematic, so that no constraint moves it."""
+    clamped: Booleans
+    """(n,): pinned or kinematic, so that no constraint turns it."""
     bounds: Array
     """(n,), radius of a ball that holds the ellipsoid, m."""
     moments: Array

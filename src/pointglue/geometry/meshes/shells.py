@@ -6,8 +6,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from ..checks import Array
-from .bvh import TriangleTree
+from ...checks import Array
+from ..bvh import TriangleTree
 
 __all__ = ["Shells"]
 

@@ -23,8 +23,8 @@ from trimesh.exchange.load import mesh_formats
 from trimesh.visual.color import to_rgba
 from trimesh.visual.material import empty_material
 
-from ..checks import Array
-from ..errors import InputError, MissingDependencyError, PointglueError, PointglueWarning
+from ...checks import Array
+from ...errors import InputError, MissingDependencyError, PointglueError, PointglueWarning
 
 __all__ = ["Mesh", "Part", "UniqueNames", "mesh_of_scene", "read_mesh"]
 
@@ -214,6 +214,7 @@ def mesh_of_scene(scene: Any) -> Mesh:
     Returns
     -------
     Mesh
+        One part for each mesh of the scene.
 
     Raises
     ------

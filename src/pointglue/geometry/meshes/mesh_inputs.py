@@ -6,7 +6,7 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
-from ..errors import InputError
+from ...errors import InputError
 
 __all__ = ["mesh_arrays"]
 
@@ -22,7 +22,9 @@ def mesh_arrays(mesh: Any) -> tuple[ArrayLike, ArrayLike]:
     Returns
     -------
     vertices : (n, 3)
+        The vertices [m].
     faces : (m, 3) or (m, 4)
+        Triangles or quads.
 
     Raises
     ------
