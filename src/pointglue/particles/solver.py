@@ -13,7 +13,7 @@ from ..checks import Array, as_integers, as_reals, check_choice, check_integer, 
 from ..compute import thread_count
 from ..compute.launching import Launcher
 from ..errors import InputError
-from ._solve.kernels import friction, integration, matching, rigid
+from ._solve.kernels import friction, integration, matching, rigid, rotors
 from ._solve.kernels.records import (
     ContactArrays,
     EdgeArrays,
@@ -24,6 +24,7 @@ from ._solve.kernels.records import (
     PieceArrays,
     Restitution,
     RigidGroups,
+    RotorArrays,
     ShapeGroups,
 )
 from ._solve.pairs import PairContacts
@@ -284,6 +285,7 @@ class ParticleSolver:
         self._layers = self._schedule.order.layers.tolist()
         self._particles: ParticleArrays = self._schedule.particle_arrays(self._bounds)
         self._groups: RigidGroups = self._schedule.rigid_groups()
+        self._rotors: RotorArrays = self._schedule.rotors()
         self._pieces: PieceArrays = self._schedule.piece_arrays()
 
     def _substep(self, state: ParticleState, before: float, now: float, h: float) -> ParticleState:
@@ -364,7 +366,9 @@ class ParticleSolver:
         self._ellipsoids = Ellipsoids(buffers.P, buffers.E, particles.shapes, particles.fixed)
         count = len(pieces.chunks) - 1
         farthest = FARTHEST * self._extent
-        self._launcher.run(integration.predict, count, 4, h, farthest, pieces, particles, buffers, self._sums)
+        self._each_rotor(rotors.start_rotors, h, self._rotors, particles, buffers)
+        flying = (pieces, particles, self._rotors, buffers, self._sums)
+        self._launcher.run(integration.predict, count, 4, h, farthest, *flying)
         self._follow_motions(now, h)
         if self._pairs is not None:
             fixed, group_of = particles.fixed, self._groups.group_of
@@ -383,7 +387,8 @@ class ParticleSolver:
                 for k in range(len(self._colliders)):
                     self._resolve(k, recovery)
         self._apply_friction(h, recovery)
-        self._launcher.run(integration.finish, count, 4, h, pieces, particles, buffers, self._sums)
+        self._each_rotor(rotors.end_rotors, self._rotors, particles.mass, buffers)
+        self._launcher.run(integration.finish, count, 4, h, *flying)
         self._launcher.call(integration.balance, pieces, buffers.X, self._sums, self._motion)
         kept = (exp(-self.damping * h), exp(-self.drag * h))
         self._launcher.run(integration.conserve, n, PARTICLE_GRAIN, *kept, particles, self._motion, buffers)
@@ -427,6 +432,11 @@ class ParticleSolver:
         count = len(self._groups.starts) - 1
         if count:
             self._launcher.run(function, count, GROUP_GRAIN, self._groups, *arguments)
+
+    def _each_rotor(self, function: Callable[..., None], *arguments: object) -> None:
+        """Call a kernel for the rotors."""
+        if len(self._rotors.leads):
+            self._launcher.run(function, len(self._rotors.leads), GROUP_GRAIN, *arguments)
 
     def _apply_corrections(self) -> None:
         """Move the particles of rigid groups by the corrections of their groups."""

@@ -6,6 +6,7 @@ import numpy as np
 
 from ....compute import kernel
 from .rotations import inertia, inertia_times, rotate, rotation_between, update_moment
+from .rotors import PRECESSION, add_arc, add_tangent
 
 __all__ = ["MOTION", "SUMS", "balance", "conserve", "finish", "predict"]
 
@@ -33,10 +34,10 @@ MOST_TURN = 1e6
 
 
 @kernel
-def predict(start, stop, h, farthest, pieces, particles, buffers, sums):
+def predict(start, stop, h, farthest, pieces, particles, rotors, buffers, sums):
     """Predict x = X + h v and E = exp(h w) F (equations 10, 11) after v += gain; paths end at `farthest` [m].
 
-    The momenta before constraints act go into `sums`.
+    Rotors turn on the way. The momenta before constraints act go into `sums`.
     """
     chunks, origins, order = pieces.chunks, pieces.origins, pieces.order
     mass, fixed, M = particles.mass, particles.fixed, particles.moments
@@ -45,8 +46,8 @@ def predict(start, stop, h, farthest, pieces, particles, buffers, sums):
     for c in range(start, stop):
         o = origins[c]
         lx = ly = lz = px = py = pz = 0.0
-        for k in range(chunks[c], chunks[c + 1]):
-            i = order[k]
+        for e in range(chunks[c], chunks[c + 1]):
+            i = order[e]
             touched[i] = False
             u = v = w = 0.0
             if fixed[i]:
@@ -73,7 +74,13 @@ def predict(start, stop, h, farthest, pieces, particles, buffers, sums):
             for j in range(9):
                 E[i, j] = F[i, j]
             x, y, z = W[i, 0], W[i, 1], W[i, 2]
-            if not fixed[i]:
+            k = rotors.rotor_of[i]
+            if k >= 0:
+                add_arc(i, h, rotors.rows[k], X, P)
+            if rotors.rigid[i]:
+                row = rotors.rows[k]
+                x, y, z = x + row[PRECESSION], y + row[PRECESSION + 1], z + row[PRECESSION + 2]
+            elif not fixed[i]:
                 x, y, z = _precessed(h, F[i], M[i], (x, y, z), (u, v, w))
             most = h * max(abs(x), abs(y), abs(z))
             f = h if most < MOST_TURN else h * (MOST_TURN / most)
@@ -106,7 +113,7 @@ def _precessed(h, F, M, spin, momentum):
 
 
 @kernel
-def finish(start, stop, h, pieces, particles, buffers, sums):
+def finish(start, stop, h, pieces, particles, rotors, buffers, sums):
     """Compute v = (x - X) / h and w = vector(E F^T) / h (equations 12 to 15), and the sums for `balance`."""
     chunks, origins, order = pieces.chunks, pieces.origins, pieces.order
     mass, fixed, M = particles.mass, particles.fixed, particles.moments
@@ -124,6 +131,9 @@ def finish(start, stop, h, pieces, particles, buffers, sums):
                 W[i, j] /= h
             if fixed[i]:
                 continue
+            r = rotors.rotor_of[i]
+            if r >= 0:
+                add_tangent(i, h, rotors.rows[r], rotors.rigid[i], P, V, W)
             s = mass[i]
             if buffers.touched[i]:
                 touching += 1.0

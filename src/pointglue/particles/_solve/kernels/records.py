@@ -31,6 +31,7 @@ __all__ = [
     "Pose",
     "Restitution",
     "RigidGroups",
+    "RotorArrays",
     "ShapeGroups",
     "Solid",
 ]
@@ -119,6 +120,27 @@ class RigidGroups(NamedTuple):
     """(n,), the group of each particle; -1 for none."""
     rows: Array
     """(groups, ROW), mass properties and gathered corrections of each group: see the columns in `rigid`."""
+
+
+class RotorArrays(NamedTuple):
+    """Rigid groups, each with the soft particles that hang on it alone: what turns as one, see `rotors`."""
+
+    starts: Integers
+    """(rotors + 1,): rotor k has the particles ``members[starts[k]:starts[k + 1]]``."""
+    members: Integers
+    """(entries,), numbers of particles; none of them is fixed."""
+    pivot_starts: Integers
+    """(rotors + 1,): where those of each rotor begin in `pivots`."""
+    pivots: Integers
+    """(entries,), the fixed particles of the groups."""
+    leads: Integers
+    """(rotors,), a particle of the group, which tells how it turns."""
+    rotor_of: Integers
+    """(n,), the rotor of each particle; -1 for none."""
+    rigid: Booleans
+    """(n,): belongs to the rotor's group, and turns with it."""
+    rows: Array
+    """(rotors, ROTOR), how each of them turns: see the columns in `rotors`."""
 
 
 class ShapeGroups(NamedTuple):
