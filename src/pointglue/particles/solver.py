@@ -13,7 +13,7 @@ from ..checks import Array, as_integers, as_reals, check_choice, check_integer, 
 from ..compute import thread_count
 from ..compute.launching import Launcher
 from ..errors import InputError
-from ._solve.kernels import friction, integration, matching, rigid, rotors
+from ._solve.kernels import friction, integration, islands, matching, rigid, rotors
 from ._solve.kernels.records import (
     ContactArrays,
     EdgeArrays,
@@ -190,7 +190,10 @@ class ParticleSolver:
         self._buffers = ParticleBuffers.empty(n)
         self._swapped = self._buffers._replace(F=self._buffers.E, E=self._buffers.F)
         self._sums = np.empty((len(self._topology.chunks) - 1, integration.SUMS))
-        self._motion = np.empty((len(self._topology.pieces) - 1, integration.MOTION))
+        count = len(self._topology.pieces) - 1
+        self._motion = np.empty((count, integration.MOTION))
+        self._island_sums = np.empty((count, islands.ISLAND))
+        self._islands, self._held = np.arange(count), np.empty(count, np.bool_)
         corrections = np.empty((n, 3))
         self._contacts = [ContactArrays(np.empty(n), np.zeros((n, 3)), corrections) for _ in self._colliders]
 
@@ -390,6 +393,9 @@ class ParticleSolver:
         self._each_rotor(rotors.end_rotors, self._rotors, particles.mass, buffers)
         self._launcher.run(integration.finish, count, 4, h, *flying)
         self._launcher.call(integration.balance, pieces, buffers.X, self._sums, self._motion)
+        self._find_islands()
+        touching = (self._islands, self._held, buffers.X, self._sums, self._island_sums, self._motion)
+        self._launcher.call(islands.balance_islands, pieces, *touching)
         kept = (exp(-self.damping * h), exp(-self.drag * h))
         self._launcher.run(integration.conserve, n, PARTICLE_GRAIN, *kept, particles, self._motion, buffers)
         self._apply_restitution(h)
@@ -490,12 +496,26 @@ class ParticleSolver:
                 self._apply_corrections()
             np.logical_or(self._buffers.touched, contacts.depths > 0.0, out=self._buffers.touched)
 
+    def _find_islands(self) -> None:
+        """Find the pieces that touch each other, and which of them a collider or a pin holds."""
+        piece_of = self._topology.piece_of
+        self._islands[:] = np.arange(len(self._islands))
+        if self._pairs is not None and len(self._pairs):
+            pairs = self._pairs.arrays
+            self._launcher.call(islands.unite, pairs.pairs, pairs.depths, piece_of, self._islands)
+        self._held[:] = self._pieces.fixed
+        for ready, contacts in zip(self._colliders, self._contacts, strict=True):
+            if not ready.idle:
+                self._held[piece_of[contacts.depths > 0.0]] = True
+
     def _apply_restitution(self, h: float) -> None:
         """Take away the speed that contacts gave beyond what they return."""
         groups, particles, buffers = self._groups, self._particles, self._buffers
         # What gravity gives in two substeps is no impact.
         slow = 2 * h * float(np.linalg.norm(self.gravity))
         restitution = Restitution(self.bounce, slow, h)
+        # As groups lie now, or their impulses would not keep angular momentum.
+        self._each_group(rigid.mass_properties, particles.mass, particles.moments, buffers.P, buffers.E)
         if self._pairs is not None and len(self._pairs):
             self._pairs.apply_restitution(restitution, groups, particles, buffers)
         count = len(groups.starts) - 1

@@ -11,7 +11,7 @@ import math
 import numpy as np
 
 from ....compute import kernel
-from .rotations import inertia, inertia_times, rotation_between
+from .rotations import inertia, inertia_times, rotation_between, solve_symmetric
 
 __all__ = ["ROTOR", "add_arc", "add_tangent", "end_rotors", "start_rotors"]
 
@@ -63,9 +63,10 @@ def start_rotors(start, stop, h, rotors, particles, buffers):
             s = (L[0] * x + L[1] * y + L[2] * z) / own if own > 0.0 else 0.0
             row[SPIN], row[SPIN + 1], row[SPIN + 2] = s * x, s * y, s * z
         else:
-            x, y, z = _solved(J, L[0], L[1], L[2])
+            whole = (J[0], J[1], J[2], J[3], J[4], J[5])
+            x, y, z = solve_symmetric(whole, L[0], L[1], L[2])
             row[SPIN], row[SPIN + 1], row[SPIN + 2] = x, y, z
-            u, v, w = _solved(J, L[1] * z - L[2] * y, L[2] * x - L[0] * z, L[0] * y - L[1] * x)
+            u, v, w = solve_symmetric(whole, L[1] * z - L[2] * y, L[2] * x - L[0] * z, L[0] * y - L[1] * x)
             # Where a step is too long to be followed, the correction is no larger than what it corrects.
             most, all_of_it = 0.25 * h * h * (u * u + v * v + w * w), x * x + y * y + z * z
             half = 0.5 * h * (1.0 if most <= all_of_it else math.sqrt(all_of_it / most))
@@ -113,18 +114,6 @@ def _pivot(k, rotors, mass, X, V, centre, drift, axis):
         if x * x + y * y + z * z - along * along > ON_AXIS**2 * far:
             return 0
     return 1
-
-
-@kernel
-def _solved(J, x, y, z):
-    """Return J^-1 (x, y, z) for a symmetric matrix xx, xy, xz, yy, yz, zz; zero where it has no inverse."""
-    a, b, c, d, e, f = J
-    p, q, r = d * f - e * e, c * e - b * f, b * e - c * d
-    det, trace = a * p + b * q + c * r, a + d + f
-    if not det > 1e-14 * trace * trace * trace:
-        return 0.0, 0.0, 0.0
-    u, v, w = a * f - c * c, b * c - a * e, a * d - b * b
-    return (p * x + q * y + r * z) / det, (q * x + u * y + v * z) / det, (r * x + v * y + w * z) / det
 
 
 @kernel
