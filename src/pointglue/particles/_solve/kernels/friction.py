@@ -376,7 +376,7 @@ def pair_restitution(start, stop, base, restitution, contacts, groups, particles
         excess = (uj - ui) * nx + (vj - vi) * ny + (wj - wi) * nz - returned
         if excess > 0.0 or returned > 0.0:
             normal = (nx, ny, nz)
-            # At one point of both, so that angular momentum is kept; particles take impulses at their centres.
+            # At one point of both, which keeps angular momentum; particles have theirs at the centre.
             f = 0.5 if group_of[i] >= 0 and group_of[j] >= 0 else (1.0 if group_of[j] < 0 else 0.0)
             point = (
                 X[i, 0] + f * (X[j, 0] - X[i, 0]),

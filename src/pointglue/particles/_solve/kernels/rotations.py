@@ -117,7 +117,7 @@ def inertia(E, M):
 
 @kernel
 def solve_symmetric(J, x, y, z):
-    """Return J^-1 (x, y, z) for a positive matrix J = (xx, xy, xz, yy, yz, zz); zero where it has no inverse."""
+    """Return J^-1 (x, y, z) for a positive J = (xx, xy, xz, yy, yz, zz); zero where it has no inverse."""
     a, b, c, d, e, f = J
     p, q, r = d * f - e * e, c * e - b * f, b * e - c * d
     det = a * p + b * q + c * r
