@@ -171,6 +171,12 @@ def erase(body: OrientedBody, where: Brush | ArrayLike) -> OrientedBody:
         edges=number[body.edges[kept]],
         **{name: getattr(body, name)[kept] for name in EDGE_FIELDS},
         groups=[members for members in groups if len(members)],
+        # A group without some of its particles is no longer what its hull was made for.
+        hulls=[
+            points if len(members) == len(before) else None
+            for points, members, before in zip(body.hulls, groups, body.groups, strict=True)
+            if len(members)
+        ],
         yield_speed=body.yield_speed[alive],
         visual=None
         if body.visual is None
@@ -397,7 +403,10 @@ def group(body: OrientedBody, where: Brush | ArrayLike | None, *, yield_speed: f
     if not len(members):
         raise InputError("where covers no particle: a group has at least one")
     return _edited(
-        body, groups=[*body.groups, members], yield_speed=np.concatenate([body.yield_speed, [yield_speed]])
+        body,
+        groups=[*body.groups, members],
+        hulls=[*body.hulls, None],
+        yield_speed=np.concatenate([body.yield_speed, [yield_speed]]),
     )
 
 
@@ -430,7 +439,8 @@ def ungroup(body: OrientedBody, where: Brush | ArrayLike | None) -> OrientedBody
             True
         )
     kept = [members for members, leaves in zip(body.groups, gone, strict=True) if not leaves]
-    return _edited(body, groups=kept, yield_speed=body.yield_speed[~gone])
+    hulls = [points for points, leaves in zip(body.hulls, gone, strict=True) if not leaves]
+    return _edited(body, groups=kept, hulls=hulls, yield_speed=body.yield_speed[~gone])
 
 
 def bind(
