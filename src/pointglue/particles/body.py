@@ -18,6 +18,7 @@ from .authoring.skinning import Blend, Skin, join_skins, links_of
 from .particle_checks import (
     check_edges,
     check_group,
+    check_hulls,
     check_layout,
     check_mask,
     check_range,
@@ -64,6 +65,9 @@ class OrientedBody:
         The same for the twist between the two particles of an edge; 0 for none.
     groups : iterable of (k,)
         The particles of each rigid group.
+    hulls : iterable of (k, 3) or None
+        For each rigid group points in the bind pose whose convex hull collides instead of its ellipsoids
+        [m], or None; empty if no group has one. Groups with a yield speed collide as ellipsoids anyway.
     yield_speed : float or (len(groups),)
         A group that is hit faster than this deforms permanently [m/s]; inf for never.
     yield_strain : float or (n,)
@@ -95,6 +99,7 @@ class OrientedBody:
     stretch: Array
     torsion: Array
     groups: tuple[NDArray[np.int64], ...]
+    hulls: tuple[Array, ...]
     yield_speed: Array
     yield_strain: Array
     creep: Array
@@ -115,6 +120,7 @@ class OrientedBody:
         stretch: ArrayLike = 0.0,
         torsion: ArrayLike = 0.0,
         groups: Iterable[ArrayLike] = (),
+        hulls: Iterable[ArrayLike | None] = (),
         yield_speed: ArrayLike = inf,
         yield_strain: ArrayLike = inf,
         creep: ArrayLike = 0.0,
@@ -178,6 +184,7 @@ class OrientedBody:
             "stretch": check_range("stretch", spread("stretch", stretch, len(pairs)), 0.0, 1.0),
             "torsion": check_range("torsion", spread("torsion", torsion, len(pairs)), 0.0, 1.0),
             "groups": listed,
+            "hulls": check_hulls(hulls, len(listed)),
             "yield_speed": check_range(
                 "yield_speed", spread("yield_speed", yield_speed, len(listed)), 0.0, inf
             ),
@@ -350,6 +357,7 @@ class OrientedBody:
             orientations=quaternions_of(axes),
             radii=scale * self.radii,
             mass=scale**3 * self.mass,
+            hulls=[scale * points @ turn.T + shift for points in self.hulls],
             visual=None if self.visual is None else self.visual.moved(scale * turn, shift),
         )
 
@@ -374,6 +382,8 @@ class OrientedBody:
         unknown = sorted(set(changes) - set(fields))
         if unknown:
             raise InputError(f"OrientedBody has no field {unknown[0]!r}; it has {', '.join(fields)}")
+        if "groups" in changes and "hulls" not in changes:
+            fields["hulls"] = ()  # of groups that are no longer the same
         # What holds for all edges or groups holds for other ones too.
         for name, of in (("stretch", "edges"), ("torsion", "edges"), ("yield_speed", "groups")):
             if of in changes and name not in changes and len(set(fields[name].tolist())) <= 1:
@@ -562,11 +572,12 @@ def join(bodies: Sequence[OrientedBody]) -> OrientedBody:
     together: dict[str, Array | tuple[Array, ...] | bool | Skin | None] = {
         name: np.concatenate([getattr(body, name) for body in bodies])
         for name in OrientedBody.__dataclass_fields__
-        if name not in ("edges", "groups", "loose", "visual")
+        if name not in ("edges", "groups", "hulls", "loose", "visual")
     }
     moved = list(zip(bodies, shift, strict=True))
     together["edges"] = np.concatenate([body.edges + k for body, k in moved])
     together["groups"] = tuple(group + k for body, k in moved for group in body.groups)
+    together["hulls"] = tuple(points for body in bodies for points in body.hulls)
     together["loose"] = True
     together["visual"] = join_skins([body.visual for body in bodies], [len(body) for body in bodies])
     joined = OrientedBody.__new__(OrientedBody)

@@ -13,7 +13,8 @@ from ..checks import Array, as_integers, as_reals, check_choice, check_integer, 
 from ..compute import thread_count
 from ..compute.launching import Launcher
 from ..errors import InputError
-from ._solve.kernels import friction, integration, matching, rigid
+from ._solve.hulls import HullContacts, RigidHull, Wall, hull_shape
+from ._solve.kernels import friction, integration, islands, matching, rigid, rotors
 from ._solve.kernels.records import (
     ContactArrays,
     EdgeArrays,
@@ -24,6 +25,7 @@ from ._solve.kernels.records import (
     PieceArrays,
     Restitution,
     RigidGroups,
+    RotorArrays,
     ShapeGroups,
 )
 from ._solve.pairs import PairContacts
@@ -32,9 +34,10 @@ from ._solve.schedule import Schedule
 from ._solve.topology import Topology
 from .body import OrientedBody, join
 from .colliders.motion import RigidMotion, pose_at
-from .colliders.primitives import Collider
+from .colliders.primitives import Box, Collider, Plane
 from .forces import Force
 from .particle_checks import check_list, check_vector
+from .quaternions import matrices_of
 from .state import ParticleState
 
 __all__ = ["KinematicParticles", "ParticleSolver"]
@@ -189,7 +192,10 @@ class ParticleSolver:
         self._buffers = ParticleBuffers.empty(n)
         self._swapped = self._buffers._replace(F=self._buffers.E, E=self._buffers.F)
         self._sums = np.empty((len(self._topology.chunks) - 1, integration.SUMS))
-        self._motion = np.empty((len(self._topology.pieces) - 1, integration.MOTION))
+        count = len(self._topology.pieces) - 1
+        self._motion = np.empty((count, integration.MOTION))
+        self._island_sums = np.empty((count, islands.ISLAND))
+        self._islands, self._held = np.arange(count), np.empty(count, np.bool_)
         corrections = np.empty((n, 3))
         self._contacts = [ContactArrays(np.empty(n), np.zeros((n, 3)), corrections) for _ in self._colliders]
 
@@ -284,7 +290,44 @@ class ParticleSolver:
         self._layers = self._schedule.order.layers.tolist()
         self._particles: ParticleArrays = self._schedule.particle_arrays(self._bounds)
         self._groups: RigidGroups = self._schedule.rigid_groups()
+        self._rotors: RotorArrays = self._schedule.rotors()
         self._pieces: PieceArrays = self._schedule.piece_arrays()
+        self._hulls = self._hull_contacts(state, self._schedule.fixed)
+
+    def _hull_contacts(self, state: ParticleState, fixed: NDArray[np.bool_]) -> HullContacts | None:
+        """Return the contacts of groups that collide as hulls, if there are such; their particles do not."""
+        body, hulls = self.body, []
+        for k, (group, points) in enumerate(zip(body.groups, body.hulls, strict=True)):
+            whole = state.pause[k] == 0 and np.isinf(body.yield_speed[k])
+            if not len(points) or not whole or 0 < fixed[group].sum() < len(group):
+                continue
+            lead = int(group[0])
+            bind = matrices_of(body.orientations[lead : lead + 1])[0]
+            local = (points - body.positions[lead]) @ (state.rest.rotations[lead] @ bind.T).T
+            part = int(self._part_of[lead])
+            hulls.append(RigidHull(hull_shape(local), lead, group, part, not fixed[lead]))
+        if not hulls:
+            for ready in self._colliders:
+                ready.hidden = None
+            if self._pairs is not None:
+                self._pairs.hidden = None
+            return None
+        walls = []
+        for k, ready in enumerate(self._colliders):
+            if isinstance(ready.collider, Plane):
+                walls.append(Wall(k, None))
+            elif isinstance(ready.collider, Box):
+                walls.append(Wall(k, np.asarray(ready.collider.half_extents)))
+        g = float(np.linalg.norm(self.gravity))
+        up = -self.gravity / g if g > 0 else np.array([0.0, 1.0, 0.0])
+        family = None if self._pairs is None else self._pairs.family
+        contacts = HullContacts(hulls, walls, self._part_of, family, up)
+        contacts.ignore_at_rest(state.rest.positions, self._particles)
+        for wall in walls:
+            self._colliders[wall.number].hidden = contacts.hidden
+        if self._pairs is not None:
+            self._pairs.hidden = contacts.hidden
+        return contacts
 
     def _substep(self, state: ParticleState, before: float, now: float, h: float) -> ParticleState:
         """Advance the buffers; return the state with the rest pose and the pauses from then on.
@@ -364,7 +407,9 @@ class ParticleSolver:
         self._ellipsoids = Ellipsoids(buffers.P, buffers.E, particles.shapes, particles.fixed)
         count = len(pieces.chunks) - 1
         farthest = FARTHEST * self._extent
-        self._launcher.run(integration.predict, count, 4, h, farthest, pieces, particles, buffers, self._sums)
+        self._each_rotor(rotors.start_rotors, h, self._rotors, particles, buffers)
+        flying = (pieces, particles, self._rotors, buffers, self._sums)
+        self._launcher.run(integration.predict, count, 4, h, farthest, *flying)
         self._follow_motions(now, h)
         if self._pairs is not None:
             fixed, group_of = particles.fixed, self._groups.group_of
@@ -372,6 +417,10 @@ class ParticleSolver:
         for ready, contacts in zip(self._colliders, self._contacts, strict=True):
             ready.prepare(buffers.X, buffers.P, self._bounds, before, now)
             contacts.depths[:] = 0.0
+        if self._hulls is not None:
+            own = self.friction, [self._friction_on(ready.collider) for ready in self._colliders]
+            poses = [ready.poses for ready in self._colliders]
+            self._hulls.prepare(poses, own, recovery, self._groups, particles, buffers)
         if self._twists:
             turned = (self._schedule.inverse_inertia, particles.moments, buffers.P, buffers.E)
             self._each_edge(matching.correct_twists, *turned)
@@ -382,9 +431,14 @@ class ParticleSolver:
                 self._separate(recovery)
                 for k in range(len(self._colliders)):
                     self._resolve(k, recovery)
+            self._solve_hulls()
         self._apply_friction(h, recovery)
-        self._launcher.run(integration.finish, count, 4, h, pieces, particles, buffers, self._sums)
+        self._each_rotor(rotors.end_rotors, self._rotors, particles.mass, buffers)
+        self._launcher.run(integration.finish, count, 4, h, *flying)
         self._launcher.call(integration.balance, pieces, buffers.X, self._sums, self._motion)
+        self._find_islands()
+        touching = (self._islands, self._held, buffers.X, self._sums, self._island_sums, self._motion)
+        self._launcher.call(islands.balance_islands, pieces, *touching)
         kept = (exp(-self.damping * h), exp(-self.drag * h))
         self._launcher.run(integration.conserve, n, PARTICLE_GRAIN, *kept, particles, self._motion, buffers)
         self._apply_restitution(h)
@@ -428,6 +482,11 @@ class ParticleSolver:
         if count:
             self._launcher.run(function, count, GROUP_GRAIN, self._groups, *arguments)
 
+    def _each_rotor(self, function: Callable[..., None], *arguments: object) -> None:
+        """Call a kernel for the rotors."""
+        if len(self._rotors.leads):
+            self._launcher.run(function, len(self._rotors.leads), GROUP_GRAIN, *arguments)
+
     def _apply_corrections(self) -> None:
         """Move the particles of rigid groups by the corrections of their groups."""
         moved = (self._particles.moments, self._buffers.P, self._buffers.E)
@@ -453,6 +512,16 @@ class ParticleSolver:
         self._each_group(rigid.resolve_group_contacts, *masses, contacts, buffers.P)
         self._apply_corrections()
 
+    def _solve_hulls(self) -> None:
+        """Resolve the contacts of rigid groups that collide as hulls."""
+        if self._hulls is not None and len(self._hulls):
+            self._hulls.solve(self._groups, self._particles, self._buffers)
+            self._apply_corrections()
+
+    def _friction_on(self, collider: Collider) -> float:
+        """Return Coulomb's coefficient on a collider."""
+        return float(self.friction if collider.friction is None else collider.friction)
+
     def _apply_friction(self, h: float, recovery: float) -> None:
         """Apply friction to all contacts of this substep; what it moved into a collider comes out again."""
         n, bodies = len(self.body), (self._groups, self._particles, self._buffers)
@@ -467,9 +536,7 @@ class ParticleSolver:
                 self._resolve(k, recovery)
             own = ready.collider
             rolling = self.spin_friction if own.spin_friction is None else own.spin_friction
-            on = Friction(
-                float(self.friction if own.friction is None else own.friction), _for_substep(rolling, h)
-            )
+            on = Friction(self._friction_on(own), _for_substep(rolling, h))
             touching = (on, ready.poses, contacts)
             single = (self._groups.group_of, self._particles, self._buffers)
             self._launcher.run(friction.collider_friction, n, PARTICLE_GRAIN, *touching, *single)
@@ -479,6 +546,25 @@ class ParticleSolver:
                 )
                 self._apply_corrections()
             np.logical_or(self._buffers.touched, contacts.depths > 0.0, out=self._buffers.touched)
+        if self._hulls is not None and len(self._hulls):
+            for members in self._hulls.touching:
+                self._buffers.touched[members] = True
+
+    def _find_islands(self) -> None:
+        """Find the pieces that touch each other, and which of them a collider or a pin holds."""
+        piece_of = self._topology.piece_of
+        self._islands[:] = np.arange(len(self._islands))
+        if self._pairs is not None and len(self._pairs):
+            pairs = self._pairs.arrays
+            self._launcher.call(islands.unite, pairs.pairs, pairs.depths, piece_of, self._islands)
+        self._held[:] = self._pieces.fixed
+        if self._hulls is not None and len(self._hulls):
+            meeting, on_walls = self._hulls.touching
+            self._launcher.call(islands.unite, meeting, np.ones(len(meeting)), piece_of, self._islands)
+            self._held[piece_of[on_walls]] = True
+        for ready, contacts in zip(self._colliders, self._contacts, strict=True):
+            if not ready.idle:
+                self._held[piece_of[contacts.depths > 0.0]] = True
 
     def _apply_restitution(self, h: float) -> None:
         """Take away the speed that contacts gave beyond what they return."""
@@ -486,6 +572,8 @@ class ParticleSolver:
         # What gravity gives in two substeps is no impact.
         slow = 2 * h * float(np.linalg.norm(self.gravity))
         restitution = Restitution(self.bounce, slow, h)
+        # As groups lie now, or their impulses would not keep angular momentum.
+        self._each_group(rigid.mass_properties, particles.mass, particles.moments, buffers.P, buffers.E)
         if self._pairs is not None and len(self._pairs):
             self._pairs.apply_restitution(restitution, groups, particles, buffers)
         count = len(groups.starts) - 1
@@ -500,6 +588,9 @@ class ParticleSolver:
                 whole = (groups, particles, buffers)
                 self._launcher.run(friction.group_restitution, count, GROUP_GRAIN, *touching, *whole)
         self._each_group(rigid.apply_velocity_corrections, buffers.X, buffers.V, buffers.W)
+        if self._hulls is not None and len(self._hulls):
+            self._hulls.limit_speeds(restitution, groups, particles, buffers)
+            self._each_group(rigid.apply_velocity_corrections, buffers.X, buffers.V, buffers.W)
 
 
 def _for_substep(fraction: float, h: float) -> float:

@@ -89,10 +89,13 @@ class PairContacts:
 
     arrays: PairArrays
     """The pairs that may touch, and how far contact has moved them."""
+    hidden: NDArray[np.bool_] | None
+    """Particles (n,) that do not collide, because the hull of their group does; None for none."""
 
     def __init__(self, count: int, bounds: Array, family: NDArray[np.int64]) -> None:
         self.bounds, self.family = bounds, family
         self.finder = _NearPairs(count)
+        self.hidden: NDArray[np.bool_] | None = None
         self._apart_of: NDArray[np.int64] | None = None
         self.arrays = PairArrays(np.empty((0, 2), np.int64), np.zeros(0), np.zeros((0, 3)))
 
@@ -106,6 +109,8 @@ class PairContacts:
         if touching is not self._apart_of:
             self._apart_of, self._apart = touching, _listed(touching, len(X))
         pairs = self.finder.find(self.bounds, X, P, PairFilter(self.family, fixed, *self._apart))
+        if self.hidden is not None:
+            pairs = pairs[~self.hidden[pairs].any(1)]
         if len(pairs):
             starts = np.arange(0, 2 * len(pairs) + 1, 2)
             # What is fixed does not keep two pairs from one colour; rigid groups move as a whole.

@@ -186,6 +186,12 @@ def erase(body: OrientedBody, where: Brush | ArrayLike) -> OrientedBody:
         edges=number[body.edges[kept]],
         **{name: getattr(body, name)[kept] for name in EDGE_FIELDS},
         groups=[members for members in groups if len(members)],
+        # A group without some of its particles is no longer what its hull was made for.
+        hulls=[
+            points if len(members) == len(before) else None
+            for points, members, before in zip(body.hulls, groups, body.groups, strict=True)
+            if len(members)
+        ],
         yield_speed=body.yield_speed[alive],
         visual=None
         if body.visual is None

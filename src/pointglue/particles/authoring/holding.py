@@ -78,7 +78,10 @@ def group(body: OrientedBody, where: Brush | ArrayLike | None, *, yield_speed: f
     if not len(members):
         raise InputError("where covers no particle: a group has at least one")
     return edited(
-        body, groups=[*body.groups, members], yield_speed=np.concatenate([body.yield_speed, [yield_speed]])
+        body,
+        groups=[*body.groups, members],
+        hulls=[*body.hulls, None],
+        yield_speed=np.concatenate([body.yield_speed, [yield_speed]]),
     )
 
 
@@ -111,4 +114,5 @@ def ungroup(body: OrientedBody, where: Brush | ArrayLike | None) -> OrientedBody
             True
         )
     kept = [members for members, leaves in zip(body.groups, gone, strict=True) if not leaves]
-    return edited(body, groups=kept, yield_speed=body.yield_speed[~gone])
+    hulls = [points for points, leaves in zip(body.hulls, gone, strict=True) if not leaves]
+    return edited(body, groups=kept, hulls=hulls, yield_speed=body.yield_speed[~gone])

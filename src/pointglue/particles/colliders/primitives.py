@@ -11,7 +11,7 @@ A solver uses them as follows, all arrays in place and float64:
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from ...checks import Array, check_real
 from ...compute.launching import Launcher
@@ -262,11 +262,14 @@ class ReadyCollider:
 
     poses: ColliderPoses
     """How the collider stands at the start and at the end of the substep."""
+    hidden: NDArray[np.bool_] | None
+    """Particles (n,) that do not collide with it, because a hull does in their place; None for none."""
 
     def __init__(self, collider: Collider, count: int) -> None:
         self.collider = collider
         self._launcher = Launcher()
         self._near = np.zeros(count, np.bool_)
+        self.hidden: NDArray[np.bool_] | None = None
         self._chosen = np.empty(0, np.int64)
         self._time: float | None = None
         here = self._pose(np.eye(3), np.zeros(3))
@@ -288,7 +291,7 @@ class ReadyCollider:
             self.poses = ColliderPoses(before, self._pose(*pose_at("motion", motion, time_now)))
             self._time = time_now
         self._find_near(X, P, bounds)
-        self._chosen = np.flatnonzero(self._near)
+        self._chosen = np.flatnonzero(self._near if self.hidden is None else self._near & ~self.hidden)
 
     @property
     def idle(self) -> bool:

@@ -17,6 +17,9 @@ __all__ = [
     "Ellipsoids",
     "Friction",
     "HashGrid",
+    "HullArrays",
+    "HullPlaces",
+    "HullSides",
     "Immersed",
     "Medium",
     "MeshArrays",
@@ -31,6 +34,7 @@ __all__ = [
     "Pose",
     "Restitution",
     "RigidGroups",
+    "RotorArrays",
     "ShapeGroups",
     "Solid",
 ]
@@ -123,6 +127,27 @@ class RigidGroups(NamedTuple):
     """(groups, ROW), mass properties and gathered corrections of each group: see the columns in `rigid`."""
 
 
+class RotorArrays(NamedTuple):
+    """Rigid groups, each with the soft particles that hang on it alone: what turns as one, see `rotors`."""
+
+    starts: Integers
+    """(rotors + 1,): rotor k has the particles ``members[starts[k]:starts[k + 1]]``."""
+    members: Integers
+    """(entries,), numbers of particles; none of them is fixed."""
+    pivot_starts: Integers
+    """(rotors + 1,): where those of each rotor begin in `pivots`."""
+    pivots: Integers
+    """(entries,), the fixed particles of the groups."""
+    leads: Integers
+    """(rotors,), a particle of the group, which tells how it turns."""
+    rotor_of: Integers
+    """(n,), the rotor of each particle; -1 for none."""
+    rigid: Booleans
+    """(n,): belongs to the rotor's group, and turns with it."""
+    rows: Array
+    """(rotors, ROTOR), how each of them turns: see the columns in `rotors`."""
+
+
 class ShapeGroups(NamedTuple):
     """The groups of shape matching, in the order in which they are worked on: see `Schedule`."""
 
@@ -199,6 +224,59 @@ class ColliderPoses(NamedTuple):
 
     before: Pose
     now: Pose
+
+
+class HullArrays(NamedTuple):
+    """Convex hulls in their own coordinates: those of the rigid groups that have one, and of box colliders."""
+
+    corner_starts: Integers
+    """(hulls + 1,): where those of each hull begin in `corners`."""
+    corners: Array
+    """(corners, 3), m."""
+    face_starts: Integers
+    """(hulls + 1,): where those of each hull begin in `normals`."""
+    normals: Array
+    """(faces, 3), unit vectors outwards."""
+    loop_starts: Integers
+    """(faces + 1,): where the corners of each face begin in `loops`."""
+    loops: Integers
+    """(entries,), numbers of corners, counterclockwise as seen from outside."""
+    edge_starts: Integers
+    """(hulls + 1,): where those of each hull begin in `edges`."""
+    edges: Integers
+    """(edges, 4), numbers of two corners and of the two faces beside them."""
+    middles: Array
+    """(hulls, 3), a point inside, m."""
+    bounds: Array
+    """(hulls,), radius of a ball about the middle that holds it, m."""
+    sizes: Array
+    """(hulls,), distance of the nearest face from the middle, m."""
+    leads: Integers
+    """(hulls,), the particle that it moves with, its origin; -1 for a collider."""
+
+
+class HullPlaces(NamedTuple):
+    """Convex hulls where they are now, in world coordinates."""
+
+    corners: Array
+    """(corners, 3), m."""
+    normals: Array
+    """(faces, 3)."""
+    offsets: Array
+    """(faces,), n x of the points of a face, m."""
+    middles: Array
+    """(hulls, 3), m."""
+
+
+class HullSides(NamedTuple):
+    """The two sides of contacts: first all hulls, by their numbers, and then all particles."""
+
+    leads: Integers
+    """(hulls,), the particle that each hull moves with; -1 for a collider."""
+    poses: tuple[Array, Array]
+    """(hulls, 12) each, R and t of all hulls at the start of the substep, and of colliders at its end."""
+    turning: Booleans
+    """(n,): a particle that is alone or in a rigid group, so that its surface turns with it."""
 
 
 class ContactArrays(NamedTuple):
