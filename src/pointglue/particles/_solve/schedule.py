@@ -74,12 +74,16 @@ class Schedule:
         """Return the schedule for a rest pose, (n,) clamped particles and (groups,) active groups."""
         body, n = topology.body, len(topology.body)
         fixed = clamped | body.pivots
-        shapes = np.einsum("nik,nk,njk->nij", rest.rotations, body.radii**2, rest.rotations)
+        # A ball has no axes, whatever they are said to be: it is exactly round.
+        balls = (body.radii == body.radii[:, :1]).all(1)
+        axes = np.where(balls[:, None, None], np.eye(3), rest.rotations)
+        shapes = np.einsum("nik,nk,njk->nij", axes, body.radii**2, axes)
         moments = (body.mass / 5 * topology.oriented)[:, None, None] * shapes
         governed = np.zeros(n, np.bool_)
         for k in np.flatnonzero(active):
             governed[body.groups[k]] = True
-        implicit = topology.order.kept(~governed)
+        # A particle alone has nothing to match.
+        implicit = topology.order.kept(~governed & ~topology.alone)
         explicit = topology.group_order.kept(active)
         starts, members = gather(topology.starts, topology.members, implicit.sets)
         group_starts, group_members = gather(topology.group_starts, topology.group_members, explicit.sets)

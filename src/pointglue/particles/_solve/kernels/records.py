@@ -315,12 +315,15 @@ class PairFilter(NamedTuple):
 
 
 class HashGrid(NamedTuple):
-    """A spatial hash: balls sorted by the slots of the grid cells that their centres are in."""
+    """A spatial hash: balls sorted by the slots of the grid cells that their centres are in.
+
+    There are grids of several levels, each for balls up to the width of its cells.
+    """
 
     balls: Array
     """(n, 4), centre and radius of the ball that a particle sweeps, m."""
     cells: Integers
-    """(n, 3), the cell of each particle."""
+    """(n, 4), the cell of each particle, and the level of its grid."""
     table: Integers
     """(slots + 2,): those of slot k are from table[k] to table[k + 1]."""
     ids: Integers
