@@ -13,6 +13,8 @@ from ..checks import Array, as_integers, as_reals, check_choice, check_integer, 
 from ..compute import thread_count
 from ..compute.launching import Launcher
 from ..errors import InputError
+from ._solve.elastic_contacts import ElasticBodies, Scene
+from ._solve.elasticity import elastic_edges, elastic_pieces
 from ._solve.kernels import friction, integration, matching, rigid
 from ._solve.kernels.records import (
     ContactArrays,
@@ -280,11 +282,20 @@ class ParticleSolver:
         self._touching = state.rest.touching
         fixed = state.pinned | self._is_kinematic
         self._buffers.P[:, 3] = ~fixed
-        self._schedule = Schedule.of(self._topology, state.rest, fixed, state.pause == 0)
+        active = state.pause == 0
+        elastic = np.zeros(len(self.body), np.bool_)
+        elastic[self.body.edges[elastic_edges(self.body, active)]] = True
+        self._schedule = Schedule.of(self._topology, state.rest, fixed, active, elastic)
         self._layers = self._schedule.order.layers.tolist()
         self._particles: ParticleArrays = self._schedule.particle_arrays(self._bounds)
         self._groups: RigidGroups = self._schedule.rigid_groups()
         self._pieces: PieceArrays = self._schedule.piece_arrays()
+        self._elastic = None
+        if elastic.any():
+            pieces = elastic_pieces(self.body, state.rest, fixed, active, self._schedule.moments)
+            rough = [ready.collider.friction for ready in self._colliders]
+            friction = [self.friction if own is None else float(own) for own in [*rough, None]]
+            self._elastic = ElasticBodies(pieces, self._schedule.group_of, friction)
 
     def _substep(self, state: ParticleState, before: float, now: float, h: float) -> ParticleState:
         """Advance the buffers; return the state with the rest pose and the pauses from then on.
@@ -368,20 +379,31 @@ class ParticleSolver:
         self._follow_motions(now, h)
         if self._pairs is not None:
             fixed, group_of = particles.fixed, self._groups.group_of
-            self._pairs.prepare(buffers.X, buffers.P, fixed, group_of, self._touching)
+            meets = None if self._elastic is None else self._elastic.meets
+            self._pairs.prepare(buffers.X, buffers.P, fixed, group_of, self._touching, meets)
         for ready, contacts in zip(self._colliders, self._contacts, strict=True):
             ready.prepare(buffers.X, buffers.P, self._bounds, before, now)
             contacts.depths[:] = 0.0
         if self._twists:
             turned = (self._schedule.inverse_inertia, particles.moments, buffers.P, buffers.E)
             self._each_edge(matching.correct_twists, *turned)
+        elastic, scene = self._elastic, Scene(particles, buffers, self._groups)
+        if elastic is not None:
+            elastic.begin(self._pairs.taken if self._pairs is not None else np.empty((0, 2), np.int64), buffers)
         for _ in range(self.iterations):
             self._relax()
+            if elastic is not None:
+                elastic.relax(h, scene)
             self._each_group(rigid.mass_properties, particles.mass, particles.moments, buffers.P, buffers.E)
             for _ in range(RIGID_PASSES if len(self._groups.starts) > 1 else 1):
                 self._separate(recovery)
                 for k in range(len(self._colliders)):
-                    self._resolve(k, recovery)
+                    self._resolve(k, recovery, h)
+            if elastic is not None:
+                elastic.resolve(recovery, scene, self._impact(h))
+                self._apply_corrections()
+        if elastic is not None:
+            elastic.relax(h, scene)
         self._apply_friction(h, recovery)
         self._launcher.run(integration.finish, count, 4, h, pieces, particles, buffers, self._sums)
         self._launcher.call(integration.balance, pieces, buffers.X, self._sums, self._motion)
@@ -439,7 +461,7 @@ class ParticleSolver:
             self._pairs.separate(recovery, self._groups, self._particles, self._buffers)
             self._apply_corrections()
 
-    def _resolve(self, k: int, recovery: float) -> None:
+    def _resolve(self, k: int, recovery: float, h: float) -> None:
         """Move what is in collider k out of it, rigid groups as a whole."""
         ready, contacts = self._colliders[k], self._contacts[k]
         if ready.idle:
@@ -449,6 +471,8 @@ class ParticleSolver:
         ready.resolve(self._ellipsoids, contacts)
         limited = (recovery, self._bounds, ready.poses, buffers.X, buffers.P, contacts)
         self._launcher.run(rigid.limit_recovery, len(self.body), PARTICLE_GRAIN, *limited)
+        if self._elastic is not None:
+            self._elastic.take_contacts(k, ready.poses, contacts, buffers, self._impact(h))
         masses = (particles.mass, particles.inverse_mass)
         self._each_group(rigid.resolve_group_contacts, *masses, contacts, buffers.P)
         self._apply_corrections()
@@ -464,7 +488,7 @@ class ParticleSolver:
             if ready.idle:
                 continue
             if self._pairs is not None and len(self._pairs):
-                self._resolve(k, recovery)
+                self._resolve(k, recovery, h)
             own = ready.collider
             rolling = self.spin_friction if own.spin_friction is None else own.spin_friction
             on = Friction(
@@ -480,12 +504,14 @@ class ParticleSolver:
                 self._apply_corrections()
             np.logical_or(self._buffers.touched, contacts.depths > 0.0, out=self._buffers.touched)
 
+    def _impact(self, h: float) -> Restitution:
+        """Return how contact gives speed back in a substep of length h; what gravity gives in two is no impact."""
+        return Restitution(self.bounce, 2 * h * float(np.linalg.norm(self.gravity)), h)
+
     def _apply_restitution(self, h: float) -> None:
         """Take away the speed that contacts gave beyond what they return."""
         groups, particles, buffers = self._groups, self._particles, self._buffers
-        # What gravity gives in two substeps is no impact.
-        slow = 2 * h * float(np.linalg.norm(self.gravity))
-        restitution = Restitution(self.bounce, slow, h)
+        restitution = self._impact(h)
         if self._pairs is not None and len(self._pairs):
             self._pairs.apply_restitution(restitution, groups, particles, buffers)
         count = len(groups.starts) - 1

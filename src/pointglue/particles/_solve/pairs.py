@@ -89,23 +89,38 @@ class PairContacts:
 
     arrays: PairArrays
     """The pairs that may touch, and how far contact has moved them."""
+    taken: NDArray[np.int64]
+    """(k, 2), pairs of which one is elastic: their contacts are not resolved here."""
 
     def __init__(self, count: int, bounds: Array, family: NDArray[np.int64]) -> None:
         self.bounds, self.family = bounds, family
         self.finder = _NearPairs(count)
         self._apart_of: NDArray[np.int64] | None = None
         self.arrays = PairArrays(np.empty((0, 2), np.int64), np.zeros(0), np.zeros((0, 3)))
+        self.taken = np.empty((0, 2), np.int64)
 
     def __len__(self) -> int:
         return len(self.arrays.pairs)
 
     def prepare(
-        self, X: Array, P: Array, fixed: NDArray[np.bool_], group_of: Array, touching: NDArray[np.int64]
+        self,
+        X: Array,
+        P: Array,
+        fixed: NDArray[np.bool_],
+        group_of: Array,
+        touching: NDArray[np.int64],
+        elastic: NDArray[np.bool_] | None,
     ) -> None:
-        """Find the pairs that may meet on their paths from X to P, sorted by colour."""
+        """Find the pairs that may meet on their paths from X to P, sorted by colour.
+
+        Those of (n,) elastic particles are put aside.
+        """
         if touching is not self._apart_of:
             self._apart_of, self._apart = touching, _listed(touching, len(X))
         pairs = self.finder.find(self.bounds, X, P, PairFilter(self.family, fixed, *self._apart))
+        if elastic is not None:
+            others = elastic[pairs].any(1)
+            self.taken, pairs = pairs[others], pairs[~others]
         if len(pairs):
             starts = np.arange(0, 2 * len(pairs) + 1, 2)
             # What is fixed does not keep two pairs from one colour; rigid groups move as a whole.

@@ -62,13 +62,21 @@ class Schedule:
 
     @classmethod
     def of(
-        cls, topology: Topology, rest: RestPose, fixed: NDArray[np.bool_], active: NDArray[np.bool_]
+        cls,
+        topology: Topology,
+        rest: RestPose,
+        fixed: NDArray[np.bool_],
+        active: NDArray[np.bool_],
+        elastic: NDArray[np.bool_],
     ) -> "Schedule":
-        """Return the schedule for a rest pose, (n,) fixed particles and (groups,) active groups."""
+        """Return the schedule for a rest pose, (n,) fixed particles and (groups,) active groups.
+
+        Particles that are (n,) elastic match no shape of their own.
+        """
         body, n = topology.body, len(topology.body)
         shapes = np.einsum("nik,nk,njk->nij", rest.rotations, body.radii**2, rest.rotations)
         moments = (body.mass / 5 * topology.oriented)[:, None, None] * shapes
-        governed = np.zeros(n, np.bool_)
+        governed = elastic.copy()
         for k in np.flatnonzero(active):
             governed[body.groups[k]] = True
         implicit = topology.order.kept(~governed)
