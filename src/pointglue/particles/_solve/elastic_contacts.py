@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ...checks import Array
 from ...compute.launching import Launcher
 from ...procrustes.space import cross_matrices
-from .elasticity import ElasticPiece
+from .elasticity import ElasticPiece, Holds, turned_responses
 from .kernels.contacts import separate
 from .kernels.impulses import find_impulses
 from .kernels.records import (
@@ -34,6 +34,8 @@ __all__ = ["ElasticBodies"]
 Integers = NDArray[np.int64]
 # Sweeps over all contacts, at most.
 SWEEPS = 40
+# Ratio of the stiffness by which impulses give way to that of the bodies themselves.
+GAIN = 10.0
 # Ratio to the slowest impact: contacts that are moved more slowly have settled.
 SETTLED = 1e-3
 
@@ -132,13 +134,14 @@ class ElasticBodies:
         self._free[0][:], self._free[1][:] = buffers.P[:, :3], buffers.E
         for touching in self._colliders:
             touching.begin()
+        self._holds: dict[int, Holds] = {}
         self._listed = np.ascontiguousarray(pairs)
         self._pairs = _Touching(pairs[:, 1], pairs[:, 0], self._friction)
 
     def relax(self, h: float, scene: Scene) -> None:
         """Relax every piece."""
-        for piece in self.pieces:
-            piece.relax(h, scene.particles, scene.buffers, self._free)
+        for k, piece in enumerate(self.pieces):
+            piece.relax(h, scene.particles, scene.buffers, self._free, self._holds.get(k))
 
     def take_contacts(
         self,
@@ -174,6 +177,7 @@ class ElasticBodies:
 
     def resolve(self, recovery: float, scene: Scene, impact: Restitution) -> None:
         """Find the impulses of all contacts, and move the bodies by them."""
+        self._read_impulses(scene.buffers.P)
         if len(self._listed):
             self._find_pairs(recovery, scene, impact)
         kinds = [(t, np.flatnonzero(t.active)) for t in (*self._colliders, self._pairs)]
@@ -199,6 +203,7 @@ class ElasticBodies:
             slips=now - before,
             friction=np.repeat([t.friction for t, _ in kinds], [len(which) for _, which in kinds]),
             impulses=old.copy(),
+            gives=np.empty((len(first), 2)),
         )
         settled = SETTLED * impact.substep * impact.threshold
         self._launcher.call(find_impulses, SWEEPS, settled, bodies, contacts)
@@ -206,6 +211,68 @@ class ElasticBodies:
         for (t, which), impulses in zip(kinds, np.split(contacts.impulses, ends), strict=True):
             t.impulses[which] = impulses
         self._apply(impact.substep, first, second, contacts.impulses - old, scene)
+        self._last = kinds
+        self._hold(contacts, (first, second), levels, before, scene.buffers.P)
+
+    def _hold(
+        self,
+        contacts: ImpulseContacts,
+        ends: tuple[Integers, Integers],
+        levels: Array,
+        before: Array,
+        P: Array,
+    ) -> None:
+        """Let the impulses act on each piece while it is relaxed, as if the others stood where they are now."""
+        self._holds, self._acting = {}, []
+        for sign, mine, other in ((1.0, ends[0], ends[1]), (-1.0, ends[1], ends[0])):
+            elastic = np.flatnonzero((mine >= 0) & self.meets[mine])
+            there = np.where((other >= 0)[:, None], P[other, :3], 0.0)
+            for name in np.unique(self._body_of[mine[elastic]]):
+                which = elastic[self._body_of[mine[elastic]] == name]
+                self._acting.append((int(name), which, sign, mine[which], there[which]))
+        for name in sorted({entry[0] for entry in self._acting}):
+            entries = [entry for entry in self._acting if entry[0] == name]
+            which = np.concatenate([entry[1] for entry in entries])
+            sign = np.concatenate([np.full(len(entry[1]), entry[2]) for entry in entries])
+            particles = np.concatenate([entry[3] for entry in entries])
+            there = np.concatenate([entry[4] for entry in entries])
+            normals = sign[:, None] * contacts.normals[which]
+            impulses = sign[:, None] * contacts.impulses[which]
+            pushes = (normals * impulses).sum(1)
+            held, slots = np.unique(self._number[particles], return_inverse=True)
+            self._holds[name] = Holds(
+                particles=held,
+                slots=slots,
+                normals=normals,
+                levels=levels[which] + (normals * there).sum(1),
+                pushes=pushes,
+                anchors=there + sign[:, None] * before[which],
+                drags=impulses - pushes[:, None] * normals,
+                bounds=contacts.friction[which] * pushes,
+                gains=GAIN / np.maximum(contacts.gives[which], 1e-9 * contacts.gives[which].max(1, keepdims=True)),
+            )
+
+    def _read_impulses(self, P: Array) -> None:
+        """Take over the impulses that act now that the pieces have been relaxed, the mean of both sides."""
+        if not self._holds:
+            return
+        count = sum(len(which) for _, which in self._last)
+        total, sides = np.zeros((count, 3)), np.zeros(count)
+        seen = dict.fromkeys(self._holds, 0)
+        acting = {
+            name: holds.impulses(P[self.pieces[name].lattice.members[holds.particles], :3])
+            for name, holds in self._holds.items()
+        }
+        for name, which, sign, _, _ in self._acting:
+            part = slice(seen[name], seen[name] + len(which))
+            along, across, _ = acting[name]
+            normals = self._holds[name].normals[part]
+            total[which] += sign * (along[part, None] * normals + across[part])
+            sides[which] += 1
+            seen[name] += len(which)
+        ends = np.cumsum([len(which) for _, which in self._last])[:-1]
+        for (t, which), impulses in zip(self._last, np.split(total / sides[:, None], ends), strict=True):
+            t.impulses[which] = impulses
 
     def _bodies(self, h: float, first: Integers, second: Integers, scene: Scene) -> ImpulseBodies:
         """Return the particles in contact, by their bodies, with their responses to impulses."""
@@ -238,12 +305,9 @@ class ElasticBodies:
             turned = np.einsum("aij,jk,blk->abil", arms, inverse, arms)
             return (row[INVERSE_MASS] * np.eye(3) + turned).reshape(-1, 9)
         piece, local = self.pieces[name], self._number[chosen]
-        own = piece.responses(h, local)[:, :, local, :3]  # impulse, its axis, particle, axis
+        own = piece.responses(h, local)[:, :, local, :3]
         turns = scene.buffers.E[chosen].reshape(-1, 3, 3)
-        half = np.matmul(turns[None], own.transpose(0, 2, 3, 1))  # impulse, particle, world axis, impulse's axis
-        return np.ascontiguousarray(
-            np.matmul(half, turns.transpose(0, 2, 1)[:, None]).transpose(1, 0, 2, 3)
-        ).reshape(-1, 9)
+        return np.ascontiguousarray(turned_responses(own, turns)).reshape(-1, 9)
 
     def _apply(
         self, h: float, first: Integers, second: Integers, impulses: Array, scene: Scene
@@ -255,11 +319,10 @@ class ElasticBodies:
         np.add.at(total, chosen, np.concatenate([impulses, -impulses[both]]))
         chosen = np.unique(chosen)
         particles, buffers = scene.particles, scene.buffers
-        moved = total[chosen] * particles.inverse_mass[chosen, None]
-        self._free[0][chosen] += moved
         body = self._body_of[chosen]
         alone = body >= self._alone_from
-        buffers.P[chosen[alone], :3] += moved[alone]
+        single = chosen[alone]
+        buffers.P[single, :3] += total[single] * particles.inverse_mass[single, None]
         for name in np.unique(body[~alone]):
             mine = chosen[body == name]
             if name < len(self.pieces):

@@ -7,6 +7,7 @@ behind it is; the impulses of all contacts of elastic pieces are found together.
 """
 
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,7 +25,7 @@ from .kernels.lattice import add_displacement, residual
 from .kernels.records import Lattice, ParticleArrays, ParticleBuffers
 from .stiffness import edge_stiffness
 
-__all__ = ["ElasticPiece", "elastic_edges", "elastic_pieces"]
+__all__ = ["ElasticPiece", "Holds", "elastic_edges", "elastic_pieces", "turned_responses"]
 
 Integers = NDArray[np.int64]
 # Particles worth a thread of their own.
@@ -37,6 +38,8 @@ MOST_STEPS, SHORT = 20, 1e-2
 MEMORY = 5
 # How often a step is shortened, and the share of the decrease promised by its slope that is enough (Armijo).
 SHORTENINGS, DECREASE = 8, 1e-4
+# Radians that contact turns a particle at once, at most: beyond, its response to impulses is another one.
+MOST_TURN = 0.3
 # Factors that a piece keeps, for substeps of different lengths.
 KEPT_FACTORS = 3
 # Ratio of the length of a beam: once plastic flow has changed one by more, the Hessian is factored again.
@@ -54,6 +57,71 @@ def elastic_edges(body: OrientedBody, active: NDArray[np.bool_]) -> Integers:
         inside[group] = True
         beams &= ~(inside[i] & inside[j])
     return np.flatnonzero(beams)
+
+
+@dataclass(frozen=True)
+class Holds:
+    """What contacts do to a piece while it is relaxed: impulses that give way when they turn out too large.
+
+    A contact with the normal impulse l and the stiffness b has the energy b/2 max(0, level + l/b - n x)^2, of
+    which the force is l at the level and vanishes soon beyond it (an augmented Lagrangian). Friction is the
+    same across the normal, from where the particle would be without slip, up to Coulomb's bound.
+    """
+
+    particles: Integers
+    """(t,), held particles, as numbers within the piece."""
+    slots: Integers
+    """(k,), which of them each contact is of."""
+    normals: Array
+    """(k, 3)."""
+    levels: Array
+    """(k,), m."""
+    pushes: Array
+    """(k,), normal impulses, kg m."""
+    anchors: Array
+    """(k, 3), m."""
+    drags: Array
+    """(k, 3), tangential impulses, kg m."""
+    bounds: Array
+    """(k,), the largest tangential impulse, kg m."""
+    gains: Array
+    """(k, 2), stiffness along and across the normal, kg."""
+
+    def impulses(self, x: Array) -> tuple[Array, Array, Array]:
+        """Return the normal (k,) and tangential (k, 3) impulses for positions (t, 3), and which slip (k,)."""
+        at = x[self.slots]
+        along = self.pushes + self.gains[:, 0] * (self.levels - (self.normals * at).sum(1))
+        slip = at - self.anchors
+        slip -= (self.normals * slip).sum(1)[:, None] * self.normals
+        across = self.drags - self.gains[:, 1:] * slip
+        length = np.linalg.norm(across, axis=1)
+        slips = length > self.bounds
+        across[slips] *= (self.bounds[slips] / length[slips])[:, None]
+        return np.maximum(0.0, along), across, slips
+
+    def evaluate(self, x: Array) -> tuple[float, Array]:
+        """Return the energy, and the impulses (t, 3) on the held particles."""
+        along, across, slips = self.impulses(x)
+        energy = 0.5 * (along**2 / self.gains[:, 0]).sum()
+        b = self.gains[:, 1]
+        slip = x[self.slots] - self.anchors
+        slip -= (self.normals * slip).sum(1)[:, None] * self.normals
+        wanted = np.linalg.norm(self.drags - b[:, None] * slip, axis=1)
+        energy += np.where(slips, self.bounds * (wanted - 0.5 * self.bounds), 0.5 * wanted**2).dot(1 / b)
+        total = np.zeros((len(self.particles), 3))
+        np.add.at(total, self.slots, along[:, None] * self.normals + across)
+        return float(energy), total
+
+    def stiffness(self, x: Array) -> Array:
+        """Return the Hessian blocks (t, 3, 3) of the energy; what slips resists no more."""
+        along, _, slips = self.impulses(x)
+        outer = self.normals[:, :, None] * self.normals[:, None, :]
+        across = np.where(slips, 0.0, self.gains[:, 1])
+        blocks = (along > 0)[:, None, None] * self.gains[:, :1, None] * outer
+        blocks = blocks + across[:, None, None] * (np.eye(3) - outer)
+        total = np.zeros((len(self.particles), 3, 3))
+        np.add.at(total, self.slots, blocks)
+        return total
 
 
 @dataclass
@@ -144,18 +212,24 @@ class ElasticPiece:
         return csc_array(coo_array((data, (rows, columns)), shape=(6 * p, 6 * p)))
 
     def relax(
-        self, h: float, particles: ParticleArrays, buffers: ParticleBuffers, free: tuple[Array, Array]
+        self,
+        h: float,
+        particles: ParticleArrays,
+        buffers: ParticleBuffers,
+        free: tuple[Array, Array],
+        holds: Holds | None = None,
     ) -> int:
         """Minimise the objective until a step is short; return how many steps it took.
 
-        The steps are those of L-BFGS from the Hessian at rest; what raises the objective is shortened.
+        The steps are those of L-BFGS from the Hessian at rest and that of contacts; what raises the objective
+        is shortened.
         """
-        members, solver = self.lattice.members, self._factored(h).solver
-        before = self._objective(h, particles, buffers, free)
+        members = self.lattice.members
+        before = self._objective(h, particles, buffers, free, holds)
         gradient, history = self._gradient.ravel().copy(), deque[tuple[Array, Array, float]](maxlen=MEMORY)
         count = 0
         while count < MOST_STEPS:
-            step = -_secant(gradient, history, solver)
+            step = -_secant(gradient, history, self._inverse(h, buffers, holds))
             slope = float(gradient @ step)
             if not slope < 0.0:
                 break
@@ -164,7 +238,7 @@ class ElasticPiece:
             factor = 1.0
             for _ in range(SHORTENINGS):
                 self._move(factor, step.reshape(-1, 6), particles, buffers)
-                now = self._objective(h, particles, buffers, free)
+                now = self._objective(h, particles, buffers, free, holds)
                 if now <= before + DECREASE * factor * slope + ROUNDING * abs(before):
                     break
                 buffers.P[members], buffers.E[members] = saved
@@ -182,12 +256,46 @@ class ElasticPiece:
         return count
 
     def _objective(
-        self, h: float, particles: ParticleArrays, buffers: ParticleBuffers, free: tuple[Array, Array]
+        self,
+        h: float,
+        particles: ParticleArrays,
+        buffers: ParticleBuffers,
+        free: tuple[Array, Array],
+        holds: Holds | None,
     ) -> float:
         """Compute the gradient, and return the objective."""
         of = (self.lattice, particles, buffers, free, self._energies, self._gradient)
         self._launcher.run(residual, len(self), GRAIN, h, *of)
-        return float(self._energies.sum())
+        energy = float(self._energies.sum())
+        if holds is not None:
+            at = self.lattice.members[holds.particles]
+            held, forces = holds.evaluate(buffers.P[at, :3])
+            energy += held
+            self._gradient[holds.particles, :3] -= _own_axes(forces, buffers.E[at])
+        return energy
+
+    def _inverse(
+        self, h: float, buffers: ParticleBuffers, holds: Holds | None
+    ) -> Callable[[Array], Array]:
+        """Return the function that solves by the Hessian at rest, and that of what is held (Woodbury)."""
+        solve = self._factored(h).solver.solve
+        if holds is None:
+            return solve
+        k, at = len(holds.particles), self.lattice.members[holds.particles]
+        turns, stiffness = buffers.E[at].reshape(-1, 3, 3), holds.stiffness(buffers.P[at, :3])
+        responses = self.responses(h, holds.particles)
+        W = turned_responses(responses[:, :, holds.particles, :3], turns)
+        # I + W B, with the blocks B of the stiffness.
+        system = np.matmul(W, stiffness[None]).transpose(0, 2, 1, 3).reshape(3 * k, 3 * k) + np.eye(3 * k)
+
+        def solved(gradient: Array) -> Array:
+            y = solve(gradient)
+            gone = np.matmul(turns, y.reshape(-1, 6)[holds.particles, :3, None])[..., 0]
+            gone = np.linalg.solve(system, gone.ravel()).reshape(k, 3)
+            forces = _own_axes(np.matmul(stiffness, gone[..., None])[..., 0], turns)
+            return np.asarray(y - np.einsum("ka,kapi->pi", forces, responses).ravel())
+
+        return solved
 
     def _move(self, factor: float, step: Array, particles: ParticleArrays, buffers: ParticleBuffers) -> None:
         moved = (factor, step, self.lattice, particles, buffers)
@@ -218,22 +326,35 @@ class ElasticPiece:
         impulses: Array,
         particles: ParticleArrays,
         buffers: ParticleBuffers,
-    ) -> Array:
-        """Move all particles by impulses (k, 3) on the chosen ones, in world axes; return the step (p, 6)."""
-        turns = buffers.E[self.lattice.members[chosen]].reshape(-1, 3, 3)
-        own = np.einsum("kji,kj->ki", turns, impulses)
+    ) -> None:
+        """Move all particles by impulses (k, 3) on the chosen ones, in world axes, as far as they turn little."""
+        own = _own_axes(impulses, buffers.E[self.lattice.members[chosen]])
         step = np.einsum("ka,kapi->pi", own, self.responses(h, chosen))
-        self._move(1.0, step, particles, buffers)
-        return step
+        most = float(np.abs(step[:, 3:]).max())
+        self._move(min(1.0, MOST_TURN / most) if most > 0 else 1.0, step, particles, buffers)
 
 
-def _secant(gradient: Array, history: deque[tuple[Array, Array, float]], solver: SuperLU) -> Array:
+def _own_axes(vectors: Array, turns: Array) -> Array:
+    """Return vectors (k, 3) in the frames of particles turned by (k, 9) or (k, 3, 3)."""
+    return np.asarray(np.matmul(vectors[:, None], turns.reshape(-1, 3, 3))[:, 0])
+
+
+def turned_responses(own: Array, turns: Array) -> Array:
+    """Return responses in world axes, (particle, impulse, 3, 3), from own axes (impulse, axis, particle, axis)."""
+    # To the particle's world axes, then from those of the impulse.
+    half = np.matmul(turns[None], own.transpose(0, 2, 3, 1))
+    return np.asarray(np.matmul(half, turns.transpose(0, 2, 1)[:, None]).transpose(1, 0, 2, 3))
+
+
+def _secant(
+    gradient: Array, history: deque[tuple[Array, Array, float]], solve: Callable[[Array], Array]
+) -> Array:
     """Return the gradient times the inverse Hessian at rest, corrected by past steps (L-BFGS)."""
     q, shares = gradient.copy(), []
     for taken, change, curvature in reversed(history):
         shares.append(float(taken @ q) / curvature)
         q -= shares[-1] * change
-    q = solver.solve(q)
+    q = solve(q)
     for (taken, change, curvature), share in zip(history, reversed(shares), strict=True):
         q += (share - float(change @ q) / curvature) * taken
     return q

@@ -62,7 +62,7 @@ def find_impulses(sweeps, tolerance, bodies, contacts) -> int:
     allows. Sweeps end when no contact is moved by more than the tolerance [m].
     """
     impulses, moved, count = contacts.impulses, bodies.moved, len(contacts.first)
-    gives, W = np.empty((count, 2)), np.empty(9)
+    gives, W = contacts.gives, np.empty(9)
     for k in range(count):
         normal = (contacts.normals[k, 0], contacts.normals[k, 1], contacts.normals[k, 2])
         gives[k, 0], gives[k, 1] = _give(contacts.first[k], contacts.second[k], normal, bodies, W)

@@ -215,6 +215,8 @@ class ImpulseContacts(NamedTuple):
     """(k,), Coulomb's coefficient."""
     impulses: Array
     """(k, 3), on the first particle, all of this substep, kg m."""
+    gives: Array
+    """(k, 2), how far the contact gives way to an impulse of 1, along the normal and across it, 1/kg."""
 
 
 class PlasticEdges(NamedTuple):
