@@ -54,11 +54,16 @@ class OrientedBody:
     orientations : (n, 4), optional
         Quaternions wxyz of any length but 0: the axes of the ellipsoids in the bind pose.
     mass : float or (n,), optional
-        Masses, above 0 [kg]; without them the density is that of water.
+        Masses, above 0 [kg]; without them those of the ellipsoids by the density.
+    density : float or (n,)
+        The density, above 0 [kg/m^3]. With the masses it says how thick a body with a Young's modulus is.
     edges : (m, 2)
         Pairs of particles, each pair once.
+    young : float or (n,)
+        Young's modulus [Pa] of an elastic body, at least 0: it bends and stretches as beam theory says, whatever
+        its particles, its substep and its iterations are. Where it is 0, `stiffness` holds instead.
     stiffness : float or (n,)
-        How much of its deviation a particle's group corrects in 1/60 s, 0 to 1.
+        How much of its deviation a particle's group corrects in 1/60 s, 0 to 1, if its `young` is 0.
     stretch : float or (m,)
         The same for the length of an edge, apart from bending; 0 for none.
     torsion : float or (m,)
@@ -94,7 +99,9 @@ class OrientedBody:
     orientations: Array
     radii: Array
     mass: Array
+    density: Array
     edges: NDArray[np.int64]
+    young: Array
     stiffness: Array
     stretch: Array
     torsion: Array
@@ -115,7 +122,9 @@ class OrientedBody:
         radii: ArrayLike,
         orientations: ArrayLike | None = None,
         mass: ArrayLike | None = None,
+        density: ArrayLike = WATER,
         edges: ArrayLike = (),
+        young: ArrayLike = 0.0,
         stiffness: ArrayLike = 1.0,
         stretch: ArrayLike = 0.0,
         torsion: ArrayLike = 0.0,
@@ -157,7 +166,8 @@ class OrientedBody:
                 raise InputError(f"orientations[{int(length.argmin())}] is zero: a quaternion wxyz is needed")
             # Unit ones stay as they are, to the last bit.
             turned = np.where(np.abs(length - 1) > 1e-15, turned / length, turned)
-        m = WATER * 4 / 3 * pi * size.prod(1) if mass is None else spread("mass", mass, n)
+        heavy = check_range("density", spread("density", density, n), 0.0, inf, open_low=True, open_high=True)
+        m = heavy * 4 / 3 * pi * size.prod(1) if mass is None else spread("mass", mass, n)
         check_range("mass", m, 0.0, inf, open_low=True, open_high=True)
         loose = check_flag("loose", loose)
         if not isinstance(visual, Skin | None):
@@ -179,7 +189,9 @@ class OrientedBody:
             "orientations": turned,
             "radii": size,
             "mass": m,
+            "density": heavy,
             "edges": pairs,
+            "young": check_range("young", spread("young", young, n), 0.0, inf, open_high=True),
             "stiffness": check_range("stiffness", spread("stiffness", stiffness, n), 0.0, 1.0),
             "stretch": check_range("stretch", spread("stretch", stretch, len(pairs)), 0.0, 1.0),
             "torsion": check_range("torsion", spread("torsion", torsion, len(pairs)), 0.0, 1.0),

@@ -13,6 +13,8 @@ from ..checks import Array, as_integers, as_reals, check_choice, check_integer, 
 from ..compute import thread_count
 from ..compute.launching import Launcher
 from ..errors import InputError
+from ._solve.elastic_contacts import ElasticBodies, Scene
+from ._solve.elasticity import elastic_edges, elastic_pieces
 from ._solve.hulls import HullContacts, RigidHull, Wall, hull_shape
 from ._solve.kernels import friction, integration, islands, matching, rigid, rotors
 from ._solve.kernels.records import (
@@ -284,8 +286,10 @@ class ParticleSolver:
             return
         self._planned, self._converted_for = state, 0.0
         self._touching = state.rest.touching
-        clamped = state.pinned | self._is_kinematic
-        self._schedule = Schedule.of(self._topology, state.rest, clamped, state.pause == 0)
+        clamped, active = state.pinned | self._is_kinematic, state.pause == 0
+        elastic = np.zeros(len(self.body), np.bool_)
+        elastic[self.body.edges[elastic_edges(self.body, active)]] = True
+        self._schedule = Schedule.of(self._topology, state.rest, clamped, active, elastic)
         self._buffers.P[:, 3] = ~self._schedule.fixed
         self._layers = self._schedule.order.layers.tolist()
         self._particles: ParticleArrays = self._schedule.particle_arrays(self._bounds)
@@ -293,6 +297,12 @@ class ParticleSolver:
         self._rotors: RotorArrays = self._schedule.rotors()
         self._pieces: PieceArrays = self._schedule.piece_arrays()
         self._hulls = self._hull_contacts(state, self._schedule.fixed)
+        self._elastic = None
+        if elastic.any():
+            fixed = self._schedule.fixed
+            pieces = elastic_pieces(self.body, state.rest, fixed, active, self._schedule.moments)
+            rough = [self._friction_on(ready.collider) for ready in self._colliders]
+            self._elastic = ElasticBodies(pieces, self._schedule.group_of, [*rough, self.friction])
 
     def _hull_contacts(self, state: ParticleState, fixed: NDArray[np.bool_]) -> HullContacts | None:
         """Return the contacts of groups that collide as hulls, if there are such; their particles do not."""
@@ -413,7 +423,8 @@ class ParticleSolver:
         self._follow_motions(now, h)
         if self._pairs is not None:
             fixed, group_of = particles.fixed, self._groups.group_of
-            self._pairs.prepare(buffers.X, buffers.P, fixed, group_of, self._touching)
+            meets = None if self._elastic is None else self._elastic.meets
+            self._pairs.prepare(buffers.X, buffers.P, fixed, group_of, self._touching, meets)
         for ready, contacts in zip(self._colliders, self._contacts, strict=True):
             ready.prepare(buffers.X, buffers.P, self._bounds, before, now)
             contacts.depths[:] = 0.0
@@ -424,14 +435,24 @@ class ParticleSolver:
         if self._twists:
             turned = (self._schedule.inverse_inertia, particles.moments, buffers.P, buffers.E)
             self._each_edge(matching.correct_twists, *turned)
+        elastic, scene = self._elastic, Scene(particles, buffers, self._groups)
+        if elastic is not None:
+            elastic.begin(self._pairs.taken if self._pairs is not None else np.empty((0, 2), np.int64), buffers)
         for _ in range(self.iterations):
             self._relax()
+            if elastic is not None:
+                elastic.relax(h, scene)
             self._each_group(rigid.mass_properties, particles.mass, particles.moments, buffers.P, buffers.E)
             for _ in range(RIGID_PASSES if len(self._groups.starts) > 1 else 1):
                 self._separate(recovery)
                 for k in range(len(self._colliders)):
-                    self._resolve(k, recovery)
+                    self._resolve(k, recovery, h)
+            if elastic is not None:
+                elastic.resolve(recovery, scene, self._impact(h))
+                self._apply_corrections()
             self._solve_hulls()
+        if elastic is not None:
+            elastic.relax(h, scene)
         self._apply_friction(h, recovery)
         self._each_rotor(rotors.end_rotors, self._rotors, particles.mass, buffers)
         self._launcher.run(integration.finish, count, 4, h, *flying)
@@ -498,7 +519,7 @@ class ParticleSolver:
             self._pairs.separate(recovery, self._groups, self._particles, self._buffers)
             self._apply_corrections()
 
-    def _resolve(self, k: int, recovery: float) -> None:
+    def _resolve(self, k: int, recovery: float, h: float) -> None:
         """Move what is in collider k out of it, rigid groups as a whole."""
         ready, contacts = self._colliders[k], self._contacts[k]
         if ready.idle:
@@ -508,6 +529,8 @@ class ParticleSolver:
         ready.resolve(self._ellipsoids, contacts)
         limited = (recovery, self._bounds, ready.poses, buffers.X, buffers.P, contacts)
         self._launcher.run(rigid.limit_recovery, len(self.body), PARTICLE_GRAIN, *limited)
+        if self._elastic is not None:
+            self._elastic.take_contacts(k, ready.poses, contacts, buffers, self._impact(h))
         masses = (particles.mass, particles.inverse_mass)
         self._each_group(rigid.resolve_group_contacts, *masses, contacts, buffers.P)
         self._apply_corrections()
@@ -533,7 +556,7 @@ class ParticleSolver:
             if ready.idle:
                 continue
             if self._pairs is not None and len(self._pairs):
-                self._resolve(k, recovery)
+                self._resolve(k, recovery, h)
             own = ready.collider
             rolling = self.spin_friction if own.spin_friction is None else own.spin_friction
             on = Friction(self._friction_on(own), _for_substep(rolling, h))
@@ -562,16 +585,22 @@ class ParticleSolver:
             meeting, on_walls = self._hulls.touching
             self._launcher.call(islands.unite, meeting, np.ones(len(meeting)), piece_of, self._islands)
             self._held[piece_of[on_walls]] = True
+        if self._elastic is not None:
+            meeting, on_colliders = self._elastic.touching
+            self._launcher.call(islands.unite, meeting, np.ones(len(meeting)), piece_of, self._islands)
+            self._held[piece_of[on_colliders]] = True
         for ready, contacts in zip(self._colliders, self._contacts, strict=True):
             if not ready.idle:
                 self._held[piece_of[contacts.depths > 0.0]] = True
 
+    def _impact(self, h: float) -> Restitution:
+        """Return how contact gives speed back in a substep of length h; what gravity gives in two is no impact."""
+        return Restitution(self.bounce, 2 * h * float(np.linalg.norm(self.gravity)), h)
+
     def _apply_restitution(self, h: float) -> None:
         """Take away the speed that contacts gave beyond what they return."""
         groups, particles, buffers = self._groups, self._particles, self._buffers
-        # What gravity gives in two substeps is no impact.
-        slow = 2 * h * float(np.linalg.norm(self.gravity))
-        restitution = Restitution(self.bounce, slow, h)
+        restitution = self._impact(h)
         # As groups lie now, or their impulses would not keep angular momentum.
         self._each_group(rigid.mass_properties, particles.mass, particles.moments, buffers.P, buffers.E)
         if self._pairs is not None and len(self._pairs):

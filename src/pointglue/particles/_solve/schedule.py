@@ -69,9 +69,17 @@ class Schedule:
 
     @classmethod
     def of(
-        cls, topology: Topology, rest: RestPose, clamped: NDArray[np.bool_], active: NDArray[np.bool_]
+        cls,
+        topology: Topology,
+        rest: RestPose,
+        clamped: NDArray[np.bool_],
+        active: NDArray[np.bool_],
+        elastic: NDArray[np.bool_],
     ) -> "Schedule":
-        """Return the schedule for a rest pose, (n,) clamped particles and (groups,) active groups."""
+        """Return the schedule for a rest pose, (n,) clamped particles and (groups,) active groups.
+
+        Particles that are (n,) elastic match no shape of their own.
+        """
         body, n = topology.body, len(topology.body)
         fixed = clamped | body.pivots
         # A ball has no axes, whatever they are said to be: it is exactly round.
@@ -79,7 +87,7 @@ class Schedule:
         axes = np.where(balls[:, None, None], np.eye(3), rest.rotations)
         shapes = np.einsum("nik,nk,njk->nij", axes, body.radii**2, axes)
         moments = (body.mass / 5 * topology.oriented)[:, None, None] * shapes
-        governed = np.zeros(n, np.bool_)
+        governed = elastic.copy()
         for k in np.flatnonzero(active):
             governed[body.groups[k]] = True
         # A particle alone has nothing to match.

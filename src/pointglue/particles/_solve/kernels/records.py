@@ -21,6 +21,9 @@ __all__ = [
     "HullPlaces",
     "HullSides",
     "Immersed",
+    "ImpulseBodies",
+    "ImpulseContacts",
+    "Lattice",
     "Medium",
     "MeshArrays",
     "MeshNeighbours",
@@ -182,6 +185,65 @@ class EdgeArrays(NamedTuple):
     """(m,), the fraction of a deviation in length that is corrected in an iteration."""
     torsion: Array
     """(m,), the fraction of a twist that is corrected in a substep."""
+
+
+class Lattice(NamedTuple):
+    """The beams of one elastic piece of p particles: see `lattice`."""
+
+    members: Integers
+    """(p,), numbers of particles."""
+    starts: Integers
+    """(p + 1,): where the beams of each particle begin in the three lists."""
+    others: Integers
+    """(2 m,), the particle at the other end."""
+    numbers: Integers
+    """(2 m,), which beam it is."""
+    signs: Array
+    """(2 m,), 1 if the beam begins here and -1 if it ends here."""
+    rest: Array
+    """(m, 3), its vector at rest, m."""
+    stretch: Array
+    """(m,), k, N/m."""
+    bend: Array
+    """(m, 9), D = tr(K)/2 - K, N m."""
+
+
+class ImpulseBodies(NamedTuple):
+    """Particles in contact, by the bodies through which impulses on them move each other."""
+
+    particles: Integers
+    """(t,), their numbers, body by body."""
+    body_of: Integers
+    """(t,)."""
+    starts: Integers
+    """(bodies + 1,): where the particles of each body begin."""
+    block_starts: Integers
+    """(bodies + 1,): where the responses of each body begin."""
+    responses: Array
+    """(blocks, 9): how far particle a of a body goes for an impulse of 1 on its particle b, row by row, 1/kg."""
+    moved: Array
+    """(t, 3), how far the impulses have moved each particle, m."""
+
+
+class ImpulseContacts(NamedTuple):
+    """Contacts whose impulses are found together: the first particle is pushed along the normal."""
+
+    first: Integers
+    """(k,), which of the particles in contact."""
+    second: Integers
+    """(k,), the other one, -1 for a collider."""
+    normals: Array
+    """(k, 3), from the second to the first."""
+    needs: Array
+    """(k,), how far the first has to go along the normal, negative where it need not, m."""
+    slips: Array
+    """(k, 3), how far it has gone against the second within the substep, m."""
+    friction: Array
+    """(k,), Coulomb's coefficient."""
+    impulses: Array
+    """(k, 3), on the first particle, all of this substep, kg m."""
+    gives: Array
+    """(k, 2), how far the contact gives way to an impulse of 1, along the normal and across it, 1/kg."""
 
 
 class PlasticEdges(NamedTuple):
