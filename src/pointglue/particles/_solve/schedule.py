@@ -74,7 +74,7 @@ class Schedule:
         rest: RestPose,
         clamped: NDArray[np.bool_],
         active: NDArray[np.bool_],
-        elastic: NDArray[np.bool_],
+        elastic: NDArray[np.bool_] | None = None,
     ) -> "Schedule":
         """Return the schedule for a rest pose, (n,) clamped particles and (groups,) active groups.
 
@@ -87,7 +87,7 @@ class Schedule:
         axes = np.where(balls[:, None, None], np.eye(3), rest.rotations)
         shapes = np.einsum("nik,nk,njk->nij", axes, body.radii**2, axes)
         moments = (body.mass / 5 * topology.oriented)[:, None, None] * shapes
-        governed = elastic.copy()
+        governed = np.zeros(n, np.bool_) if elastic is None else elastic.copy()
         for k in np.flatnonzero(active):
             governed[body.groups[k]] = True
         # A particle alone has nothing to match.
