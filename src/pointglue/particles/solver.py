@@ -33,6 +33,8 @@ from ._solve.kernels.records import (
 from ._solve.pairs import PairContacts
 from ._solve.plasticity import creep, set_rest_shape
 from ._solve.schedule import Schedule
+from ._solve.thin import thin_parts
+from ._solve.thin_contacts import ThinContacts
 from ._solve.topology import Topology
 from .body import OrientedBody, join
 from .colliders.motion import RigidMotion, pose_at
@@ -58,6 +60,8 @@ PARTICLE_GRAIN, EDGE_GRAIN, GROUP_GRAIN = 4096, 512, 8
 RECOVERY_RATE = 10.0
 # Passes over the contacts in an iteration if there are rigid groups, which pass impacts on at once.
 RIGID_PASSES = 3
+# Passes over the contacts of thin parts at the end of a substep, at most, until nothing passes through.
+HOLDING_PASSES = 32
 Contacts = Literal["all", "bodies", "none"]
 
 
@@ -178,6 +182,9 @@ class ParticleSolver:
         # Within a rigid group nothing collides.
         family = self._part_of if contacts == "bodies" else self._topology.group_of
         self._pairs = None if contacts == "none" or n == 1 else PairContacts(n, self._bounds, family)
+        parts = thin_parts(self._topology)
+        has_thin = len(parts.edges) + len(parts.triangles) > 0
+        self._thin = ThinContacts(parts, self._bounds, family) if self._pairs is not None and has_thin else None
         self._colliders = tuple(
             collider.ready(n) for collider in check_list("colliders", colliders, Collider)
         )
@@ -421,6 +428,8 @@ class ParticleSolver:
         flying = (pieces, particles, self._rotors, buffers, self._sums)
         self._launcher.run(integration.predict, count, 4, h, farthest, *flying)
         self._follow_motions(now, h)
+        if self._thin is not None:
+            self._thin.begin()
         if self._pairs is not None:
             fixed, group_of = particles.fixed, self._groups.group_of
             meets = None if self._elastic is None else self._elastic.meets
@@ -442,6 +451,9 @@ class ParticleSolver:
             self._relax()
             if elastic is not None:
                 elastic.relax(h, scene)
+            if self._thin is not None:
+                # Stretched cloth is moved much farther by its constraints than it was going to go.
+                self._thin.prepare(buffers.X, buffers.P, particles, self._groups.group_of)
             self._each_group(rigid.mass_properties, particles.mass, particles.moments, buffers.P, buffers.E)
             for _ in range(RIGID_PASSES if len(self._groups.starts) > 1 else 1):
                 self._separate(recovery)
@@ -518,6 +530,9 @@ class ParticleSolver:
         if self._pairs is not None and len(self._pairs):
             self._pairs.separate(recovery, self._groups, self._particles, self._buffers)
             self._apply_corrections()
+        if self._thin is not None and len(self._thin):
+            self._thin.separate(recovery, self._groups, self._particles, self._buffers)
+            self._apply_corrections()
 
     def _resolve(self, k: int, recovery: float, h: float) -> None:
         """Move what is in collider k out of it, rigid groups as a whole."""
@@ -552,6 +567,15 @@ class ParticleSolver:
             between = Friction(self.friction, _for_substep(self.spin_friction, h))
             self._pairs.apply_friction(between, *bodies)
             self._apply_corrections()
+        if self._thin is not None and len(self._thin):
+            self._thin.apply_friction(Friction(self.friction, 0.0), *bodies)
+            self._apply_corrections()
+            # Nothing is left on the wrong side, however contacts pull at each other.
+            for _ in range(HOLDING_PASSES):
+                passing = self._thin.hold(recovery, *bodies)
+                self._apply_corrections()
+                if not passing:
+                    break
         for k, (ready, contacts) in enumerate(zip(self._colliders, self._contacts, strict=True)):
             if ready.idle:
                 continue
@@ -580,6 +604,10 @@ class ParticleSolver:
         if self._pairs is not None and len(self._pairs):
             pairs = self._pairs.arrays
             self._launcher.call(islands.unite, pairs.pairs, pairs.depths, piece_of, self._islands)
+        if self._thin is not None and len(self._thin):
+            thin = self._thin.arrays
+            sides = np.ascontiguousarray(thin.particles[:, [0, 3]])
+            self._launcher.call(islands.unite, sides, thin.depths, piece_of, self._islands)
         self._held[:] = self._pieces.fixed
         if self._hulls is not None and len(self._hulls):
             meeting, on_walls = self._hulls.touching
@@ -605,6 +633,8 @@ class ParticleSolver:
         self._each_group(rigid.mass_properties, particles.mass, particles.moments, buffers.P, buffers.E)
         if self._pairs is not None and len(self._pairs):
             self._pairs.apply_restitution(restitution, groups, particles, buffers)
+        if self._thin is not None and len(self._thin):
+            self._thin.apply_restitution(restitution, groups, particles, buffers)
         count = len(groups.starts) - 1
         for ready, contacts in zip(self._colliders, self._contacts, strict=True):
             if ready.idle:

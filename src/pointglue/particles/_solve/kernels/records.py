@@ -40,6 +40,7 @@ __all__ = [
     "RotorArrays",
     "ShapeGroups",
     "Solid",
+    "ThinContactArrays",
 ]
 
 Integers = NDArray[np.int64]
@@ -67,6 +68,8 @@ class ParticleArrays(NamedTuple):
     """(n,), the number of the connected piece."""
     alone: Booleans
     """(n,): the only particle of its piece."""
+    rest: Array
+    """(n, 3), positions at rest, m."""
 
 
 class ParticleBuffers(NamedTuple):
@@ -361,6 +364,27 @@ class PairArrays(NamedTuple):
     """(k,), how far contact has moved the two apart for their own masses, m."""
     normals: Array
     """(k, 3), unit vector from the first to the second."""
+
+
+class ThinContactArrays(NamedTuple):
+    """Contacts of thin parts that may come about in one substep, sorted by colour: see `thin`."""
+
+    particles: Integers
+    """(k, 4), numbers: a particle and a triangle, or two edges."""
+    faces: Booleans
+    """(k,): a triangle, not an edge."""
+    bulky: Booleans
+    """(k,): the first side is a particle that is no thin part, and its ellipsoid counts."""
+    reach: Array
+    """(k,), the distance at which thin parts meet, without such an ellipsoid, m."""
+    starts: Array
+    """(k,), the distance at the start of the substep, m."""
+    weights: Array
+    """(k, 4), c at the last correction."""
+    depths: Array
+    """(k,), how far contact has moved the two sides apart, m."""
+    normals: Array
+    """(k, 3), unit vector from the second side to the first."""
 
 
 class PairFilter(NamedTuple):
