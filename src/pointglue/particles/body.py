@@ -30,6 +30,10 @@ from .state import ParticleState, RestPose
 __all__ = ["WATER", "OrientedBody", "join"]
 
 WATER = 1000.0  # kg/m^3, the density of a body whose mass is not said
+GRAVITY = 9.81  # m/s^2, by which bodies from meshes are made to hold their shape
+# Ratio of the Young's modulus of a body made from a mesh to the pressure at its foot: legs neither kneel under
+# its weight nor buckle when it drops from its own height.
+HOLDING = 1e5
 # What edges and groups have that are added to a body without any.
 DEFAULTS = {"stretch": 0.0, "torsion": 0.0, "yield_speed": inf}
 # Ratio of the radii of one particle: flatter or longer, contact points lose half their digits.
@@ -232,6 +236,8 @@ class OrientedBody:
             Where random numbers begin.
         **options
             Fields of the body, which replace what is found from the mesh; `mass` is that of each particle.
+            Without `young` and `stiffness`, Young's modulus is 10^5 times the pressure of the body's own height,
+            1 GPa for a figure of 1 m: it holds its shape whatever its size is.
 
         Returns
         -------
@@ -256,7 +262,10 @@ class OrientedBody:
             density=density,
             seed=seed,
         )
-        body = cls(found.positions, **{**found.fields, **options})
+        if not {"young", "stiffness"} & set(options):
+            height = float(np.ptp(found.positions, axis=0).max())
+            options["young"] = HOLDING * density * GRAVITY * height
+        body = cls(found.positions, **{**found.fields, "density": density, **options})
         skin = Skin(found.vertices, found.faces, *links_of(found.links, found.distances))
         return body.replace(visual=skin)
 

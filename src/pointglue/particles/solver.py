@@ -253,7 +253,7 @@ class ParticleSolver:
         for k in range(count):
             state = self._substep(state, time + k * h, time + (k + 1) * h, h)
         state = self._written(state, time + dt)
-        return creep(self.body, state, self._topology, self._schedule, dt) if self._creeps else state
+        return creep(self.body, state, self._topology, self._flow, dt) if self._creeps else state
 
     def _read(self, state: ParticleState) -> None:
         """Copy the state into the buffers."""
@@ -286,6 +286,9 @@ class ParticleSolver:
         elastic = np.zeros(len(self.body), np.bool_)
         elastic[self.body.edges[elastic_edges(self.body, active)]] = True
         self._schedule = Schedule.of(self._topology, state.rest, fixed, active, elastic)
+        # Plastic flow is that of all groups, also of those that are elastic between their yields.
+        flows = elastic.any() and self._creeps
+        self._flow = Schedule.of(self._topology, state.rest, fixed, active) if flows else self._schedule
         self._layers = self._schedule.order.layers.tolist()
         self._particles: ParticleArrays = self._schedule.particle_arrays(self._bounds)
         self._groups: RigidGroups = self._schedule.rigid_groups()
@@ -404,6 +407,7 @@ class ParticleSolver:
                 self._apply_corrections()
         if elastic is not None:
             elastic.relax(h, scene)
+            elastic.recover(buffers)
         self._apply_friction(h, recovery)
         self._launcher.run(integration.finish, count, 4, h, pieces, particles, buffers, self._sums)
         self._launcher.call(integration.balance, pieces, buffers.X, self._sums, self._motion)

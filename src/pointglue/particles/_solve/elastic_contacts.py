@@ -34,6 +34,8 @@ __all__ = ["ElasticBodies"]
 Integers = NDArray[np.int64]
 # Sweeps over all contacts, at most.
 SWEEPS = 40
+# Sweeps over the overlaps of a piece by which it is shifted out of them.
+SHIFTS = 3
 # Ratio of the stiffness by which impulses give way to that of the bodies themselves.
 GAIN = 10.0
 # Ratio to the slowest impact: contacts that are moved more slowly have settled.
@@ -273,6 +275,28 @@ class ElasticBodies:
         ends = np.cumsum([len(which) for _, which in self._last])[:-1]
         for (t, which), impulses in zip(self._last, np.split(total / sides[:, None], ends), strict=True):
             t.impulses[which] = impulses
+
+    def recover(self, buffers: ParticleBuffers) -> None:
+        """Shift pieces out of what they overlapped before the substep, of which no speed comes."""
+        for t in (*self._colliders, self._pairs):
+            which = np.flatnonzero(t.active & (t.overlaps > 0.0))
+            if not len(which):
+                continue
+            share = np.ones(len(which)) if t.second is None else np.full(len(which), 0.5)
+            ends = [(t.first[which], 1.0)] + ([] if t.second is None else [(t.second[which], -1.0)])
+            for particles, sign in ends:
+                for name in np.unique(self._body_of[particles][self.meets[particles]]):
+                    mine = self._body_of[particles] == name
+                    piece = self.pieces[name]
+                    if piece.fixed.any():
+                        continue
+                    normals, wanted = sign * t.normals[which][mine], (share * t.overlaps[which])[mine]
+                    way = np.zeros(3)
+                    for _ in range(SHIFTS):
+                        for n, far in zip(normals, wanted, strict=True):
+                            way += max(0.0, far - float(n @ way)) * n
+                    buffers.P[piece.lattice.members, :3] += way
+                    buffers.X[piece.lattice.members] += way
 
     def _bodies(self, h: float, first: Integers, second: Integers, scene: Scene) -> ImpulseBodies:
         """Return the particles in contact, by their bodies, with their responses to impulses."""

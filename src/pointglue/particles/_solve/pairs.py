@@ -109,7 +109,7 @@ class PairContacts:
         fixed: NDArray[np.bool_],
         group_of: Array,
         touching: NDArray[np.int64],
-        elastic: NDArray[np.bool_] | None,
+        elastic: NDArray[np.bool_] | None = None,
     ) -> None:
         """Find the pairs that may meet on their paths from X to P, sorted by colour.
 

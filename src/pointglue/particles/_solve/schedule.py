@@ -67,7 +67,7 @@ class Schedule:
         rest: RestPose,
         fixed: NDArray[np.bool_],
         active: NDArray[np.bool_],
-        elastic: NDArray[np.bool_],
+        elastic: NDArray[np.bool_] | None = None,
     ) -> "Schedule":
         """Return the schedule for a rest pose, (n,) fixed particles and (groups,) active groups.
 
@@ -76,7 +76,7 @@ class Schedule:
         body, n = topology.body, len(topology.body)
         shapes = np.einsum("nik,nk,njk->nij", rest.rotations, body.radii**2, rest.rotations)
         moments = (body.mass / 5 * topology.oriented)[:, None, None] * shapes
-        governed = elastic.copy()
+        governed = np.zeros(n, np.bool_) if elastic is None else elastic.copy()
         for k in np.flatnonzero(active):
             governed[body.groups[k]] = True
         implicit = topology.order.kept(~governed)
