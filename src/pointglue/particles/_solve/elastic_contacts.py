@@ -32,8 +32,10 @@ from .kernels.rigid import CENTROID, INVERSE_INERTIA, INVERSE_MASS, ROTATION, RO
 __all__ = ["ElasticBodies"]
 
 Integers = NDArray[np.int64]
-# Sweeps over all contacts, at most.
-SWEEPS = 40
+# Where the moment B is in a row of P.
+MOMENT = [4, 5, 6, 8, 9, 10, 12, 13, 14]
+# Sweeps over all contacts, at most: heavy things on light ones take hundreds.
+SWEEPS = 400
 # Sweeps over the overlaps of a piece by which it is shifted out of them.
 SHIFTS = 3
 # Ratio of the stiffness by which impulses give way to that of the bodies themselves.
@@ -133,7 +135,7 @@ class ElasticBodies:
 
     def begin(self, pairs: Integers, buffers: ParticleBuffers) -> None:
         """Begin a substep: where the particles are now is where they are without forces; pairs may meet."""
-        self._free[0][:], self._free[1][:] = buffers.P[:, :3], buffers.E
+        self._free[0][:], self._free[1][:] = buffers.P[:, :3], buffers.P[:, MOMENT]
         for touching in self._colliders:
             touching.begin()
         self._holds: dict[int, Holds] = {}
