@@ -1,5 +1,6 @@
 """Bodies: particles with an orientation, the edges between them and the groups they form."""
 
+import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import inf, pi
@@ -11,8 +12,9 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from ..checks import Array, as_reals, check_flag, check_real, check_rotations, require_finite
-from ..errors import InputError
+from ..errors import InputError, PointglueWarning
 from ._solve.pairs import touching_pairs
+from .advice import LARGEST_PIECE, LONGEST_SUBSTEP, reachable_young, suitable_substep, unit_advice
 from .authoring.from_mesh import Placement, author
 from .authoring.skinning import Blend, Skin, join_skins, links_of
 from .particle_checks import (
@@ -265,7 +267,12 @@ class OrientedBody:
         if not {"young", "stiffness"} & set(options):
             height = float(np.ptp(found.positions, axis=0).max())
             options["young"] = HOLDING * density * GRAVITY * height
-        body = cls(found.positions, **{**found.fields, "density": density, **options})
+        # Other masses in the same volumes.
+        heavy = density * as_reals("mass", options.get("mass", found.mass)) / found.mass
+        body = cls(found.positions, **{**found.fields, "density": heavy, **options})
+        advice = unit_advice(body._size, float(body.mass.sum()))
+        if advice is not None:
+            warnings.warn(advice, PointglueWarning, stacklevel=2)
         skin = Skin(found.vertices, found.faces, *links_of(found.links, found.distances))
         return body.replace(visual=skin)
 
@@ -286,6 +293,58 @@ class OrientedBody:
         i, j = np.concatenate(pairs).T
         links = coo_array((np.ones(len(i)), (i, j)), shape=(len(self), len(self)))
         return np.asarray(connected_components(links, directed=False)[1], np.int64)
+
+    @property
+    def _size(self) -> float:
+        """How large it is, its largest extent [m]."""
+        reach = self.radii.max(1)[:, None]
+        return float(((self.positions + reach).max(0) - (self.positions - reach).min(0)).max())
+
+    def check(self) -> list[str]:
+        """Return what may not be as it was meant, a sentence each: units, substeps and stiffness.
+
+        Returns
+        -------
+        list of str
+            Empty if there is nothing to say.
+
+        Examples
+        --------
+        >>> from pointglue.particles import block
+        >>> block((273.0, 100.0, 100.0), (4, 2, 2)).check()[0][:50]
+        'the body is 273 m across and weighs 2.73e+09 kg: l'
+        """
+        said = [unit_advice(self._size, float(self.mass.sum()))]
+        substep = suitable_substep(self.positions, self.radii, self.components, GRAVITY)
+        if substep < LONGEST_SUBSTEP:
+            said.append(f"it is so small that its substeps are {substep:.2g} s")
+        said.extend(self.stiffness_advice(substep))
+        return [sentence for sentence in said if sentence is not None]
+
+    def stiffness_advice(self, substep: float) -> list[str]:
+        """Return what is said about connected pieces that are too large for their Young's modulus.
+
+        Parameters
+        ----------
+        substep : float
+            The substep by which the body is stepped [s].
+
+        Returns
+        -------
+        list of str
+            Empty if there is nothing to say.
+        """
+        pieces = self.components
+        large = (np.bincount(pieces) > LARGEST_PIECE)[pieces] & (self.young > 0)
+        if not large.any():
+            return []
+        spacing = float(np.median(np.linalg.norm(np.diff(self.positions[self.edges], axis=1)[:, 0], axis=1)))
+        reached = reachable_young(float(self.density[large].mean()), spacing, substep)
+        return [
+            f"a piece has {int(np.bincount(pieces).max())} particles; up to {LARGEST_PIECE} have the Young's "
+            f"modulus that is asked for, and beyond about {reached:.1g} Pa are reached: take a larger spacing, "
+            f"a rigid group, or shorter substeps"
+        ]
 
     def start(self) -> ParticleState:
         """Return the state of the body at rest in its bind pose, at time 0."""

@@ -1,5 +1,6 @@
 """The oriented-particle solver: position-based dynamics with shape matching of oriented particles."""
 
+import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -12,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from ..checks import Array, as_integers, as_reals, check_choice, check_integer, check_real, require_finite
 from ..compute import thread_count
 from ..compute.launching import Launcher
-from ..errors import InputError
+from ..errors import InputError, PointglueWarning
 from ._solve.elastic_contacts import ElasticBodies, Scene
 from ._solve.elasticity import elastic_edges, elastic_pieces
 from ._solve.kernels import friction, integration, matching, rigid
@@ -32,6 +33,7 @@ from ._solve.pairs import PairContacts
 from ._solve.plasticity import creep, set_rest_shape
 from ._solve.schedule import Schedule
 from ._solve.topology import Topology
+from .advice import suitable_substep
 from .body import OrientedBody, join
 from .colliders.motion import RigidMotion, pose_at
 from .colliders.primitives import Collider
@@ -86,9 +88,10 @@ class ParticleSolver:
         What is simulated.
     iterations : int
         Iterations over all constraints in each substep, at least 1.
-    substep : float
+    substep : float, optional
         The longest internal step [s]: :meth:`step` cuts its time into equal parts no longer than that, so
-        that the same motion comes out whether it is called 30, 60 or 120 times a second.
+        that the same motion comes out whether it is called 30, 60 or 120 times a second. Without it 1/120 s,
+        or less if a body is so small that it would fall an eighth of its size in that time.
     gravity : (3,)
         The acceleration of gravity [m/s^2].
     colliders : iterable of Collider
@@ -133,7 +136,7 @@ class ParticleSolver:
         bodies: OrientedBody | Sequence[OrientedBody],
         *,
         iterations: int = 2,
-        substep: float = 1 / 120,
+        substep: float | None = None,
         gravity: ArrayLike = (0.0, -9.81, 0.0),
         colliders: Iterable[Collider] = (),
         forces: Iterable[Force] = (),
@@ -154,8 +157,10 @@ class ParticleSolver:
         self.visual_parts = tuple(slice(int(a), int(b)) for a, b in pairwise(shown))
         self.iterations = check_integer("iterations", iterations, at_least=1)
         self.plastic_time = check_real("plastic_time", plastic_time, above=0)
-        self.substep = check_real("substep", substep, above=0)
         self.gravity = check_vector("gravity", gravity)
+        pulled = float(np.linalg.norm(self.gravity))
+        suitable = suitable_substep(self.body.positions, self.body.radii, self.body.components, pulled)
+        self.substep = suitable if substep is None else check_real("substep", substep, above=0)
         self.friction = check_real("friction", friction, at_least=0)
         self.spin_friction = check_real("spin_friction", spin_friction, at_least=0, at_most=1)
         self.bounce = check_real("bounce", bounce, at_least=0, at_most=1)
@@ -182,6 +187,8 @@ class ParticleSolver:
         self._stretches, self._twists = bool(self.body.stretch.any()), bool(self.body.torsion.any())
         self._creeps = bool((np.isfinite(self.body.yield_strain) & (self.body.creep > 0)).any())
         self._dents = np.flatnonzero(np.isfinite(self.body.yield_speed))
+        for sentence in self.body.stiffness_advice(self.substep):
+            warnings.warn(sentence, PointglueWarning, stacklevel=2)
         self._planned: ParticleState | None = None  # the state that the schedule was made for
         self._allocate(n)
 

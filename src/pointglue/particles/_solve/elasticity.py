@@ -19,6 +19,7 @@ from scipy.sparse.linalg import SuperLU, splu
 from ...checks import Array
 from ...compute.launching import Launcher
 from ...procrustes.space import cross_matrices
+from ..advice import LARGEST_PIECE
 from ..body import OrientedBody
 from ..state import RestPose
 from .kernels.lattice import add_displacement, residual
@@ -49,9 +50,16 @@ ROUNDING = 1e-12
 
 
 def elastic_edges(body: OrientedBody, active: NDArray[np.bool_]) -> Integers:
-    """Return the numbers of the edges that are beams while these (groups,) rigid groups are active."""
+    """Return the numbers of the edges that are beams while these (groups,) rigid groups are active.
+
+    Those of pieces too large to be relaxed as a whole are none.
+    """
     i, j = body.edges.T
     beams = (body.young[i] > 0) & (body.young[j] > 0)
+    if not beams.any():
+        return np.flatnonzero(beams)
+    pieces = body.components
+    beams &= (np.bincount(pieces) <= LARGEST_PIECE)[pieces[i]]
     for group in (g for g, on in zip(body.groups, active, strict=True) if on):
         inside = np.zeros(len(body), np.bool_)
         inside[group] = True
