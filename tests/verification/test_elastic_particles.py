@@ -1,4 +1,4 @@
-"""Particles with a Young's modulus: beam theory, the energy's gradient, and characters that hold their shape."""
+"""Particles with a Young's modulus: beam theory, the energy's gradient, and figures that hold their shape."""
 
 import warnings
 
@@ -7,9 +7,9 @@ import pytest
 import trimesh
 from scipy.spatial.transform import Rotation
 
+from pointglue.assets.registry import ASSETS
 from pointglue.compute import threads
 from pointglue.errors import PointglueWarning
-from pointglue.assets.registry import ASSETS
 from pointglue.particles import OrientedBody, ParticleSolver, Plane, block
 
 DENSITY, GRAVITY = 1000.0, 9.81
@@ -66,7 +66,12 @@ def test_a_cantilever_of_another_size_sags_by_its_square(size):
 
 @pytest.mark.parametrize(
     ("dt", "options"),
-    [(1 / 24, {"substep": 1 / 24}), (1 / 240, {}), (1 / 60, {"iterations": 1}), (1 / 60, {"substep": 1 / 480})],
+    [
+        (1 / 24, {"substep": 1 / 24}),
+        (1 / 240, {}),
+        (1 / 60, {"iterations": 1}),
+        (1 / 60, {"substep": 1 / 480}),
+    ],
 )
 def test_sag_depends_neither_on_frame_rate_nor_substep_nor_iterations(dt, options):
     """The minimum of the objective does not depend on h once nothing moves; the rest is what still moves."""
@@ -135,8 +140,7 @@ def test_a_figure_dropped_from_its_own_height_keeps_its_shape_and_comes_to_rest(
 
 
 def test_an_octopus_stands_on_its_arms():
-    asset = next(asset for asset in ASSETS.values() if asset.name == "octopus")
-    vertices, faces = asset.build()
+    vertices, faces = ASSETS["octopus"].build()
     body = OrientedBody.from_mesh((vertices, faces)).moved(translation=(0.0, np.ptp(vertices[:, 1]), 0.0))
     solver = ParticleSolver(body, colliders=[Plane((0, 0, 0), (0, 1, 0))])
     state = solver.start()

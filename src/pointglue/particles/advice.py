@@ -1,5 +1,7 @@
 """What is said about bodies that are not what they were probably meant to be: units, substeps, stiffness."""
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -7,7 +9,7 @@ from ..checks import Array
 
 __all__ = ["LARGEST_PIECE", "LONGEST_SUBSTEP", "reachable_young", "suitable_substep", "unit_advice"]
 
-# Particles of a connected piece that can be relaxed as a whole; larger ones match the shapes of neighbourhoods.
+# Particles of a connected piece that can be relaxed as a whole; larger ones match shapes of neighbourhoods.
 LARGEST_PIECE = 2000
 # s: the substep of bodies of usual size.
 LONGEST_SUBSTEP = 1 / 120
@@ -47,7 +49,7 @@ def suitable_substep(positions: Array, radii: Array, pieces: NDArray[np.int64], 
     np.minimum.at(low, pieces, positions - reach)
     np.maximum.at(high, pieces, positions + reach)
     smallest = float((high - low).max(1)[several].min())
-    return min(LONGEST_SUBSTEP, (smallest / gravity) ** 0.5 / SUBSTEPS_PER_FALL)
+    return min(LONGEST_SUBSTEP, math.sqrt(smallest / gravity) / SUBSTEPS_PER_FALL)
 
 
 def reachable_young(density: float, spacing: float, substep: float) -> float:

@@ -33,8 +33,8 @@ __all__ = ["WATER", "OrientedBody", "join"]
 
 WATER = 1000.0  # kg/m^3, the density of a body whose mass is not said
 GRAVITY = 9.81  # m/s^2, by which bodies from meshes are made to hold their shape
-# Ratio of the Young's modulus of a body made from a mesh to the pressure at its foot: legs neither kneel under
-# its weight nor buckle when it drops from its own height.
+# Ratio of the Young's modulus of a body made from a mesh to the pressure at its foot: legs neither kneel
+# under its weight nor buckle when it drops from its own height.
 HOLDING = 1e5
 # What edges and groups have that are added to a body without any.
 DEFAULTS = {"stretch": 0.0, "torsion": 0.0, "yield_speed": inf}
@@ -65,8 +65,8 @@ class OrientedBody:
     edges : (m, 2)
         Pairs of particles, each pair once.
     young : float or (n,)
-        Young's modulus [Pa] of an elastic body, at least 0: it bends and stretches as beam theory says, whatever
-        its particles, its substep and its iterations are. Where it is 0, `stiffness` holds instead.
+        Young's modulus [Pa] of an elastic body, at least 0: it bends and stretches as beam theory says,
+        whatever its particles, its substep and its iterations are. Where it is 0, `stiffness` holds instead.
     stiffness : float or (n,)
         How much of its deviation a particle's group corrects in 1/60 s, 0 to 1, if its `young` is 0.
     stretch : float or (m,)
@@ -238,8 +238,8 @@ class OrientedBody:
             Where random numbers begin.
         **options
             Fields of the body, which replace what is found from the mesh; `mass` is that of each particle.
-            Without `young` and `stiffness`, Young's modulus is 10^5 times the pressure of the body's own height,
-            1 GPa for a figure of 1 m: it holds its shape whatever its size is.
+            Without `young` and `stiffness`, Young's modulus is 10^5 times the pressure of the body's own
+            height, 1 GPa for a figure of 1 m: it holds its shape whatever its size is.
 
         Returns
         -------
@@ -341,9 +341,9 @@ class OrientedBody:
         spacing = float(np.median(np.linalg.norm(np.diff(self.positions[self.edges], axis=1)[:, 0], axis=1)))
         reached = reachable_young(float(self.density[large].mean()), spacing, substep)
         return [
-            f"a piece has {int(np.bincount(pieces).max())} particles; up to {LARGEST_PIECE} have the Young's "
-            f"modulus that is asked for, and beyond about {reached:.1g} Pa are reached: take a larger spacing, "
-            f"a rigid group, or shorter substeps"
+            f"a piece has {int(np.bincount(pieces).max())} particles: up to {LARGEST_PIECE} have the Young's "
+            f"modulus that is asked for, and beyond about {reached:.1g} Pa are reached: take a larger "
+            f"spacing, a rigid group, or shorter substeps"
         ]
 
     def start(self) -> ParticleState:

@@ -399,7 +399,9 @@ class ParticleSolver:
             self._each_edge(matching.correct_twists, *turned)
         elastic, scene = self._elastic, Scene(particles, buffers, self._groups)
         if elastic is not None:
-            elastic.begin(self._pairs.taken if self._pairs is not None else np.empty((0, 2), np.int64), buffers)
+            elastic.begin(
+                self._pairs.taken if self._pairs is not None else np.empty((0, 2), np.int64), buffers
+            )
         for _ in range(self.iterations):
             self._relax()
             if elastic is not None:
@@ -516,7 +518,7 @@ class ParticleSolver:
             np.logical_or(self._buffers.touched, contacts.depths > 0.0, out=self._buffers.touched)
 
     def _impact(self, h: float) -> Restitution:
-        """Return how contact gives speed back in a substep of length h; what gravity gives in two is no impact."""
+        """Return how contact gives speed back in a substep; what gravity gives in two is no impact."""
         return Restitution(self.bounce, 2 * h * float(np.linalg.norm(self.gravity)), h)
 
     def _apply_restitution(self, h: float) -> None:

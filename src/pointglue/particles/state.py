@@ -43,8 +43,8 @@ class ParticleState:
     positions : (n, 3)
         The particles [m].
     rotations : (n, 3, 3)
-        Their rotations from the rest pose to now, the identity in a body that has not moved; where the axes of
-        the ellipsoids are now, is `orientations`.
+        Their rotations from the rest pose to now, the identity in a body that has not moved; the axes of the
+        ellipsoids now are `orientations`.
     velocities : (n, 3)
         Their velocities [m/s].
     spins : (n, 3)

@@ -49,17 +49,17 @@ def _product(A, i, B, j, out):
 
 
 @kernel
-def residual(start, stop, h, lattice, particles, buffers, free, energies, out):
+def residual(start, stop, h, lattice, particles, buffers, free, result):
     """Compute the gradient of the objective by position and rotation, (p, 6), in the frames of the particles.
 
     Also the objective itself, each edge half with either particle, and each particle's own part. `free` are
-    the places y (n, 3) and moments B (n, 9) without forces.
+    the places y (n, 3) and moments B (n, 9) without forces; `result` are the values (p,) and the gradient.
     """
     members, starts, others = lattice.members, lattice.starts, lattice.others
     signs, numbers = lattice.signs, lattice.numbers
     rest, stretch, bend = lattice.rest, lattice.stretch, lattice.bend
     P, E, mass, M = buffers.P, buffers.E, particles.mass, particles.moments
-    y, B = free
+    (y, B), (energies, out) = free, result
     N, T, square = np.empty(9), np.empty((1, 9)), h * h
     for a in range(start, stop):
         i = members[a]
