@@ -1,5 +1,6 @@
 """The oriented-particle solver: position-based dynamics with shape matching of oriented particles."""
 
+import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -12,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from ..checks import Array, as_integers, as_reals, check_choice, check_integer, check_real, require_finite
 from ..compute import thread_count
 from ..compute.launching import Launcher
-from ..errors import InputError
+from ..errors import InputError, PointglueWarning
 from ._solve.elastic_contacts import ElasticBodies, Scene
 from ._solve.elasticity import elastic_edges, elastic_pieces
 from ._solve.hulls import HullContacts, RigidHull, Wall, hull_shape
@@ -36,6 +37,7 @@ from ._solve.schedule import Schedule
 from ._solve.thin import thin_parts
 from ._solve.thin_contacts import ThinContacts
 from ._solve.topology import Topology
+from .advice import suitable_substep
 from .body import OrientedBody, join
 from .colliders.motion import RigidMotion, pose_at
 from .colliders.primitives import Box, Collider, Plane
@@ -93,9 +95,10 @@ class ParticleSolver:
         What is simulated.
     iterations : int
         Iterations over all constraints in each substep, at least 1.
-    substep : float
+    substep : float, optional
         The longest internal step [s]: :meth:`step` cuts its time into equal parts no longer than that, so
-        that the same motion comes out whether it is called 30, 60 or 120 times a second.
+        that the same motion comes out whether it is called 30, 60 or 120 times a second. Without it 1/120 s,
+        or less if a body is so small that it would fall an eighth of its size in that time.
     gravity : (3,)
         The acceleration of gravity [m/s^2].
     colliders : iterable of Collider
@@ -140,7 +143,7 @@ class ParticleSolver:
         bodies: OrientedBody | Sequence[OrientedBody],
         *,
         iterations: int = 2,
-        substep: float = 1 / 120,
+        substep: float | None = None,
         gravity: ArrayLike = (0.0, -9.81, 0.0),
         colliders: Iterable[Collider] = (),
         forces: Iterable[Force] = (),
@@ -161,8 +164,10 @@ class ParticleSolver:
         self.visual_parts = tuple(slice(int(a), int(b)) for a, b in pairwise(shown))
         self.iterations = check_integer("iterations", iterations, at_least=1)
         self.plastic_time = check_real("plastic_time", plastic_time, above=0)
-        self.substep = check_real("substep", substep, above=0)
         self.gravity = check_vector("gravity", gravity)
+        pulled = float(np.linalg.norm(self.gravity))
+        suitable = suitable_substep(self.body.positions, self.body.radii, self.body.components, pulled)
+        self.substep = suitable if substep is None else check_real("substep", substep, above=0)
         self.friction = check_real("friction", friction, at_least=0)
         self.spin_friction = check_real("spin_friction", spin_friction, at_least=0, at_most=1)
         self.bounce = check_real("bounce", bounce, at_least=0, at_most=1)
@@ -192,6 +197,8 @@ class ParticleSolver:
         self._stretches, self._twists = bool(self.body.stretch.any()), bool(self.body.torsion.any())
         self._creeps = bool((np.isfinite(self.body.yield_strain) & (self.body.creep > 0)).any())
         self._dents = np.flatnonzero(np.isfinite(self.body.yield_speed))
+        for sentence in self.body.stiffness_advice(self.substep):
+            warnings.warn(sentence, PointglueWarning, stacklevel=2)
         self._planned: ParticleState | None = None  # the state that the schedule was made for
         self._allocate(n)
 
@@ -266,7 +273,7 @@ class ParticleSolver:
         for k in range(count):
             state = self._substep(state, time + k * h, time + (k + 1) * h, h)
         state = self._written(state, time + dt)
-        return creep(self.body, state, self._topology, self._schedule, dt) if self._creeps else state
+        return creep(self.body, state, self._topology, self._flow, dt) if self._creeps else state
 
     def _read(self, state: ParticleState) -> None:
         """Copy the state into the buffers."""
@@ -297,6 +304,9 @@ class ParticleSolver:
         elastic = np.zeros(len(self.body), np.bool_)
         elastic[self.body.edges[elastic_edges(self.body, active)]] = True
         self._schedule = Schedule.of(self._topology, state.rest, clamped, active, elastic)
+        # Plastic flow is that of all groups, also of those that are elastic between their yields.
+        flows = elastic.any() and self._creeps
+        self._flow = Schedule.of(self._topology, state.rest, clamped, active) if flows else self._schedule
         self._buffers.P[:, 3] = ~self._schedule.fixed
         self._layers = self._schedule.order.layers.tolist()
         self._particles: ParticleArrays = self._schedule.particle_arrays(self._bounds)
@@ -446,7 +456,9 @@ class ParticleSolver:
             self._each_edge(matching.correct_twists, *turned)
         elastic, scene = self._elastic, Scene(particles, buffers, self._groups)
         if elastic is not None:
-            elastic.begin(self._pairs.taken if self._pairs is not None else np.empty((0, 2), np.int64), buffers)
+            elastic.begin(
+                self._pairs.taken if self._pairs is not None else np.empty((0, 2), np.int64), buffers
+            )
         for _ in range(self.iterations):
             self._relax()
             if elastic is not None:
@@ -465,6 +477,7 @@ class ParticleSolver:
             self._solve_hulls()
         if elastic is not None:
             elastic.relax(h, scene)
+            elastic.recover(buffers)
         self._apply_friction(h, recovery)
         self._each_rotor(rotors.end_rotors, self._rotors, particles.mass, buffers)
         self._launcher.run(integration.finish, count, 4, h, *flying)
@@ -622,7 +635,7 @@ class ParticleSolver:
                 self._held[piece_of[contacts.depths > 0.0]] = True
 
     def _impact(self, h: float) -> Restitution:
-        """Return how contact gives speed back in a substep of length h; what gravity gives in two is no impact."""
+        """Return how contact gives speed back in a substep; what gravity gives in two is no impact."""
         return Restitution(self.bounce, 2 * h * float(np.linalg.norm(self.gravity)), h)
 
     def _apply_restitution(self, h: float) -> None:

@@ -19,6 +19,7 @@ from scipy.sparse.linalg import SuperLU, splu
 from ...checks import Array
 from ...compute.launching import Launcher
 from ...procrustes.space import cross_matrices
+from ..advice import LARGEST_PIECE
 from ..body import OrientedBody
 from ..state import RestPose
 from .kernels.lattice import add_displacement, residual
@@ -42,16 +43,21 @@ SHORTENINGS, DECREASE = 8, 1e-4
 MOST_TURN = 0.3
 # Factors that a piece keeps, for substeps of different lengths.
 KEPT_FACTORS = 3
-# Ratio of the length of a beam: once plastic flow has changed one by more, the Hessian is factored again.
-STALE = 0.05
 # Ratio of an energy below which a rise of the objective is rounding.
 ROUNDING = 1e-12
 
 
 def elastic_edges(body: OrientedBody, active: NDArray[np.bool_]) -> Integers:
-    """Return the numbers of the edges that are beams while these (groups,) rigid groups are active."""
+    """Return the numbers of the edges that are beams while these (groups,) rigid groups are active.
+
+    Those of pieces too large to be relaxed as a whole are none.
+    """
     i, j = body.edges.T
     beams = (body.young[i] > 0) & (body.young[j] > 0)
+    if not beams.any():
+        return np.flatnonzero(beams)
+    pieces = body.components
+    beams &= (np.bincount(pieces) <= LARGEST_PIECE)[pieces[i]]
     for group in (g for g, on in zip(body.groups, active, strict=True) if on):
         inside = np.zeros(len(body), np.bool_)
         inside[group] = True
@@ -132,7 +138,7 @@ class _Factors:
     rows: Integers
     """(p,), where the response to impulses on each particle is in `responses`; -1 while unknown."""
     responses: Array
-    """(rows, 3, p, 6): displacements for impulses of 1 along the axes of a particle, in the particles' frames."""
+    """(rows, 3, p, 6): displacements for impulses of 1 along the axes of a particle, in their frames."""
     count: int = 0
     """How many rows are in use."""
 
@@ -264,7 +270,7 @@ class ElasticPiece:
         holds: Holds | None,
     ) -> float:
         """Compute the gradient, and return the objective."""
-        of = (self.lattice, particles, buffers, free, self._energies, self._gradient)
+        of = (self.lattice, particles, buffers, free, (self._energies, self._gradient))
         self._launcher.run(residual, len(self), GRAIN, h, *of)
         energy = float(self._energies.sum())
         if holds is not None:
@@ -274,11 +280,9 @@ class ElasticPiece:
             self._gradient[holds.particles, :3] -= _own_axes(forces, buffers.E[at])
         return energy
 
-    def _inverse(
-        self, h: float, buffers: ParticleBuffers, holds: Holds | None
-    ) -> Callable[[Array], Array]:
+    def _inverse(self, h: float, buffers: ParticleBuffers, holds: Holds | None) -> Callable[[Array], Array]:
         """Return the function that solves by the Hessian at rest, and that of what is held (Woodbury)."""
-        solve = self._factored(h).solver.solve
+        solve: Callable[[Array], Array] = self._factored(h).solver.solve
         if holds is None:
             return solve
         k, at = len(holds.particles), self.lattice.members[holds.particles]
@@ -302,7 +306,7 @@ class ElasticPiece:
         self._launcher.run(add_displacement, len(self), 16 * GRAIN, *moved)
 
     def responses(self, h: float, chosen: Integers) -> Array:
-        """Return how all particles move for impulses on the chosen ones, (k, 3, p, 6), in their own frames."""
+        """Return how all particles move for impulses on the chosen ones, (k, 3, p, 6), in own frames."""
         factors = self._factored(h)
         new = chosen[factors.rows[chosen] < 0]
         if len(new):
@@ -327,7 +331,7 @@ class ElasticPiece:
         particles: ParticleArrays,
         buffers: ParticleBuffers,
     ) -> None:
-        """Move all particles by impulses (k, 3) on the chosen ones, in world axes, as far as they turn little."""
+        """Move all by impulses (k, 3) on the chosen particles, in world axes, as far as they turn little."""
         own = _own_axes(impulses, buffers.E[self.lattice.members[chosen]])
         step = np.einsum("ka,kapi->pi", own, self.responses(h, chosen))
         most = float(np.abs(step[:, 3:]).max())
@@ -340,7 +344,7 @@ def _own_axes(vectors: Array, turns: Array) -> Array:
 
 
 def turned_responses(own: Array, turns: Array) -> Array:
-    """Return responses in world axes, (particle, impulse, 3, 3), from own axes (impulse, axis, particle, axis)."""
+    """Return responses (particle, impulse, 3, 3) in world axes, from (impulse, axis, particle, axis)."""
     # To the particle's world axes, then from those of the impulse.
     half = np.matmul(turns[None], own.transpose(0, 2, 3, 1))
     return np.asarray(np.matmul(half, turns.transpose(0, 2, 1)[:, None]).transpose(1, 0, 2, 3))

@@ -223,7 +223,7 @@ class ImpulseBodies(NamedTuple):
     block_starts: Integers
     """(bodies + 1,): where the responses of each body begin."""
     responses: Array
-    """(blocks, 9): how far particle a of a body goes for an impulse of 1 on its particle b, row by row, 1/kg."""
+    """(blocks, 9): how far particle a of a body goes for an impulse on its particle b, row by row, 1/kg."""
     moved: Array
     """(t, 3), how far the impulses have moved each particle, m."""
 
