@@ -62,8 +62,8 @@ PARTICLE_GRAIN, EDGE_GRAIN, GROUP_GRAIN = 4096, 512, 8
 RECOVERY_RATE = 10.0
 # Passes over the contacts in an iteration if there are rigid groups, which pass impacts on at once.
 RIGID_PASSES = 3
-# Passes over the contacts of thin parts at the end of a substep, at most, until nothing passes through.
-HOLDING_PASSES = 32
+# Passes over the contacts of thin parts after friction, in which they come to agree.
+THIN_PASSES = 4
 Contacts = Literal["all", "bodies", "none"]
 
 
@@ -479,6 +479,8 @@ class ParticleSolver:
             elastic.relax(h, scene)
             elastic.recover(buffers)
         self._apply_friction(h, recovery)
+        if self._thin is not None:
+            self._thin.hold(self._groups, particles, buffers)
         self._each_rotor(rotors.end_rotors, self._rotors, particles.mass, buffers)
         self._launcher.run(integration.finish, count, 4, h, *flying)
         self._launcher.call(integration.balance, pieces, buffers.X, self._sums, self._motion)
@@ -583,12 +585,9 @@ class ParticleSolver:
         if self._thin is not None and len(self._thin):
             self._thin.apply_friction(Friction(self.friction, 0.0), *bodies)
             self._apply_corrections()
-            # Nothing is left on the wrong side, however contacts pull at each other.
-            for _ in range(HOLDING_PASSES):
-                passing = self._thin.hold(recovery, *bodies)
+            for _ in range(THIN_PASSES):
+                self._thin.separate(recovery, *bodies)
                 self._apply_corrections()
-                if not passing:
-                    break
         for k, (ready, contacts) in enumerate(zip(self._colliders, self._contacts, strict=True)):
             if ready.idle:
                 continue

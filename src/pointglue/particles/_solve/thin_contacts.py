@@ -4,6 +4,8 @@ from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
 
 from ...checks import Array
 from ...compute.launching import Launcher
@@ -25,8 +27,10 @@ __all__ = ["ThinContacts"]
 
 # Parts or contacts worth a thread of their own.
 GRAIN = 512
-# Ratio to the distance of contact of a correction that leaves doubt whether the sides are still right.
-FAR = 0.2
+# Passes over what would pass through, at most: each makes more of it go together.
+ZONE_PASSES = 32
+# Ratio by which what is fixed weighs more.
+FIXED = 1e12
 
 
 class ThinContacts:
@@ -48,7 +52,7 @@ class ThinContacts:
         # How far parts may be moved before they are looked at again, m.
         self.margin = 0.5 * float(radii.min())
         self.finders: dict[str, NearPairs] = {}
-        self.arrays = _candidates([])
+        self.arrays = _joined([])
 
     def __len__(self) -> int:
         return len(self.arrays.particles)
@@ -59,26 +63,31 @@ class ThinContacts:
 
     def prepare(self, X: Array, P: Array, particles: ParticleArrays, group_of: NDArray[np.int64]) -> None:
         """Find what may meet on its path from X to P, sorted by colour; what was found before may still do."""
+        if not self._have_moved(P):
+            return
+        found = self._found(X, P, particles)
+        moving = np.where(group_of >= 0, len(X) + group_of, np.arange(len(X)))
+        nodes = np.where(particles.fixed, -1, moving)[found.particles].ravel()
+        order, self.colors = by_color(np.arange(0, len(nodes) + 1, 4), nodes, int(moving.max()) + 1)
+        self.arrays = ThinContactArrays(*(array[order] for array in found))
+
+    def _have_moved(self, P: Array) -> bool:
+        """Return whether thin parts have been moved since they were looked at, and take note of it."""
         now = P[self.vertices, :3]
         if self._seen is not None and np.abs(now - self._seen).max() <= self.margin:
-            return
+            return False
         self._seen = now
+        return True
+
+    def _found(self, X: Array, P: Array, particles: ParticleArrays) -> ThinContactArrays:
+        """Return what may meet on its path from X to P."""
         near = self._near_particles(X, P)
-        found = _candidates([*self._at_triangles(near, X, P), *self._at_edges(near, X, P)])
+        found = _joined([*self._at_triangles(near, X, P), *self._at_edges(near, X, P)])
         kept = np.zeros(len(found.particles), np.bool_)
         if len(kept):
             chosen = (self.family, particles, X, P, found, kept)
             self.launcher.run(kernels.choose_candidates, len(kept), GRAIN, *chosen)
-        if not kept.any():
-            self.arrays = _candidates([])
-            return
-        order = np.flatnonzero(kept)
-        moving = np.where(group_of >= 0, len(X) + group_of, np.arange(len(X)))
-        nodes = np.where(particles.fixed, -1, moving)[found.particles[order]].ravel()
-        starts = np.arange(0, 4 * len(order) + 1, 4)
-        sorted_by_color, self.colors = by_color(starts, nodes, int(moving.max()) + 1)
-        order = order[sorted_by_color]
-        self.arrays = ThinContactArrays(*(array[order] for array in found))
+        return ThinContactArrays(*(array[kept] for array in found))
 
     def _near_particles(self, X: Array, P: Array) -> NDArray[np.int64]:
         """Return the particles whose paths enter the box around those of all thin parts."""
@@ -95,7 +104,7 @@ class ThinContacts:
         if not len(parts.triangles):
             return []
         sides = [(near[:, None], self.bounds[near], 0), (parts.triangles, parts.triangle_radii, 1)]
-        i, k = self._found("triangles", sides, X, P)
+        i, k = self._near("triangles", sides, X, P)
         i, k = near[i], k - len(near)
         members = np.column_stack([i, parts.triangles[k]])
         reach = parts.triangle_radii[k] + self.point_radii[i]
@@ -112,7 +121,7 @@ class ThinContacts:
         bulky = near[self.bulky[near]] if parts.ropes.any() else near[:0]
         family = np.where(parts.inner, 1, -1)
         sides = [(bulky[:, None], self.bounds[bulky], 0), (parts.edges, parts.edge_radii, family)]
-        i, k = self._found("edges", sides, X, P)
+        i, k = self._near("edges", sides, X, P)
         point = i < len(bulky)
         k -= len(bulky)
         rope = point & parts.ropes[k]
@@ -126,7 +135,7 @@ class ThinContacts:
         none = np.zeros(len(a), np.bool_)
         return [at_ropes, _contacts(members, none, none, parts.edge_radii[a] + parts.edge_radii[b])]
 
-    def _found(
+    def _near(
         self, name: str, sides: list[tuple[NDArray[np.int64], Array, Array | int]], X: Array, P: Array
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the near pairs, smaller number first, of all that both sides list, one after the other."""
@@ -156,15 +165,37 @@ class ThinContacts:
         """Move apart what overlaps, or has passed through; old overlaps by at most `recovery`."""
         self._each(kernels.separate_thin, recovery, self.arrays, groups, particles, buffers)
 
-    def hold(
-        self, recovery: float, groups: RigidGroups, particles: ParticleArrays, buffers: ParticleBuffers
-    ) -> bool:
-        """Separate once more, and return whether that moved anything far enough to have passed."""
-        before = self.arrays.depths.copy()
-        self.separate(recovery, groups, particles, buffers)
-        first = self.arrays.particles[:, 0]
-        widest = self.arrays.reach + np.where(self.arrays.bulky, self.bounds[first], 0.0)
-        return bool((self.arrays.depths - before > FAR * widest).any())
+    def hold(self, groups: RigidGroups, particles: ParticleArrays, buffers: ParticleBuffers) -> None:
+        """Keep everything from passing through, whatever contacts could not resolve.
+
+        Those that would pass go together from where they were, with the momentum that they have, and so does
+        what these would pass through then (impact zones: Provot 1997; Bridson et al. 2002).
+        """
+        count, X, P, candidates = len(particles.mass), buffers.X, buffers.P, self.arrays
+        whole = np.where(groups.group_of >= 0, count + groups.group_of, np.arange(count))
+        together = np.empty((0, 4), np.int64)
+        for _ in range(ZONE_PASSES):
+            if self._have_moved(P):
+                candidates = self._found(X, P, particles)
+            passing = np.zeros(len(candidates.particles), np.bool_)
+            if len(passing):
+                found = (candidates, particles, buffers, passing)
+                self.launcher.run(kernels.find_passing, len(passing), GRAIN, *found)
+            if not passing.any():
+                return
+            together = np.concatenate([together, candidates.particles[passing]])
+            nodes, size = whole[together], int(whole.max()) + 1
+            pairs = (np.repeat(nodes[:, 0], 3), nodes[:, 1:].ravel())
+            links = coo_array((np.ones(len(pairs[0])), pairs), shape=(size, size))
+            zone = connected_components(links, directed=False)[1][whole]
+            members = np.flatnonzero(np.isin(zone, zone[together[:, 0]]))
+            zone = np.unique(zone[members], return_inverse=True)[1]
+            weight = particles.mass[members] * np.where(particles.fixed[members], FIXED, 1.0)
+            total = np.bincount(zone, weight)
+            for j in range(3):
+                way = P[members, j] - X[members, j]
+                P[members, j] = X[members, j] + (np.bincount(zone, weight * way) / total)[zone]
+            buffers.touched[members] = True
 
     def apply_friction(
         self, coefficients: Friction, groups: RigidGroups, particles: ParticleArrays, buffers: ParticleBuffers
@@ -200,7 +231,7 @@ def _contacts(
     )
 
 
-def _candidates(listed: list[ThinContactArrays]) -> ThinContactArrays:
+def _joined(listed: list[ThinContactArrays]) -> ThinContactArrays:
     """Return all contacts of a list as one."""
     no_flags = np.zeros(0, np.bool_)
     none = _contacts(np.empty((0, 4), np.int64), no_flags, no_flags, np.zeros(0))

@@ -15,7 +15,8 @@ from .ellipsoids import shape_matrix, support
 from .rigid import apply_impulse, corrected_position, inverse_effective_mass
 
 __all__ = [
-    "choose_candidates", "find_crossings", "item_paths", "separate_thin", "thin_friction", "thin_restitution",
+    "choose_candidates", "find_crossings", "find_passing", "item_paths", "separate_thin", "thin_friction",
+    "thin_restitution",
 ]  # fmt: skip
 
 # How far from their ends edges cross, as a share of them, and how near they come there.
@@ -28,6 +29,8 @@ _TOUCH = 1.02
 _AT_REST = 0.98
 # Ratio of distances at rest, to that of contact, up to which parts of a body are neighbours there.
 _NEIGHBOURS = 3.0
+# Ratio to the distance of contact: what comes nearer than that may have passed.
+_PASSING = 0.1
 # Ratios to the distance of contact, and to the way so far, of the margin for what constraints still move.
 _MARGIN, _WAYS = 0.5, 2.0
 
@@ -146,7 +149,7 @@ def _contact(k, candidates, shapes, X, P, E, G, c):
     """Return the distance of contact [m], or -1 for none, and the normal from the second side to the first.
 
     The weights go into c. If one may have passed the other on the way, it is where they first came as near
-    as that; if they have not, where they are at the end.
+    as that; if it cannot have, where they are at the end.
     """
     v, face, reach = candidates.particles[k], candidates.faces[k], candidates.reach[k]
     bulky, begun = candidates.bulky[k], candidates.starts[k]
@@ -170,13 +173,15 @@ def _contact(k, candidates, shapes, X, P, E, G, c):
         t += (d - distance) / way
         if t >= 1.0:
             return -1.0, 0.0, 0.0, 0.0
-    w0, w1, w2, w3 = c[0], c[1], c[2], c[3]
-    d, ux, uy, uz = _gap(v, face, 1.0, X, P, c)
-    if ux * nx + uy * ny + uz * nz > 0.0:
-        distance = reach + (support(G, ux, uy, uz) if bulky else 0.0)
-        return (distance if d < distance else -1.0), ux, uy, uz
-    c[0], c[1], c[2], c[3] = w0, w1, w2, w3
-    return distance, nx, ny, nz
+    # From there on neither goes beyond the plane between them, though it may have slid past the other's end.
+    gap = 0.0
+    for m in range(4):
+        gap += c[m] * (nx * P[v[m], 0] + ny * P[v[m], 1] + nz * P[v[m], 2])
+    if gap < distance:
+        return distance, nx, ny, nz
+    d, nx, ny, nz = _gap(v, face, 1.0, X, P, c)
+    distance = reach + (support(G, nx, ny, nz) if bulky else 0.0)
+    return (distance if d < distance else -1.0), nx, ny, nz
 
 
 @kernel
@@ -256,6 +261,39 @@ def separate_thin(start, stop, base, recovery, candidates, groups, particles, bu
                 touched[v[m]] = True
         depths[k] += depth
         normals[k, 0], normals[k, 1], normals[k, 2] = nx, ny, nz
+
+
+@kernel
+def find_passing(start, stop, candidates, particles, buffers, passing):
+    """Find out whose two sides come so near on the way from X to P that they may have passed.
+
+    What starts nearer than that may come half as near.
+    """
+    piece_of, C, rest, inverse_mass = particles.piece_of, particles.shapes, particles.rest, particles.inverse_mass
+    X, P, E = buffers.X, buffers.P, buffers.E
+    G, c = np.empty(9), np.empty(4)
+    for k in range(start, stop):
+        v, face, begun = candidates.particles[k], candidates.faces[k], candidates.starts[k]
+        passing[k] = False
+        way = _relative_way(v, 1 if face else 2, X, P)
+        still = inverse_mass[v[0]] + inverse_mass[v[1]] + inverse_mass[v[2]] + inverse_mass[v[3]] == 0.0
+        distance = candidates.reach[k]
+        if candidates.bulky[k]:
+            shape_matrix(E[v[0]], C[v[0]], G)
+            distance += math.sqrt(min(G[0], G[4], G[8]))
+        least = min(_PASSING * distance, 0.5 * begun)
+        if still or begun == 0.0 or begun - way > least:
+            continue
+        t, d = 0.0, begun
+        # Where the search has no end, they are near each other for long.
+        for _ in range(_MARCH):
+            d, nx, ny, nz = _gap(v, face, t, X, P, c)
+            if d <= _TOUCH * least or t >= 1.0:
+                break
+            t = min(t + (d - least) / way, 1.0)
+        if t < 1.0 or d <= _TOUCH * least:
+            same = piece_of[v[0]] == piece_of[v[3]]
+            passing[k] = not (same and _have_crossed(v, c, (nx, ny, nz), distance, rest, E))
 
 
 @kernel
