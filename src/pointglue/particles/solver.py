@@ -189,7 +189,10 @@ class ParticleSolver:
         self._pairs = None if contacts == "none" or n == 1 else PairContacts(n, self._bounds, family)
         parts = thin_parts(self._topology)
         has_thin = len(parts.edges) + len(parts.triangles) > 0
-        self._thin = ThinContacts(parts, self._bounds, family) if self._pairs is not None and has_thin else None
+        self._thin: ThinContacts | None = None
+        if self._pairs is not None and has_thin:
+            pieces = self._topology.piece_of
+            self._thin = ThinContacts(parts, self._bounds, family, pieces, self.body.positions)
         self._colliders = tuple(
             collider.ready(n) for collider in check_list("colliders", colliders, Collider)
         )
@@ -465,7 +468,7 @@ class ParticleSolver:
                 elastic.relax(h, scene)
             if self._thin is not None:
                 # Stretched cloth is moved much farther by its constraints than it was going to go.
-                self._thin.prepare(buffers.X, buffers.P, particles, self._groups.group_of)
+                self._thin.prepare(buffers, particles, self._groups.group_of)
             self._each_group(rigid.mass_properties, particles.mass, particles.moments, buffers.P, buffers.E)
             for _ in range(RIGID_PASSES if len(self._groups.starts) > 1 else 1):
                 self._separate(recovery)

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import dijkstra
 
 from ...checks import Array
 from ...compute import run
@@ -15,12 +17,15 @@ from ..body import OrientedBody
 from ..quaternions import matrices_of
 from .colouring import gather
 from .kernels import thin as kernels
+from .kernels.thin import NEIGHBOURS
 from .topology import Topology
 
 __all__ = ["ThinParts", "thin_parts"]
 
 # Squared ratio of the extents of a particle and its neighbours below which they lie in a plane or on a line.
 FLAT = 0.04
+# Particles from which distances along a piece are measured.
+VIEWPOINTS = 64
 # A point is covered where an ellipsoid is at least this much of its thickness thick, squared.
 COVERED = 0.5
 
@@ -41,6 +46,8 @@ class ThinParts:
     """(t, 3)."""
     triangle_radii: Array
     """(t,), half the thickness, m."""
+    detours: Array
+    """(pieces,), the largest ratio of the way between two particles along edges to the straight one."""
 
 
 def thin_parts(topology: Topology) -> ThinParts:
@@ -72,6 +79,7 @@ def thin_parts(topology: Topology) -> ThinParts:
         inner=(uses > 1)[open_edges],
         triangles=kept,
         triangle_radii=_triangle_radii(body, kept, shapes),
+        detours=_detours(topology, np.union1d(edges[open_edges], kept)),
     )
 
 
@@ -144,6 +152,23 @@ class _Coverage:
         d = points[owner] - X[near]
         inside = np.einsum("ki,kij,kj->k", d, self.inverse[near], d) <= COVERED
         return np.bincount(owner, inside, len(sets)) > 0
+
+
+def _detours(topology: Topology, vertices: NDArray[np.int64]) -> Array:
+    """Return the largest detour in each piece, as seen from some of its `vertices`; 1 where there are none."""
+    body, X = topology.body, topology.body.positions
+    detours = np.ones(len(topology.pieces) - 1)
+    i, j = body.edges.T
+    graph = coo_array((np.linalg.norm(X[j] - X[i], axis=1), (i, j)), shape=(len(body), len(body))).tocsr()
+    for piece in np.unique(topology.piece_of[vertices]):
+        listed = vertices[topology.piece_of[vertices] == piece]
+        seen = listed[:: max(1, len(listed) // VIEWPOINTS)]
+        along = dijkstra(graph, directed=False, indices=seen)[:, listed]
+        straight = np.linalg.norm(X[seen][:, None] - X[listed][None], axis=2)
+        far = straight > NEIGHBOURS * 2 * body.radii[listed].min(1)
+        ratio = along[far] / straight[far]
+        detours[piece] = ratio.max(initial=1.0)
+    return detours
 
 
 def _edge_radii(body: OrientedBody, edges: NDArray[np.int64], shapes: Array) -> Array:

@@ -9,6 +9,7 @@ from scipy.sparse.csgraph import connected_components
 
 from ...checks import Array
 from ...compute.launching import Launcher
+from ...procrustes.groups import bisect_points
 from .colouring import by_color
 from .kernels import thin as kernels
 from .kernels.records import (
@@ -18,6 +19,8 @@ from .kernels.records import (
     ParticleBuffers,
     Restitution,
     RigidGroups,
+    Sheets,
+    Survey,
     ThinContactArrays,
 )
 from .pairs import NearPairs, each_color
@@ -29,6 +32,10 @@ __all__ = ["ThinContacts"]
 GRAIN = 512
 # Passes over what would pass through, at most: each makes more of it go together.
 ZONE_PASSES = 32
+# Families of what is not in a calm sheet: particles do not meet particles here, nor inner parts inner parts.
+KINDS = ("particle", "inner")
+# Corners of a patch, at least, and patches for each sheet or altogether, about at most.
+PATCH, PATCHES = 24, 64
 # Ratio by which what is fixed weighs more.
 FIXED = 1e12
 
@@ -39,8 +46,15 @@ class ThinContacts:
     arrays: ThinContactArrays
     """What may touch, and how far contact has moved it."""
 
-    def __init__(self, parts: ThinParts, bounds: Array, family: NDArray[np.int64]) -> None:
-        self.parts, self.family = parts, family
+    def __init__(
+        self,
+        parts: ThinParts,
+        bounds: Array,
+        family: NDArray[np.int64],
+        piece_of: NDArray[np.int64],
+        positions: Array,
+    ) -> None:
+        self.parts, self.family, self.piece_of = parts, family, piece_of
         self.launcher = Launcher()
         radii = np.full(len(bounds), np.inf)
         for members, thickness in ((parts.edges, parts.edge_radii), (parts.triangles, parts.triangle_radii)):
@@ -49,10 +63,17 @@ class ThinContacts:
         self.vertices = np.flatnonzero(~self.bulky)
         self.point_radii = np.where(self.bulky, 0.0, radii)
         self.bounds = np.where(self.bulky, bounds, radii)
+        self.sheets = _sheets(parts, self.vertices, piece_of, positions)
+        self.survey = Survey(
+            calm=np.zeros(len(self.sheets.detours), np.bool_),
+            boxes=np.empty((len(self.sheets.sheets) + 1, 6)),
+            active=np.zeros(len(self.sheets.sheets), np.bool_),
+            wanted=np.zeros(len(bounds), np.bool_),
+        )
         # How far parts may be moved before they are looked at again, m.
         self.margin = 0.5 * float(radii.min())
         self.finders: dict[str, NearPairs] = {}
-        self.arrays = _joined([])
+        self._nothing = self.arrays = _joined([])
 
     def __len__(self) -> int:
         return len(self.arrays.particles)
@@ -61,11 +82,15 @@ class ThinContacts:
         """Begin a substep: nothing has been found yet."""
         self._seen: Array | None = None
 
-    def prepare(self, X: Array, P: Array, particles: ParticleArrays, group_of: NDArray[np.int64]) -> None:
+    def prepare(self, buffers: ParticleBuffers, particles: ParticleArrays, group_of: NDArray[np.int64]) -> None:
         """Find what may meet on its path from X to P, sorted by colour; what was found before may still do."""
+        X, P = buffers.X, buffers.P
         if not self._have_moved(P):
             return
-        found = self._found(X, P, particles)
+        found = self._found(buffers, particles)
+        if not len(found.particles):
+            self.arrays = found
+            return
         moving = np.where(group_of >= 0, len(X) + group_of, np.arange(len(X)))
         nodes = np.where(particles.fixed, -1, moving)[found.particles].ravel()
         order, self.colors = by_color(np.arange(0, len(nodes) + 1, 4), nodes, int(moving.max()) + 1)
@@ -79,58 +104,81 @@ class ThinContacts:
         self._seen = now
         return True
 
-    def _found(self, X: Array, P: Array, particles: ParticleArrays) -> ThinContactArrays:
+    def _found(self, buffers: ParticleBuffers, particles: ParticleArrays) -> ThinContactArrays:
         """Return what may meet on its path from X to P."""
-        near = self._near_particles(X, P)
-        found = _joined([*self._at_triangles(near, X, P), *self._at_edges(near, X, P)])
+        X, P, parts = buffers.X, buffers.P, self.parts
+        looked_at = (self.sheets, self.piece_of, self.bounds, X, P, buffers.E, self.survey)
+        self.launcher.call(kernels.survey, *looked_at)
+        near = np.flatnonzero(self.survey.wanted)
+        if not len(near):
+            return self._nothing
+        active = self.survey.active[self.sheets.patch_of]
+        triangles, edges = np.flatnonzero(active[parts.triangles[:, 0]]), np.flatnonzero(active[parts.edges[:, 0]])
+        found = _joined([*self._at_triangles(near, triangles, X, P), *self._at_edges(near, edges, X, P)])
         kept = np.zeros(len(found.particles), np.bool_)
         if len(kept):
             chosen = (self.family, particles, X, P, found, kept)
             self.launcher.run(kernels.choose_candidates, len(kept), GRAIN, *chosen)
         return ThinContactArrays(*(array[kept] for array in found))
 
-    def _near_particles(self, X: Array, P: Array) -> NDArray[np.int64]:
-        """Return the particles whose paths enter the box around those of all thin parts."""
-        ends = np.concatenate([X[self.vertices], P[self.vertices, :3]])
-        margin = self.bounds[self.vertices].max()
-        low, high = ends.min(0) - margin, ends.max(0) + margin
-        reach = 1.1 * self.bounds[:, None]
-        below = np.minimum(X, P[:, :3]) - reach <= high
-        return np.flatnonzero((below & (np.maximum(X, P[:, :3]) + reach >= low)).all(1))
+    def _families(self, corners: NDArray[np.int64], otherwise: Array | int) -> NDArray[np.int64]:
+        """Return the families of parts by a corner: one for each calm sheet, which does not meet itself."""
+        sheet = self.sheets.sheet_of[corners]
+        calm = (sheet >= 0) & self.survey.calm[sheet]
+        return np.where(calm, len(KINDS) + sheet, otherwise)
 
-    def _at_triangles(self, near: NDArray[np.int64], X: Array, P: Array) -> list[ThinContactArrays]:
+    def _at_triangles(
+        self, near: NDArray[np.int64], chosen: NDArray[np.int64], X: Array, P: Array
+    ) -> list[ThinContactArrays]:
         """Return the particles that may meet triangles."""
         parts = self.parts
-        if not len(parts.triangles):
+        if not len(chosen):
             return []
-        sides = [(near[:, None], self.bounds[near], 0), (parts.triangles, parts.triangle_radii, 1)]
+        sides = [
+            (near[:, None], self.bounds[near], self._families(near, KINDS.index("particle"))),
+            (
+                parts.triangles[chosen],
+                parts.triangle_radii[chosen],
+                self._families(parts.triangles[chosen, 0], KINDS.index("inner")),
+            ),
+        ]
         i, k = self._near("triangles", sides, X, P)
-        i, k = near[i], k - len(near)
+        unlike = (i < len(near)) & (k >= len(near))
+        i, k = near[i[unlike]], chosen[k[unlike] - len(near)]
         members = np.column_stack([i, parts.triangles[k]])
         reach = parts.triangle_radii[k] + self.point_radii[i]
         return [_contacts(members, np.ones(len(i), np.bool_), self.bulky[i], reach)]
 
-    def _at_edges(self, near: NDArray[np.int64], X: Array, P: Array) -> list[ThinContactArrays]:
+    def _at_edges(
+        self, near: NDArray[np.int64], chosen: NDArray[np.int64], X: Array, P: Array
+    ) -> list[ThinContactArrays]:
         """Return the particles that may meet ropes, and the edges that may meet each other.
 
         Particles meet cloth at its triangles, and two edges within cloth are kept apart by these.
         """
         parts = self.parts
-        if not len(parts.edges):
+        if not len(chosen):
             return []
-        bulky = near[self.bulky[near]] if parts.ropes.any() else near[:0]
-        family = np.where(parts.inner, 1, -1)
-        sides = [(bulky[:, None], self.bounds[bulky], 0), (parts.edges, parts.edge_radii, family)]
+        bulky = near[self.bulky[near]] if parts.ropes[chosen].any() else near[:0]
+        within = np.where(parts.inner[chosen], KINDS.index("inner"), -1)
+        sides = [
+            (bulky[:, None], self.bounds[bulky], KINDS.index("particle")),
+            (
+                parts.edges[chosen],
+                parts.edge_radii[chosen],
+                self._families(parts.edges[chosen, 0], within),
+            ),
+        ]
         i, k = self._near("edges", sides, X, P)
         point = i < len(bulky)
-        k -= len(bulky)
+        k = chosen[k - len(bulky)]
         rope = point & parts.ropes[k]
         a, b = bulky[i[rope]], k[rope]
         members = np.column_stack([a, a, parts.edges[b]])
         at_ropes = _contacts(
             members, np.zeros(len(a), np.bool_), np.ones(len(a), np.bool_), parts.edge_radii[b]
         )
-        a, b = i[~point] - len(bulky), k[~point]
+        a, b = chosen[i[~point] - len(bulky)], k[~point]
         members = np.column_stack([parts.edges[a], parts.edges[b]])
         none = np.zeros(len(a), np.bool_)
         return [at_ropes, _contacts(members, none, none, parts.edge_radii[a] + parts.edge_radii[b])]
@@ -176,7 +224,7 @@ class ThinContacts:
         together = np.empty((0, 4), np.int64)
         for _ in range(ZONE_PASSES):
             if self._have_moved(P):
-                candidates = self._found(X, P, particles)
+                candidates = self._found(buffers, particles)
             passing = np.zeros(len(candidates.particles), np.bool_)
             if len(passing):
                 found = (candidates, particles, buffers, passing)
@@ -212,6 +260,29 @@ class ThinContacts:
     ) -> None:
         """Limit the speed at which parts that touched part."""
         self._each(kernels.thin_restitution, restitution, self.arrays, groups, particles, buffers)
+
+
+def _sheets(
+    parts: ThinParts, vertices: NDArray[np.int64], piece_of: NDArray[np.int64], positions: Array
+) -> Sheets:
+    """Return the pieces that have thin parts, in patches of near corners."""
+    pieces, sheet = np.unique(piece_of[vertices], return_inverse=True)
+    sheet_of, patch_of = np.full(len(positions), -1), np.full(len(positions), -1)
+    sheet_of[vertices] = sheet
+    most = max(PATCH, len(vertices) // PATCHES)
+    sheets: list[int] = []
+    for k in range(len(pieces)):
+        corners = vertices[sheet == k]
+        for patch in bisect_points(positions[corners], most):
+            patch_of[corners[patch]] = len(sheets)
+            sheets.append(k)
+    # A part belongs to the patch of its first corner, and all its corners are in the box of that.
+    entries = [
+        np.stack([members.ravel(), np.repeat(patch_of[members[:, 0]], members.shape[1])])
+        for members in (parts.edges, parts.triangles)
+    ]
+    corners, patches = np.unique(np.concatenate(entries, axis=1), axis=1)
+    return Sheets(sheet_of, patch_of, np.array(sheets), pieces, parts.detours[pieces], corners, patches)
 
 
 def _contacts(

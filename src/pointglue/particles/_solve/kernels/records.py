@@ -39,7 +39,9 @@ __all__ = [
     "RigidGroups",
     "RotorArrays",
     "ShapeGroups",
+    "Sheets",
     "Solid",
+    "Survey",
     "ThinContactArrays",
 ]
 
@@ -385,6 +387,38 @@ class ThinContactArrays(NamedTuple):
     """(k,), how far contact has moved the two sides apart, m."""
     normals: Array
     """(k, 3), unit vector from the second side to the first."""
+
+
+class Sheets(NamedTuple):
+    """The connected pieces that have thin parts, called sheets here, in patches."""
+
+    sheet_of: Integers
+    """(n,), the sheet of each corner of a thin part; -1 for all others."""
+    patch_of: Integers
+    """(n,), the patch of each corner of a thin part; -1 for all others."""
+    sheets: Integers
+    """(patches,), the sheet of each patch."""
+    pieces: Integers
+    """(sheets,), the number of its piece."""
+    detours: Array
+    """(sheets,), the largest ratio of the way from one point to another along the sheet to the straight one."""
+    corners: Integers
+    """(entries,), the corners of the parts of patches."""
+    patches: Integers
+    """(entries,), the patches that they belong to."""
+
+
+class Survey(NamedTuple):
+    """Where thin parts may meet something in a substep."""
+
+    calm: Booleans
+    """(sheets,): cannot meet itself."""
+    boxes: Array
+    """(patches + 1, 6), boxes about the paths of their corners: least and greatest coordinates, m."""
+    active: Booleans
+    """(patches,): may meet something."""
+    wanted: Booleans
+    """(n,): may meet a patch."""
 
 
 class PairFilter(NamedTuple):

@@ -15,8 +15,8 @@ from .ellipsoids import shape_matrix, support
 from .rigid import apply_impulse, corrected_position, inverse_effective_mass
 
 __all__ = [
-    "choose_candidates", "find_crossings", "find_passing", "item_paths", "separate_thin", "thin_friction",
-    "thin_restitution",
+    "NEIGHBOURS", "choose_candidates", "find_crossings", "find_passing", "item_paths",
+    "separate_thin", "survey", "thin_friction", "thin_restitution",
 ]  # fmt: skip
 
 # How far from their ends edges cross, as a share of them, and how near they come there.
@@ -25,10 +25,8 @@ _INNER, _NEAR = 0.05, 0.1
 _MARCH = 64
 # Share of the distance of contact that is left when the search ends.
 _TOUCH = 1.02
-# Ratio of the distance at rest to that of contact: parts of a body come as near as they are at rest.
-_AT_REST = 0.98
 # Ratio of distances at rest, to that of contact, up to which parts of a body are neighbours there.
-_NEIGHBOURS = 3.0
+NEIGHBOURS = 3.0
 # Ratio to the distance of contact: what comes nearer than that may have passed.
 _PASSING = 0.1
 # Ratios to the distance of contact, and to the way so far, of the margin for what constraints still move.
@@ -47,6 +45,104 @@ def find_crossings(start, stop, pairs, X, cross):
             size += (X[b, j] - X[a, j]) ** 2
         inner = _INNER < s < 1.0 - _INNER and _INNER < t < 1.0 - _INNER
         cross[k] = inner and square < _NEAR * _NEAR * size
+
+
+@kernel
+def survey(sheets, piece_of, bounds, X, P, E, found) -> None:
+    """Find out which patches of sheets may meet something, and which particles may meet a patch.
+
+    Where all rotations of a sheet are within an angle a of one rotation, two of its points are at least
+    (1 - 2 k sin(a / 2)) times as far from each other as at rest, k the largest ratio of their distance along
+    the sheet to that through space: while that is above 0, it is calm, since it cannot meet itself.
+    """
+    sheet_of, patch_of, detours = sheets.sheet_of, sheets.patch_of, sheets.detours
+    calm, boxes, active, wanted = found.calm, found.boxes, found.active, found.wanted
+    _find_calm(sheet_of, detours, E, calm)
+    count = len(boxes) - 1  # the last one is about them all
+    for p in range(count + 1):
+        for j in range(3):
+            boxes[p, j], boxes[p, 3 + j] = math.inf, -math.inf
+    for k in range(len(sheets.corners)):
+        i = sheets.corners[k]
+        _widen(boxes[sheets.patches[k]], i, bounds[i], X, P)
+    for p in range(count):
+        active[p] = not calm[sheets.sheets[p]]
+        for j in range(3):
+            boxes[count, j] = min(boxes[count, j], boxes[p, j])
+            boxes[count, 3 + j] = max(boxes[count, 3 + j], boxes[p, 3 + j])
+    for p in range(count):
+        for q in range(p):
+            if sheets.sheets[p] != sheets.sheets[q] and _overlap(boxes[p], boxes[q]):
+                active[p] = active[q] = True
+    box = np.empty(6)
+    for i in range(len(sheet_of)):
+        wanted[i] = False
+        if sheet_of[i] >= 0:
+            continue
+        for j in range(3):
+            box[j], box[3 + j] = math.inf, -math.inf
+        _widen(box, i, bounds[i], X, P)
+        if _overlap(box, boxes[count]):
+            for p in range(count):
+                own = sheets.pieces[sheets.sheets[p]] == piece_of[i]
+                if not (own and calm[sheets.sheets[p]]) and _overlap(box, boxes[p]):
+                    active[p] = wanted[i] = True
+    for i in range(len(sheet_of)):
+        if sheet_of[i] >= 0:
+            wanted[i] = active[patch_of[i]]
+
+
+@kernel
+def _find_calm(sheet_of, detours, E, calm):
+    """Find out which sheets cannot meet themselves: see `survey`."""
+    count = len(calm)
+    Q, least = np.zeros((count, 9)), np.full(count, 3.0)
+    for i in range(len(sheet_of)):
+        if sheet_of[i] >= 0:
+            for j in range(9):
+                Q[sheet_of[i], j] += E[i, j]
+    for p in range(count):
+        _orthonormalise(Q[p])
+    for i in range(len(sheet_of)):
+        p = sheet_of[i]
+        if p >= 0:
+            trace = 0.0
+            for j in range(9):
+                trace += Q[p, j] * E[i, j]
+            least[p] = min(least[p], trace)
+    for p in range(count):
+        calm[p] = 0.25 * (3.0 - least[p]) <= (0.5 / detours[p]) ** 2
+
+
+@kernel
+def _widen(box, i, reach, X, P):
+    """Widen a box, (6,), so that it holds the path of a particle."""
+    for j in range(3):
+        box[j] = min(box[j], X[i, j] - reach, P[i, j] - reach)
+        box[3 + j] = max(box[3 + j], X[i, j] + reach, P[i, j] + reach)
+
+
+@kernel
+def _orthonormalise(Q):
+    """Make a matrix a rotation: its first row, its second without that, and their cross product."""
+    a = math.sqrt(Q[0] * Q[0] + Q[1] * Q[1] + Q[2] * Q[2])
+    for j in range(3):
+        Q[j] = Q[j] / a if a > 0.0 else 0.0
+    a = Q[0] * Q[3] + Q[1] * Q[4] + Q[2] * Q[5]
+    for j in range(3):
+        Q[3 + j] -= a * Q[j]
+    a = math.sqrt(Q[3] * Q[3] + Q[4] * Q[4] + Q[5] * Q[5])
+    for j in range(3):
+        Q[3 + j] = Q[3 + j] / a if a > 0.0 else 0.0
+    Q[6], Q[7], Q[8] = Q[1] * Q[5] - Q[2] * Q[4], Q[2] * Q[3] - Q[0] * Q[5], Q[0] * Q[4] - Q[1] * Q[3]
+
+
+@kernel
+def _overlap(a, b):
+    """Return whether two boxes, (6,) each, overlap."""
+    return (
+        a[0] <= b[3] and b[0] <= a[3] and a[1] <= b[4] and b[1] <= a[4] and a[2] <= b[5] and b[2] <= a[5]
+    )
 
 
 @kernel
@@ -73,8 +169,8 @@ def item_paths(start, stop, members, radii, X, P, begin, end, bounds):
 def choose_candidates(start, stop, family, particles, X, P, candidates, kept):
     """Keep the candidates whose parts may meet, and set the distance at which they do, and where they start.
 
-    What shares a particle, a family, or is fixed altogether does not meet. Parts of one piece do not come
-    nearer to each other than they are at rest.
+    What shares a particle, a family, or is fixed altogether does not meet, nor do neighbours at rest: particles
+    keep these apart, and their shape does.
     """
     faces, reach, starts = candidates.faces, candidates.reach, candidates.starts
     fixed, piece_of, bounds, rest = particles.fixed, particles.piece_of, particles.bounds, particles.rest
@@ -93,9 +189,7 @@ def choose_candidates(start, stop, family, particles, X, P, candidates, kept):
         widest = reach[k] + (bounds[v[0]] if candidates.bulky[k] else 0.0)
         kept[k] = starts[k] < (1.0 + _MARGIN) * widest + _WAYS * _relative_way(v, split, X, P)
         if kept[k] and piece_of[v[0]] == piece_of[v[3]]:
-            gap = _AT_REST * _gap(v, faces[k], 0.0, rest, rest, c)[0]
-            # The support of an ellipsoid, at most its bound, is added later.
-            reach[k] = min(reach[k], reach[k] + gap - widest)
+            kept[k] = _gap(v, faces[k], 0.0, rest, rest, c)[0] > NEIGHBOURS * widest
 
 
 @kernel
@@ -185,23 +279,6 @@ def _contact(k, candidates, shapes, X, P, E, G, c):
 
 
 @kernel
-def _have_crossed(v, c, normal, distance, rest, E):
-    """Return whether neighbours at rest have changed sides, as both see it from how they are turned."""
-    x = y = z = 0.0
-    for m in range(4):
-        x += c[m] * rest[v[m], 0]
-        y += c[m] * rest[v[m], 1]
-        z += c[m] * rest[v[m], 2]
-    if x * x + y * y + z * z > (_NEIGHBOURS * distance) ** 2:
-        return False
-    seen = 0.0
-    for i in (v[0], v[3]):
-        for j in range(3):
-            seen += normal[j] * (E[i, 3 * j] * x + E[i, 3 * j + 1] * y + E[i, 3 * j + 2] * z)
-    return seen < 0.0
-
-
-@kernel
 def _inverse_mass(v, c, points, normal, group_of, rows, inverse_mass):
     """Return how far the two sides part along the normal for an impulse of 1.
 
@@ -224,12 +301,7 @@ def separate_thin(start, stop, base, recovery, candidates, groups, particles, bu
     Overlaps of before the substep are resolved by at most `recovery` times the distance of contact.
     """
     faces, depths, normals, weights = candidates.faces, candidates.depths, candidates.normals, candidates.weights
-    inverse_mass, piece_of, C, rest = (
-        particles.inverse_mass,
-        particles.piece_of,
-        particles.shapes,
-        particles.rest,
-    )
+    inverse_mass, piece_of, C = particles.inverse_mass, particles.piece_of, particles.shapes
     group_of, rows = groups.group_of, groups.rows
     X, P, E, touched = buffers.X, buffers.P, buffers.E, buffers.touched
     G, c, points = np.empty(9), np.empty(4), np.empty((4, 3))
@@ -240,8 +312,6 @@ def separate_thin(start, stop, base, recovery, candidates, groups, particles, bu
             continue
         normal = (nx, ny, nz)
         same = piece_of[v[0]] == piece_of[v[3]]
-        if same and _have_crossed(v, c, normal, distance, rest, E):
-            continue
         gap = before = 0.0
         for m in range(4):
             points[m, 0], points[m, 1], points[m, 2] = corrected_position(v[m], group_of, rows, P)
@@ -269,7 +339,7 @@ def find_passing(start, stop, candidates, particles, buffers, passing):
 
     What starts nearer than that may come half as near.
     """
-    piece_of, C, rest, inverse_mass = particles.piece_of, particles.shapes, particles.rest, particles.inverse_mass
+    C, inverse_mass = particles.shapes, particles.inverse_mass
     X, P, E = buffers.X, buffers.P, buffers.E
     G, c = np.empty(9), np.empty(4)
     for k in range(start, stop):
@@ -287,13 +357,11 @@ def find_passing(start, stop, candidates, particles, buffers, passing):
         t, d = 0.0, begun
         # Where the search has no end, they are near each other for long.
         for _ in range(_MARCH):
-            d, nx, ny, nz = _gap(v, face, t, X, P, c)
+            d = _gap(v, face, t, X, P, c)[0]
             if d <= _TOUCH * least or t >= 1.0:
                 break
             t = min(t + (d - least) / way, 1.0)
-        if t < 1.0 or d <= _TOUCH * least:
-            same = piece_of[v[0]] == piece_of[v[3]]
-            passing[k] = not (same and _have_crossed(v, c, (nx, ny, nz), distance, rest, E))
+        passing[k] = t < 1.0 or d <= _TOUCH * least
 
 
 @kernel
