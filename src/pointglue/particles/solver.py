@@ -14,7 +14,7 @@ from ..compute import thread_count
 from ..compute.launching import Launcher
 from ..errors import InputError
 from ._solve.hulls import HullContacts, RigidHull, Wall, hull_shape
-from ._solve.kernels import friction, integration, islands, matching, rigid, rotors
+from ._solve.kernels import friction, integration, islands, matching, rigid, rotors, sleeping
 from ._solve.kernels.records import (
     ContactArrays,
     EdgeArrays,
@@ -56,6 +56,10 @@ PARTICLE_GRAIN, EDGE_GRAIN, GROUP_GRAIN = 4096, 512, 8
 RECOVERY_RATE = 10.0
 # Passes over the contacts in an iteration if there are rigid groups, which pass impacts on at once.
 RIGID_PASSES = 3
+# Ratio to the speed of a fall by its own size: what is slower is quiet; soft bodies settle more slowly.
+QUIET, QUIET_SOFT = 1e-2, 1e-3
+# s: what has been quiet for so long falls asleep.
+DROWSY = 0.5
 Contacts = Literal["all", "bodies", "none"]
 
 
@@ -196,6 +200,8 @@ class ParticleSolver:
         self._motion = np.empty((count, integration.MOTION))
         self._island_sums = np.empty((count, islands.ISLAND))
         self._islands, self._held = np.arange(count), np.empty(count, np.bool_)
+        self._quiet, self._restless = np.empty(count, np.int64), np.empty(count, np.bool_)
+        self._still, self._start = np.zeros(n), np.empty((n, 3))
         corrections = np.empty((n, 3))
         self._contacts = [ContactArrays(np.empty(n), np.zeros((n, 3)), corrections) for _ in self._colliders]
 
@@ -264,6 +270,7 @@ class ParticleSolver:
         buffers = self._buffers
         buffers.X[:], buffers.F[:] = state.positions, state.rotations.reshape(-1, 9)
         buffers.V[:], buffers.W[:] = state.velocities, state.spins
+        self._still[:] = state.still
 
     def _written(self, state: ParticleState, time: float) -> ParticleState:
         """Return the state with what is in the buffers now."""
@@ -274,6 +281,7 @@ class ParticleSolver:
             rotations=self._buffers.F.reshape(-1, 3, 3).copy(),
             velocities=self._buffers.V.copy(),
             spins=self._buffers.W.copy(),
+            still=self._still.copy(),
         )
 
     def _plan(self, state: ParticleState) -> None:
@@ -292,6 +300,7 @@ class ParticleSolver:
         self._groups: RigidGroups = self._schedule.rigid_groups()
         self._rotors: RotorArrays = self._schedule.rotors()
         self._pieces: PieceArrays = self._schedule.piece_arrays()
+        self._quiet_speeds = self._speeds_of_quiet()
         self._hulls = self._hull_contacts(state, fixed)
 
     def _hull_contacts(self, state: ParticleState, fixed: NDArray[np.bool_]) -> HullContacts | None:
@@ -329,6 +338,20 @@ class ParticleSolver:
             self._pairs.hidden = contacts.hidden
         return contacts
 
+    def _speeds_of_quiet(self) -> Array:
+        """Return the speeds (pieces,) below which pieces are quiet [m/s], -1 for those that never sleep."""
+        body, piece_of = self.body, self._topology.piece_of
+        pieces = len(self._topology.pieces) - 1
+        low, high = np.full((pieces, 3), np.inf), np.full((pieces, 3), -np.inf)
+        np.minimum.at(low, piece_of, body.positions - self._bounds[:, None])
+        np.maximum.at(high, piece_of, body.positions + self._bounds[:, None])
+        fall = np.sqrt(2 * np.linalg.norm(self.gravity) * (high - low).max(1))
+        soft = np.bincount(piece_of, (self._groups.group_of < 0) & ~self._topology.alone, pieces) > 0
+        creeps = np.bincount(piece_of, np.isfinite(body.yield_strain) & (body.creep > 0), pieces) > 0
+        # What hangs on pins settles for as long as it likes.
+        never = creeps | (self._pieces.fixed & soft) if self.friction > 0 else np.ones(pieces, np.bool_)
+        return np.where(never, -1.0, np.where(soft, QUIET_SOFT, QUIET) * fall)
+
     def _substep(self, state: ParticleState, before: float, now: float, h: float) -> ParticleState:
         """Advance the buffers; return the state with the rest pose and the pauses from then on.
 
@@ -339,7 +362,7 @@ class ParticleSolver:
             self._advance(before, now, h)
             return state
         body, buffers = self.body, self._buffers
-        saved = [array.copy() for array in (buffers.X, buffers.F, buffers.V, buffers.W)]
+        saved = [array.copy() for array in (buffers.X, buffers.F, buffers.V, buffers.W, self._still)]
         buffers.impact_speeds[:] = 0.0
         self._advance(before, now, h)
         whole = [k for k in self._dents if state.pause[k] == 0]
@@ -351,7 +374,7 @@ class ParticleSolver:
             state = replace(state, pause=pause)
             self._plan(state)
             buffers = self._buffers
-            buffers.X[:], buffers.F[:], buffers.V[:], buffers.W[:] = saved
+            buffers.X[:], buffers.F[:], buffers.V[:], buffers.W[:], self._still[:] = saved
             self._advance(before, now, h)
         if (state.pause > 0).any():
             pause = np.where(state.pause > h * (1 + 1e-9), state.pause - h, 0.0)
@@ -402,6 +425,7 @@ class ParticleSolver:
     def _advance(self, before: float, now: float, h: float) -> None:
         """Advance the buffers by one substep from `before` to `now`, of length h [s]."""
         self._convert(h)
+        self._start[:] = self._buffers.X
         recovery = RECOVERY_RATE * h
         n, pieces, particles, buffers = len(self.body), self._pieces, self._particles, self._buffers
         self._ellipsoids = Ellipsoids(buffers.P, buffers.E, particles.shapes, particles.fixed)
@@ -442,6 +466,7 @@ class ParticleSolver:
         kept = (exp(-self.damping * h), exp(-self.drag * h))
         self._launcher.run(integration.conserve, n, PARTICLE_GRAIN, *kept, particles, self._motion, buffers)
         self._apply_restitution(h)
+        self._fall_asleep(h)
         # What is now was before, in the next substep.
         self._buffers, self._swapped = self._swapped, buffers
 
@@ -565,6 +590,21 @@ class ParticleSolver:
         for ready, contacts in zip(self._colliders, self._contacts, strict=True):
             if not ready.idle:
                 self._held[piece_of[contacts.depths > 0.0]] = True
+
+    def _fall_asleep(self, h: float) -> None:
+        """Put back what is quiet and has been for a while; a collider that moves keeps awake what it holds."""
+        particles, buffers, restless = self._particles, self._buffers, self._restless
+        restless[:] = self._quiet_speeds < 0
+        for k, (ready, contacts) in enumerate(zip(self._colliders, self._contacts, strict=True)):
+            before, now = ready.poses
+            moves = (before.rotation != now.rotation).any() or (before.translation != now.translation).any()
+            if moves or self._friction_on(ready.collider) == 0:
+                restless[particles.piece_of[contacts.depths > 0.0]] = True
+                if self._hulls is not None:
+                    restless[particles.piece_of[self._hulls.touching_wall(k)]] = True
+        self._launcher.call(sleeping.find_restless, self._quiet_speeds, particles, buffers, restless)
+        quiet = (self._islands, self._held, restless, particles, self._start, buffers)
+        self._launcher.call(sleeping.fall_asleep, h, DROWSY, *quiet, self._still, self._quiet)
 
     def _apply_restitution(self, h: float) -> None:
         """Take away the speed that contacts gave beyond what they return."""

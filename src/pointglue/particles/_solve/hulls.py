@@ -28,7 +28,7 @@ __all__ = ["HullContacts", "HullShape", "hull_shape"]
 # Ratio to the size of a hull: facets whose planes differ by less are one face.
 FLAT = 1e-6
 # Sweeps over all contacts: of impulses, at most, and of velocities.
-SWEEPS, SPEED_SWEEPS = 100, 20
+SWEEPS, SPEED_SWEEPS = 400, 20
 # m: where walls are while only what belongs to bodies counts.
 FAR = 1e30
 # The box from -1 to 1.
@@ -351,6 +351,14 @@ class HullContacts:
         pairs = holders[self.sides[self.rows[:, rows.IMPULSE] > 0.0]]
         wall = (pairs < 0).any(1)
         return pairs[~wall], pairs[wall].max(1)
+
+    def touching_wall(self, number: int) -> NDArray[np.int64]:
+        """Return a particle of each hull that is pushed by the collider of this number."""
+        own = len(self.leads) - len(self.walls) - len(self.planes)
+        sides = [own + k for k, wall in enumerate([*self.walls, *self.planes]) if wall.number == number]
+        pushed = self.sides[self.rows[:, rows.IMPULSE] > 0.0]
+        found = self.leads[pushed[np.isin(pushed, sides).any(1)].ravel()]
+        return found[found >= 0]
 
     def limit_speeds(
         self,
