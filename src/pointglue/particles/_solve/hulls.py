@@ -84,9 +84,7 @@ def _joined(hulls: Sequence[HullShape], leads: NDArray[np.int64]) -> HullArrays:
     corner_starts = np.cumsum([0, *(len(hull.corners) for hull in hulls)]).astype(np.int64)
     face_starts = np.cumsum([0, *(len(hull.normals) for hull in hulls)]).astype(np.int64)
     loops = [loop + c for hull, c in zip(hulls, corner_starts, strict=False) for loop in hull.loops]
-    edges = [
-        hull.edges + [c, c, f, f] for hull, c, f in zip(hulls, corner_starts, face_starts, strict=False)
-    ]
+    edges = [hull.edges + [c, c, f, f] for hull, c, f in zip(hulls, corner_starts, face_starts, strict=False)]
     middles = [hull.corners.mean(0) for hull in hulls]
     return HullArrays(
         corner_starts=corner_starts,
@@ -217,9 +215,9 @@ class HullContacts:
         coefficients = np.where(wall[:, 0], mu[:, 0], np.where(wall[:, 1], mu[:, 1], own))
         # The rows of bodies: rigid groups, single particles, and one that does not move.
         self.first = len(groups.rows)
-        body = np.concatenate(
-            [np.where(self.leads < 0, -1, groups.group_of[self.leads]), groups.group_of]
-        )[self.sides]
+        body = np.concatenate([np.where(self.leads < 0, -1, groups.group_of[self.leads]), groups.group_of])[
+            self.sides
+        ]
         single = (body < 0) & (self.sides >= count)
         alone = np.unique(self.sides[single])
         last = self.first + len(alone)

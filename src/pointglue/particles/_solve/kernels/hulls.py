@@ -105,9 +105,7 @@ def _edge_axis(a, b, shift, hulls, world, axis, ends):
             if x * (p[0] - c[0]) + y * (p[1] - c[1]) + z * (p[2] - c[2]) < 0.0:
                 length = -length
             x, y, z = x / length, y / length, z / length
-            gap = (
-                x * (g[0] + shift[0] - p[0]) + y * (g[1] + shift[1] - p[1]) + z * (g[2] + shift[2] - p[2])
-            )
+            gap = x * (g[0] + shift[0] - p[0]) + y * (g[1] + shift[1] - p[1]) + z * (g[2] + shift[2] - p[2])
             if gap > best:
                 best = gap
                 axis[0], axis[1], axis[2] = x, y, z
@@ -312,9 +310,7 @@ def collect_plane_contacts(a, normal, offset, hulls, world, contacts, total) -> 
 
 
 @kernel
-def collect_particle_contacts(
-    hulls, world, poses, moves, hidden, particles, buffers, contacts, sides
-) -> int:
+def collect_particle_contacts(hulls, world, poses, moves, hidden, particles, buffers, contacts, sides) -> int:
     """Write the contacts of all hulls with particles that are not `hidden` in them, from hull to particle.
 
     sides (k, 2) take the numbers of hull and particle. `poses` are a pair (hulls, 12) of before and now.
