@@ -1,9 +1,12 @@
 """Particles that meet: all near pairs are found, and what happens to them."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.spatial import cKDTree
 
 from pointglue.particles import OrientedBody, ParticleSolver, Plane, block, rope
 from pointglue.particles._solve.pairs import PairContacts, touching_pairs
@@ -68,6 +71,35 @@ def test_every_pair_that_meets_on_its_way_is_found(seed, n, spread, sizes, speed
     # Rounding 1e6 away is 1e-10.
     near = np.argwhere(np.triu(far <= 1.1 * reach + half[:, None] + half[None, :] + 1e-9, 1))
     assert pairs <= {tuple(pair) for pair in near.tolist()}
+
+
+def test_long_ways_that_stay_apart_are_no_pairs():
+    """Balls that fall side by side, each at its own speed, meet no other: a ball about a way is not the way."""
+    columns = 0.5 * np.stack(np.meshgrid(*[np.arange(12.0)] * 2, indexing="ij"), -1).reshape(-1, 2)
+    X = np.stack([columns[:, 0], np.zeros(144), columns[:, 1]], axis=1)
+    P = X - np.linspace(0, 20, 144)[:, None] * [0, 1, 0]
+    assert not len(found(X, P, np.full(144, 0.1)).arrays.pairs)
+
+
+def test_pairs_in_blocks_are_those_of_one_block_and_share_nothing(rng):
+    """Many particles are worked on in blocks: each pair once, and what runs side by side shares no particle."""
+    n = 5000
+    X, group_of = rng.uniform(0, 12, (n, 3)), np.full(n, -1)
+    group_of[rng.choice(n, 60, replace=False)] = np.arange(60) // 12
+    fixed = rng.random(n) < 0.1
+    fixed[group_of >= 0] = False
+    contacts = found(X, X, np.full(n, 0.5), fixed=fixed, group_of=group_of)
+    pairs, node = contacts.arrays.pairs, np.where(group_of >= 0, n + group_of, np.arange(n))
+    tree = cKDTree(X).query_pairs(1.1, output_type="ndarray")
+    expected = tree[~fixed[tree].all(1)]
+    assert as_set(pairs) == {tuple(pair) for pair in np.sort(expected, axis=1).tolist()}
+    assert len(contacts.blocks) > 2
+    assert contacts.blocks[-1] == contacts.colors[0]
+    moved = [set(node[p][~fixed[p]]) for p in np.split(pairs[: contacts.colors[0]], contacts.blocks[1:-1])]
+    assert len(set.union(*moved)) == sum(len(m) for m in moved)
+    for begin, end in pairwise(contacts.colors):
+        used = [node[i] for i in pairs[begin:end].ravel() if not fixed[i]]
+        assert len(used) == len(set(used))
 
 
 def test_pairs_left_out(rng):

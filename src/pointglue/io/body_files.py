@@ -14,10 +14,12 @@ from .archives import archive_path, read_archive, write_archive
 
 __all__ = ["load_body", "save_body"]
 
-VERSION = 2  # 2: hulls
+VERSION = 2
 # Fields stored as they are. Groups have different lengths: they are stored one after the other, with sizes.
 RAGGED = ("groups", "hulls", "visual")
 BODY_FIELDS = [name for name in OrientedBody.__dataclass_fields__ if name not in RAGGED]
+# Fields that files of earlier versions do not have.
+LATER_FIELDS = {"pivots", "young"}
 SKIN_FIELDS = list(Skin.__dataclass_fields__)
 
 
@@ -93,10 +95,10 @@ def _body(arrays: dict[str, Array]) -> OrientedBody:
     if version == 1:
         arrays |= {"hulls": np.empty((0, 3)), "hull_sizes": np.zeros(len(arrays.get("group_sizes", ())), int)}
     wanted = [*BODY_FIELDS, "groups", "group_sizes", "hulls", "hull_sizes", *(skin if has_skin else [])]
-    missing, unknown = set(wanted) - set(arrays), set(arrays) - set(wanted)
+    missing, unknown = set(wanted) - set(arrays) - LATER_FIELDS, set(arrays) - set(wanted)
     if missing or unknown:
         raise InputError(f"has no entry {min(missing)!r}" if missing else f"has an entry {min(unknown)!r}")
-    fields: dict[str, Any] = {name: arrays[name] for name in BODY_FIELDS}
+    fields: dict[str, Any] = {name: arrays[name] for name in BODY_FIELDS if name in arrays}
     loose, members, sizes = arrays["loose"], arrays["groups"], arrays["group_sizes"]
     if loose.shape == () and loose.dtype == np.bool_:
         fields["loose"] = bool(loose)

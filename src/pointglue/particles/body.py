@@ -3,14 +3,14 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import inf, pi
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from ..checks import Array, as_reals, check_flag, check_real, check_rotations, require_finite
+from ..checks import Array, as_reals, check_choice, check_flag, check_real, check_rotations, require_finite
 from ..errors import InputError
 from ._solve.pairs import touching_pairs
 from .authoring.from_mesh import Placement, author
@@ -54,11 +54,16 @@ class OrientedBody:
     orientations : (n, 4), optional
         Quaternions wxyz of any length but 0: the axes of the ellipsoids in the bind pose.
     mass : float or (n,), optional
-        Masses, above 0 [kg]; without them the density is that of water.
+        Masses, above 0 [kg]; without them those of the ellipsoids by the density.
+    density : float or (n,)
+        The density, above 0 [kg/m^3]. With the masses it says how thick a body with a Young's modulus is.
     edges : (m, 2)
         Pairs of particles, each pair once.
+    young : float or (n,)
+        Young's modulus [Pa] of an elastic body, at least 0: it bends and stretches as beam theory says, whatever
+        its particles, its substep and its iterations are. Where it is 0, `stiffness` holds instead.
     stiffness : float or (n,)
-        How much of its deviation a particle's group corrects in 1/60 s, 0 to 1.
+        How much of its deviation a particle's group corrects in 1/60 s, 0 to 1, if its `young` is 0.
     stretch : float or (m,)
         The same for the length of an edge, apart from bending; 0 for none.
     torsion : float or (m,)
@@ -74,8 +79,10 @@ class OrientedBody:
         The deformation of a particle's group beyond which it flows; inf for never.
     creep : float or (n,)
         How fast deformation beyond the yield strain becomes permanent [1/s].
-    pinned : bool or (n,)
-        Which particles stay where they are.
+    pinned : bool, (n,) or "position"
+        Which particles stay where they are and as they are turned; "position" for all as `pivots`.
+    pivots : bool or (n,)
+        Which particles stay where they are, but are free to turn.
     loose : bool
         Whether particles without any neighbour are meant, and no mistake.
     visual : Skin, optional
@@ -92,7 +99,9 @@ class OrientedBody:
     orientations: Array
     radii: Array
     mass: Array
+    density: Array
     edges: NDArray[np.int64]
+    young: Array
     stiffness: Array
     stretch: Array
     torsion: Array
@@ -102,6 +111,7 @@ class OrientedBody:
     yield_strain: Array
     creep: Array
     pinned: NDArray[np.bool_]
+    pivots: NDArray[np.bool_]
     loose: bool
     visual: Skin | None
 
@@ -112,7 +122,9 @@ class OrientedBody:
         radii: ArrayLike,
         orientations: ArrayLike | None = None,
         mass: ArrayLike | None = None,
+        density: ArrayLike = WATER,
         edges: ArrayLike = (),
+        young: ArrayLike = 0.0,
         stiffness: ArrayLike = 1.0,
         stretch: ArrayLike = 0.0,
         torsion: ArrayLike = 0.0,
@@ -121,7 +133,8 @@ class OrientedBody:
         yield_speed: ArrayLike = inf,
         yield_strain: ArrayLike = inf,
         creep: ArrayLike = 0.0,
-        pinned: ArrayLike = False,
+        pinned: ArrayLike | Literal["position"] = False,
+        pivots: ArrayLike = False,
         loose: bool = False,
         visual: Skin | None = None,
     ) -> None:
@@ -153,7 +166,8 @@ class OrientedBody:
                 raise InputError(f"orientations[{int(length.argmin())}] is zero: a quaternion wxyz is needed")
             # Unit ones stay as they are, to the last bit.
             turned = np.where(np.abs(length - 1) > 1e-15, turned / length, turned)
-        m = WATER * 4 / 3 * pi * size.prod(1) if mass is None else spread("mass", mass, n)
+        heavy = check_range("density", spread("density", density, n), 0.0, inf, open_low=True, open_high=True)
+        m = heavy * 4 / 3 * pi * size.prod(1) if mass is None else spread("mass", mass, n)
         check_range("mass", m, 0.0, inf, open_low=True, open_high=True)
         loose = check_flag("loose", loose)
         if not isinstance(visual, Skin | None):
@@ -163,6 +177,9 @@ class OrientedBody:
                 f"visual is linked to particle {visual.particles - 1}, but there are {n} particles: "
                 f"bind it to them, or pass visual=None"
             )
+        if isinstance(pinned, str):
+            check_choice("pinned", pinned, ("position",))
+            pinned, pivots = False, True
         pairs = check_edges(edges, n)
         if not isinstance(groups, Iterable):
             raise InputError(f"groups must be a list of lists of particles, got {type(groups).__name__}")
@@ -172,7 +189,9 @@ class OrientedBody:
             "orientations": turned,
             "radii": size,
             "mass": m,
+            "density": heavy,
             "edges": pairs,
+            "young": check_range("young", spread("young", young, n), 0.0, inf, open_high=True),
             "stiffness": check_range("stiffness", spread("stiffness", stiffness, n), 0.0, 1.0),
             "stretch": check_range("stretch", spread("stretch", stretch, len(pairs)), 0.0, 1.0),
             "torsion": check_range("torsion", spread("torsion", torsion, len(pairs)), 0.0, 1.0),
@@ -184,6 +203,7 @@ class OrientedBody:
             "yield_strain": check_range("yield_strain", spread("yield_strain", yield_strain, n), 0.0, inf),
             "creep": check_range("creep", spread("creep", creep, n), 0.0, inf, open_high=True),
             "pinned": check_mask("pinned", pinned, n),
+            "pivots": check_mask("pivots", pivots, n),
             "loose": loose,
             "visual": visual,
         }
@@ -196,7 +216,10 @@ class OrientedBody:
         mesh: Any,
         *,
         spacing: float | None = None,
+        particles: int | None = None,
         placement: Placement | None = None,
+        tie: bool | None = None,
+        rigid: bool = False,
         reach: float = 1.4,
         aspect: float = 2.0,
         density: float = WATER,
@@ -210,13 +233,21 @@ class OrientedBody:
 
         Parameters
         ----------
-        mesh : object with vertices and faces, or a tuple of them
+        mesh : path, mesh or scene of trimesh, object with vertices and faces, or a tuple of them
             The mesh; any triangles and quads will do [m].
         spacing : float, optional
             The distance of the particles, about [m]; without it there are about 300.
+        particles : int, optional
+            How many particles there are, about, instead of their spacing.
         placement : {"surface", "volume", "skeleton"}, optional
             Whether particles are on the surface, in the volume or along the skeleton of limbs; by default in
             the volume of components that have one, and else on the surface.
+        tie : bool, optional
+            Whether shells, connected surfaces such as eyes, teeth and clothes, are tied to those that they
+            touch, sit on or are in: up to a gap of 1 % of the larger one's size. By default they are, with a
+            warning that says how many.
+        rigid : bool
+            Whether each connected piece is one rigid group.
         reach : float
             Particles closer than this are joined [spacings], at least 1.
         aspect : float
@@ -245,13 +276,17 @@ class OrientedBody:
         found = author(
             mesh,
             spacing=spacing,
+            particles=particles,
             placement=placement,
+            tie=tie,
             reach=reach,
             aspect=aspect,
             density=density,
             seed=seed,
         )
         body = cls(found.positions, **{**found.fields, **options})
+        if check_flag("rigid", rigid):
+            body = body.replace(groups=body.pieces)
         skin = Skin(found.vertices, found.faces, *links_of(found.links, found.distances))
         return body.replace(visual=skin)
 
@@ -272,6 +307,18 @@ class OrientedBody:
         i, j = np.concatenate(pairs).T
         links = coo_array((np.ones(len(i)), (i, j)), shape=(len(self), len(self)))
         return np.asarray(connected_components(links, directed=False)[1], np.int64)
+
+    @property
+    def pieces(self) -> list[NDArray[np.int64]]:
+        """The particles (k,) of each connected piece, single ones left out."""
+        components = self.components
+        order = np.argsort(components, kind="stable")
+        parts = np.split(order, np.cumsum(np.bincount(components))[:-1])
+        return [part for part in parts if len(part) > 1]
+
+    def check(self) -> list[str]:
+        """Return what about the body is probably not meant, a sentence each; an empty list if nothing is."""
+        return [*loose_pieces(self)]
 
     def start(self) -> ParticleState:
         """Return the state of the body at rest in its bind pose, at time 0."""
@@ -508,6 +555,22 @@ class OrientedBody:
         for group in self.groups:
             times[group] += 1
         return np.asarray(times < 2)
+
+
+def loose_pieces(body: OrientedBody) -> list[str]:
+    """Return a sentence about pieces that nothing joins to the largest one, none if there are none."""
+    components = body.components
+    sizes = np.bincount(components)
+    if len(sizes) == 1:
+        return []
+    first = np.unique(components, return_index=True)[1]
+    smaller = np.flatnonzero(np.arange(len(sizes)) != sizes.argmax())
+    shown = [f"{sizes[k]} at {body.positions[first[k]].round(4).tolist()}" for k in smaller[:4]]
+    more = f" and {len(smaller) - 4} more" if len(smaller) > 4 else ""
+    return [
+        f"{len(sizes)} pieces move on their own: besides the largest one there are particles "
+        f"{', '.join(shown)}{more}. Join them by editing.connect(across=True) or from_mesh(tie=True)"
+    ]
 
 
 def join(bodies: Sequence[OrientedBody]) -> OrientedBody:

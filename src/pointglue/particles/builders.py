@@ -138,6 +138,7 @@ def block(
     fields: dict[str, Any] = {
         "radii": np.tile(0.5 * step, (len(positions), 1)),
         "mass": density * step.prod() * np.ones(len(positions)),
+        "density": density,
         "edges": _lattice_edges(lattice, [(1, 0, 0), (0, 1, 0), (0, 0, 1)]),
         "groups": [np.arange(len(positions))] if rigid else [],
     }

@@ -11,7 +11,8 @@ from ..checks import Array, as_array, as_integers, as_reals, check_distinct, req
 from ..errors import InputError
 
 __all__ = [
-    "check_edges", "check_group", "check_hulls", "check_layout", "check_list", "check_mask", "check_range",
+    "COINCIDENT", "check_edges", "check_group", "check_hulls", "check_layout", "check_list", "check_mask",
+    "check_range",
     "check_vector", "finite", "frozen", "spread",
 ]  # fmt: skip
 

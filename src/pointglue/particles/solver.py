@@ -13,8 +13,10 @@ from ..checks import Array, as_integers, as_reals, check_choice, check_integer, 
 from ..compute import thread_count
 from ..compute.launching import Launcher
 from ..errors import InputError
-from ._solve.hulls import HullContacts, RigidHull, Wall, hull_shape
-from ._solve.kernels import friction, integration, islands, matching, rigid, rotors, sleeping
+from ._solve.elastic_contacts import ElasticBodies, Scene
+from ._solve.elasticity import elastic_edges, elastic_pieces
+from ._solve.hulls import HullContacts, Wall, rigid_hulls
+from ._solve.kernels import friction, integration, islands, matching, rigid, rotors
 from ._solve.kernels.records import (
     ContactArrays,
     EdgeArrays,
@@ -31,13 +33,13 @@ from ._solve.kernels.records import (
 from ._solve.pairs import PairContacts
 from ._solve.plasticity import creep, set_rest_shape
 from ._solve.schedule import Schedule
+from ._solve.sleep import Sleep
 from ._solve.topology import Topology
 from .body import OrientedBody, join
 from .colliders.motion import RigidMotion, pose_at
 from .colliders.primitives import Box, Collider, Plane
 from .forces import Force
 from .particle_checks import check_list, check_vector
-from .quaternions import matrices_of
 from .state import ParticleState
 
 __all__ = ["KinematicParticles", "ParticleSolver"]
@@ -56,10 +58,6 @@ PARTICLE_GRAIN, EDGE_GRAIN, GROUP_GRAIN = 4096, 512, 8
 RECOVERY_RATE = 10.0
 # Passes over the contacts in an iteration if there are rigid groups, which pass impacts on at once.
 RIGID_PASSES = 3
-# Ratio to the speed of a fall by its own size: what is slower is quiet; soft bodies settle more slowly.
-QUIET, QUIET_SOFT = 1e-2, 1e-3
-# s: what has been quiet for so long falls asleep.
-DROWSY = 0.5
 Contacts = Literal["all", "bodies", "none"]
 
 
@@ -199,9 +197,8 @@ class ParticleSolver:
         count = len(self._topology.pieces) - 1
         self._motion = np.empty((count, integration.MOTION))
         self._island_sums = np.empty((count, islands.ISLAND))
-        self._islands, self._held = np.arange(count), np.empty(count, np.bool_)
-        self._quiet, self._restless = np.empty(count, np.int64), np.empty(count, np.bool_)
-        self._still, self._start = np.zeros(n), np.empty((n, 3))
+        self._islands = np.arange(count)
+        self._sleep = Sleep(n, count)
         corrections = np.empty((n, 3))
         self._contacts = [ContactArrays(np.empty(n), np.zeros((n, 3)), corrections) for _ in self._colliders]
 
@@ -270,7 +267,7 @@ class ParticleSolver:
         buffers = self._buffers
         buffers.X[:], buffers.F[:] = state.positions, state.rotations.reshape(-1, 9)
         buffers.V[:], buffers.W[:] = state.velocities, state.spins
-        self._still[:] = state.still
+        self._sleep.still[:] = state.still
 
     def _written(self, state: ParticleState, time: float) -> ParticleState:
         """Return the state with what is in the buffers now."""
@@ -281,7 +278,7 @@ class ParticleSolver:
             rotations=self._buffers.F.reshape(-1, 3, 3).copy(),
             velocities=self._buffers.V.copy(),
             spins=self._buffers.W.copy(),
-            still=self._still.copy(),
+            still=self._sleep.still.copy(),
         )
 
     def _plan(self, state: ParticleState) -> None:
@@ -292,29 +289,28 @@ class ParticleSolver:
             return
         self._planned, self._converted_for = state, 0.0
         self._touching = state.rest.touching
-        fixed = state.pinned | self._is_kinematic
-        self._buffers.P[:, 3] = ~fixed
-        self._schedule = Schedule.of(self._topology, state.rest, fixed, state.pause == 0)
+        clamped, active = state.pinned | self._is_kinematic, state.pause == 0
+        elastic = np.zeros(len(self.body), np.bool_)
+        elastic[self.body.edges[elastic_edges(self.body, active)]] = True
+        self._schedule = Schedule.of(self._topology, state.rest, clamped, active, elastic)
+        self._buffers.P[:, 3] = ~self._schedule.fixed
         self._layers = self._schedule.order.layers.tolist()
         self._particles: ParticleArrays = self._schedule.particle_arrays(self._bounds)
         self._groups: RigidGroups = self._schedule.rigid_groups()
         self._rotors: RotorArrays = self._schedule.rotors()
         self._pieces: PieceArrays = self._schedule.piece_arrays()
-        self._quiet_speeds = self._speeds_of_quiet()
-        self._hulls = self._hull_contacts(state, fixed)
+        self._sleep.plan(self._schedule, self._bounds, self.gravity, self.friction)
+        self._hulls = self._hull_contacts(state, self._schedule.fixed)
+        self._elastic = None
+        if elastic.any():
+            fixed = self._schedule.fixed
+            pieces = elastic_pieces(self.body, state.rest, fixed, active, self._schedule.moments)
+            rough = [self._friction_on(ready.collider) for ready in self._colliders]
+            self._elastic = ElasticBodies(pieces, self._schedule.group_of, [*rough, self.friction])
 
     def _hull_contacts(self, state: ParticleState, fixed: NDArray[np.bool_]) -> HullContacts | None:
         """Return the contacts of groups that collide as hulls, if there are such; their particles do not."""
-        body, hulls = self.body, []
-        for k, (group, points) in enumerate(zip(body.groups, body.hulls, strict=True)):
-            whole = state.pause[k] == 0 and np.isinf(body.yield_speed[k])
-            if not len(points) or not whole or 0 < fixed[group].sum() < len(group):
-                continue
-            lead = int(group[0])
-            bind = matrices_of(body.orientations[lead : lead + 1])[0]
-            local = (points - body.positions[lead]) @ (state.rest.rotations[lead] @ bind.T).T
-            part = int(self._part_of[lead])
-            hulls.append(RigidHull(hull_shape(local), lead, group, part, not fixed[lead]))
+        hulls = rigid_hulls(self.body, state, fixed, self._part_of)
         if not hulls:
             for ready in self._colliders:
                 ready.hidden = None
@@ -338,20 +334,6 @@ class ParticleSolver:
             self._pairs.hidden = contacts.hidden
         return contacts
 
-    def _speeds_of_quiet(self) -> Array:
-        """Return the speeds (pieces,) below which pieces are quiet [m/s], -1 for those that never sleep."""
-        body, piece_of = self.body, self._topology.piece_of
-        pieces = len(self._topology.pieces) - 1
-        low, high = np.full((pieces, 3), np.inf), np.full((pieces, 3), -np.inf)
-        np.minimum.at(low, piece_of, body.positions - self._bounds[:, None])
-        np.maximum.at(high, piece_of, body.positions + self._bounds[:, None])
-        fall = np.sqrt(2 * np.linalg.norm(self.gravity) * (high - low).max(1))
-        soft = np.bincount(piece_of, (self._groups.group_of < 0) & ~self._topology.alone, pieces) > 0
-        creeps = np.bincount(piece_of, np.isfinite(body.yield_strain) & (body.creep > 0), pieces) > 0
-        # What hangs on pins settles for as long as it likes.
-        never = creeps | (self._pieces.fixed & soft) if self.friction > 0 else np.ones(pieces, np.bool_)
-        return np.where(never, -1.0, np.where(soft, QUIET_SOFT, QUIET) * fall)
-
     def _substep(self, state: ParticleState, before: float, now: float, h: float) -> ParticleState:
         """Advance the buffers; return the state with the rest pose and the pauses from then on.
 
@@ -362,7 +344,7 @@ class ParticleSolver:
             self._advance(before, now, h)
             return state
         body, buffers = self.body, self._buffers
-        saved = [array.copy() for array in (buffers.X, buffers.F, buffers.V, buffers.W, self._still)]
+        saved = [array.copy() for array in (buffers.X, buffers.F, buffers.V, buffers.W, self._sleep.still)]
         buffers.impact_speeds[:] = 0.0
         self._advance(before, now, h)
         whole = [k for k in self._dents if state.pause[k] == 0]
@@ -374,7 +356,7 @@ class ParticleSolver:
             state = replace(state, pause=pause)
             self._plan(state)
             buffers = self._buffers
-            buffers.X[:], buffers.F[:], buffers.V[:], buffers.W[:], self._still[:] = saved
+            buffers.X[:], buffers.F[:], buffers.V[:], buffers.W[:], self._sleep.still[:] = saved
             self._advance(before, now, h)
         if (state.pause > 0).any():
             pause = np.where(state.pause > h * (1 + 1e-9), state.pause - h, 0.0)
@@ -425,7 +407,7 @@ class ParticleSolver:
     def _advance(self, before: float, now: float, h: float) -> None:
         """Advance the buffers by one substep from `before` to `now`, of length h [s]."""
         self._convert(h)
-        self._start[:] = self._buffers.X
+        self._sleep.begin(self._buffers.X)
         recovery = RECOVERY_RATE * h
         n, pieces, particles, buffers = len(self.body), self._pieces, self._particles, self._buffers
         self._ellipsoids = Ellipsoids(buffers.P, buffers.E, particles.shapes, particles.fixed)
@@ -437,7 +419,8 @@ class ParticleSolver:
         self._follow_motions(now, h)
         if self._pairs is not None:
             fixed, group_of = particles.fixed, self._groups.group_of
-            self._pairs.prepare(buffers.X, buffers.P, fixed, group_of, self._touching)
+            meets = None if self._elastic is None else self._elastic.meets
+            self._pairs.prepare(buffers.X, buffers.P, fixed, group_of, self._touching, meets)
         for ready, contacts in zip(self._colliders, self._contacts, strict=True):
             ready.prepare(buffers.X, buffers.P, self._bounds, before, now)
             contacts.depths[:] = 0.0
@@ -448,20 +431,32 @@ class ParticleSolver:
         if self._twists:
             turned = (self._schedule.inverse_inertia, particles.moments, buffers.P, buffers.E)
             self._each_edge(matching.correct_twists, *turned)
+        elastic, scene = self._elastic, Scene(particles, buffers, self._groups)
+        if elastic is not None:
+            elastic.begin(
+                self._pairs.taken if self._pairs is not None else np.empty((0, 2), np.int64), buffers
+            )
         for _ in range(self.iterations):
             self._relax()
+            if elastic is not None:
+                elastic.relax(h, scene)
             self._each_group(rigid.mass_properties, particles.mass, particles.moments, buffers.P, buffers.E)
             for _ in range(RIGID_PASSES if len(self._groups.starts) > 1 else 1):
                 self._separate(recovery)
                 for k in range(len(self._colliders)):
-                    self._resolve(k, recovery)
+                    self._resolve(k, recovery, h)
+            if elastic is not None:
+                elastic.resolve(recovery, scene, self._impact(h))
+                self._apply_corrections()
             self._solve_hulls()
+        if elastic is not None:
+            elastic.relax(h, scene)
         self._apply_friction(h, recovery)
         self._each_rotor(rotors.end_rotors, self._rotors, particles.mass, buffers)
         self._launcher.run(integration.finish, count, 4, h, *flying)
         self._launcher.call(integration.balance, pieces, buffers.X, self._sums, self._motion)
         self._find_islands()
-        touching = (self._islands, self._held, buffers.X, self._sums, self._island_sums, self._motion)
+        touching = (self._islands, self._sleep.held, buffers.X, self._sums, self._island_sums, self._motion)
         self._launcher.call(islands.balance_islands, pieces, *touching)
         kept = (exp(-self.damping * h), exp(-self.drag * h))
         self._launcher.run(integration.conserve, n, PARTICLE_GRAIN, *kept, particles, self._motion, buffers)
@@ -484,7 +479,7 @@ class ParticleSolver:
     def _relax(self) -> None:
         """Relax all constraints within the bodies once."""
         plan, buffers = self._schedule, self._buffers
-        matched = (self._shapes, plan.fixed, plan.padded, buffers.P, buffers.E)
+        matched = (self._shapes, plan.clamped, plan.padded, buffers.P, buffers.E)
         # On one thread there is nothing to wait for between layers.
         parallel = len(self._layers) > 2 and thread_count() > 1
         for base, end in pairwise(self._layers if parallel else (self._layers[0], self._layers[-1])):
@@ -523,7 +518,7 @@ class ParticleSolver:
             self._pairs.separate(recovery, self._groups, self._particles, self._buffers)
             self._apply_corrections()
 
-    def _resolve(self, k: int, recovery: float) -> None:
+    def _resolve(self, k: int, recovery: float, h: float) -> None:
         """Move what is in collider k out of it, rigid groups as a whole."""
         ready, contacts = self._colliders[k], self._contacts[k]
         if ready.idle:
@@ -533,6 +528,8 @@ class ParticleSolver:
         ready.resolve(self._ellipsoids, contacts)
         limited = (recovery, self._bounds, ready.poses, buffers.X, buffers.P, contacts)
         self._launcher.run(rigid.limit_recovery, len(self.body), PARTICLE_GRAIN, *limited)
+        if self._elastic is not None:
+            self._elastic.take_contacts(k, ready.poses, contacts, buffers, self._impact(h))
         masses = (particles.mass, particles.inverse_mass)
         self._each_group(rigid.resolve_group_contacts, *masses, contacts, buffers.P)
         self._apply_corrections()
@@ -558,7 +555,7 @@ class ParticleSolver:
             if ready.idle:
                 continue
             if self._pairs is not None and len(self._pairs):
-                self._resolve(k, recovery)
+                self._resolve(k, recovery, h)
             own = ready.collider
             rolling = self.spin_friction if own.spin_friction is None else own.spin_friction
             on = Friction(self._friction_on(own), _for_substep(rolling, h))
@@ -572,8 +569,8 @@ class ParticleSolver:
                 self._apply_corrections()
             np.logical_or(self._buffers.touched, contacts.depths > 0.0, out=self._buffers.touched)
         if self._hulls is not None and len(self._hulls):
-            for touching in self._hulls.touching:
-                self._buffers.touched[touching] = True
+            for members in self._hulls.touching:
+                self._buffers.touched[members] = True
 
     def _find_islands(self) -> None:
         """Find the pieces that touch each other, and which of them a collider or a pin holds."""
@@ -582,36 +579,39 @@ class ParticleSolver:
         if self._pairs is not None and len(self._pairs):
             pairs = self._pairs.arrays
             self._launcher.call(islands.unite, pairs.pairs, pairs.depths, piece_of, self._islands)
-        self._held[:] = self._pieces.fixed
+        self._sleep.held[:] = self._pieces.fixed
         if self._hulls is not None and len(self._hulls):
             meeting, on_walls = self._hulls.touching
             self._launcher.call(islands.unite, meeting, np.ones(len(meeting)), piece_of, self._islands)
-            self._held[piece_of[on_walls]] = True
+            self._sleep.held[piece_of[on_walls]] = True
+        if self._elastic is not None:
+            meeting, on_colliders = self._elastic.touching
+            self._launcher.call(islands.unite, meeting, np.ones(len(meeting)), piece_of, self._islands)
+            self._sleep.held[piece_of[on_colliders]] = True
         for ready, contacts in zip(self._colliders, self._contacts, strict=True):
             if not ready.idle:
-                self._held[piece_of[contacts.depths > 0.0]] = True
+                self._sleep.held[piece_of[contacts.depths > 0.0]] = True
 
     def _fall_asleep(self, h: float) -> None:
-        """Put back what is quiet and has been for a while; a collider that moves keeps awake what it holds."""
-        particles, buffers, restless = self._particles, self._buffers, self._restless
-        restless[:] = self._quiet_speeds < 0
+        """Put back what has been quiet for a while; a collider that moves keeps awake what it holds."""
+        piece_of, restless = self._topology.piece_of, self._sleep.restless
         for k, (ready, contacts) in enumerate(zip(self._colliders, self._contacts, strict=True)):
             before, now = ready.poses
             moves = (before.rotation != now.rotation).any() or (before.translation != now.translation).any()
             if moves or self._friction_on(ready.collider) == 0:
-                restless[particles.piece_of[contacts.depths > 0.0]] = True
+                restless[piece_of[contacts.depths > 0.0]] = True
                 if self._hulls is not None:
-                    restless[particles.piece_of[self._hulls.touching_wall(k)]] = True
-        self._launcher.call(sleeping.find_restless, self._quiet_speeds, particles, buffers, restless)
-        quiet = (self._islands, self._held, restless, particles, self._start, buffers)
-        self._launcher.call(sleeping.fall_asleep, h, DROWSY, *quiet, self._still, self._quiet)
+                    restless[piece_of[self._hulls.touching_wall(k)]] = True
+        self._sleep.end(h, self._islands, self._particles, self._buffers)
+
+    def _impact(self, h: float) -> Restitution:
+        """Return how contact gives speed back in a substep of length h; what gravity gives in two is no impact."""
+        return Restitution(self.bounce, 2 * h * float(np.linalg.norm(self.gravity)), h)
 
     def _apply_restitution(self, h: float) -> None:
         """Take away the speed that contacts gave beyond what they return."""
         groups, particles, buffers = self._groups, self._particles, self._buffers
-        # What gravity gives in two substeps is no impact.
-        slow = 2 * h * float(np.linalg.norm(self.gravity))
-        restitution = Restitution(self.bounce, slow, h)
+        restitution = self._impact(h)
         # As groups lie now, or their impulses would not keep angular momentum.
         self._each_group(rigid.mass_properties, particles.mass, particles.moments, buffers.P, buffers.E)
         if self._pairs is not None and len(self._pairs):

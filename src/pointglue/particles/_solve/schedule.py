@@ -62,21 +62,36 @@ class Schedule:
     active: NDArray[np.bool_]
     """(groups,): rigid, and not released to deform."""
     fixed: NDArray[np.bool_]
-    """(n,): pinned or kinematic."""
+    """(n,): pinned, a pivot or kinematic: no constraint moves it."""
+    clamped: NDArray[np.bool_]
+    """(n,): pinned or kinematic: no constraint turns it."""
     topology: Topology
 
     @classmethod
     def of(
-        cls, topology: Topology, rest: RestPose, fixed: NDArray[np.bool_], active: NDArray[np.bool_]
+        cls,
+        topology: Topology,
+        rest: RestPose,
+        clamped: NDArray[np.bool_],
+        active: NDArray[np.bool_],
+        elastic: NDArray[np.bool_] | None = None,
     ) -> "Schedule":
-        """Return the schedule for a rest pose, (n,) fixed particles and (groups,) active groups."""
+        """Return the schedule for a rest pose, (n,) clamped particles and (groups,) active groups.
+
+        Particles that are (n,) elastic match no shape of their own.
+        """
         body, n = topology.body, len(topology.body)
-        shapes = np.einsum("nik,nk,njk->nij", rest.rotations, body.radii**2, rest.rotations)
+        fixed = clamped | body.pivots
+        # A ball has no axes, whatever they are said to be: it is exactly round.
+        balls = (body.radii == body.radii[:, :1]).all(1)
+        axes = np.where(balls[:, None, None], np.eye(3), rest.rotations)
+        shapes = np.einsum("nik,nk,njk->nij", axes, body.radii**2, axes)
         moments = (body.mass / 5 * topology.oriented)[:, None, None] * shapes
-        governed = np.zeros(n, np.bool_)
+        governed = np.zeros(n, np.bool_) if elastic is None else elastic.copy()
         for k in np.flatnonzero(active):
             governed[body.groups[k]] = True
-        implicit = topology.order.kept(~governed)
+        # A particle alone has nothing to match.
+        implicit = topology.order.kept(~governed & ~topology.alone)
         explicit = topology.group_order.kept(active)
         starts, members = gather(topology.starts, topology.members, implicit.sets)
         group_starts, group_members = gather(topology.group_starts, topology.group_members, explicit.sets)
@@ -132,6 +147,7 @@ class Schedule:
             rigid_members=rigid_members,
             active=active,
             fixed=fixed,
+            clamped=clamped,
             topology=topology,
         )
 
@@ -203,9 +219,9 @@ class Schedule:
 
     @cached_property
     def inverse_inertia(self) -> Array:
-        """1 over the traces (n,) of the moment matrices [1/(kg m^2)]; 0 if fixed or without orientation."""
+        """1 over the traces (n,) of the moment matrices [1/(kg m^2)]; 0 if clamped or without orientation."""
         trace = self.moments[:, ::4].sum(1)
-        return np.where(self.fixed | (trace == 0), 0.0, 1 / np.where(trace > 0, trace, 1.0))
+        return np.where(self.clamped | (trace == 0), 0.0, 1 / np.where(trace > 0, trace, 1.0))
 
     def particle_arrays(self, bounds: Array) -> ParticleArrays:
         """Return what kernels know of the particles; `bounds` (n,) are radii of balls that hold them [m]."""
@@ -214,6 +230,7 @@ class Schedule:
             mass=topology.body.mass,
             inverse_mass=np.where(fixed, 0.0, 1 / topology.body.mass),
             fixed=fixed,
+            clamped=self.clamped,
             bounds=bounds,
             moments=self.moments,
             shapes=self.shapes,

@@ -51,7 +51,7 @@ def predict(start, stop, h, farthest, pieces, particles, rotors, buffers, sums):
             if fixed[i]:
                 for j in range(3):
                     V[i, j] = 0.0
-                    W[i, j] = 0.0
+                    W[i, j] = 0.0 if particles.clamped[i] else W[i, j]
             else:
                 for j in range(3):
                     V[i, j] += gain[i, j]

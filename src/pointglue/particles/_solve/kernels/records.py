@@ -21,6 +21,9 @@ __all__ = [
     "HullPlaces",
     "HullSides",
     "Immersed",
+    "ImpulseBodies",
+    "ImpulseContacts",
+    "Lattice",
     "Medium",
     "MeshArrays",
     "MeshNeighbours",
@@ -51,7 +54,9 @@ class ParticleArrays(NamedTuple):
     inverse_mass: Array
     """(n,), 1/kg; 0 where `fixed`."""
     fixed: Booleans
-    """(n,): pinned or kinematic, so that no constraint moves it."""
+    """(n,): pinned, a pivot or kinematic, so that no constraint moves it."""
+    clamped: Booleans
+    """(n,): pinned or kinematic, so that no constraint turns it."""
     bounds: Array
     """(n,), radius of a ball that holds the ellipsoid, m."""
     moments: Array
@@ -182,6 +187,65 @@ class EdgeArrays(NamedTuple):
     """(m,), the fraction of a twist that is corrected in a substep."""
 
 
+class Lattice(NamedTuple):
+    """The beams of one elastic piece of p particles: see `lattice`."""
+
+    members: Integers
+    """(p,), numbers of particles."""
+    starts: Integers
+    """(p + 1,): where the beams of each particle begin in the three lists."""
+    others: Integers
+    """(2 m,), the particle at the other end."""
+    numbers: Integers
+    """(2 m,), which beam it is."""
+    signs: Array
+    """(2 m,), 1 if the beam begins here and -1 if it ends here."""
+    rest: Array
+    """(m, 3), its vector at rest, m."""
+    stretch: Array
+    """(m,), k, N/m."""
+    bend: Array
+    """(m, 9), D = tr(K)/2 - K, N m."""
+
+
+class ImpulseBodies(NamedTuple):
+    """Particles in contact, by the bodies through which impulses on them move each other."""
+
+    particles: Integers
+    """(t,), their numbers, body by body."""
+    body_of: Integers
+    """(t,)."""
+    starts: Integers
+    """(bodies + 1,): where the particles of each body begin."""
+    block_starts: Integers
+    """(bodies + 1,): where the responses of each body begin."""
+    responses: Array
+    """(blocks, 9): how far particle a of a body goes for an impulse of 1 on its particle b, row by row, 1/kg."""
+    moved: Array
+    """(t, 3), how far the impulses have moved each particle, m."""
+
+
+class ImpulseContacts(NamedTuple):
+    """Contacts whose impulses are found together: the first particle is pushed along the normal."""
+
+    first: Integers
+    """(k,), which of the particles in contact."""
+    second: Integers
+    """(k,), the other one, -1 for a collider."""
+    normals: Array
+    """(k, 3), from the second to the first."""
+    needs: Array
+    """(k,), how far the first has to go along the normal, negative where it need not, m."""
+    slips: Array
+    """(k, 3), how far it has gone against the second within the substep, m."""
+    friction: Array
+    """(k,), Coulomb's coefficient."""
+    impulses: Array
+    """(k, 3), on the first particle, all of this substep, kg m."""
+    gives: Array
+    """(k, 2), how far the contact gives way to an impulse of 1, along the normal and across it, 1/kg."""
+
+
 class PlasticEdges(NamedTuple):
     """Edges that flow: their ends and their vectors."""
 
@@ -225,7 +289,7 @@ class ColliderPoses(NamedTuple):
 
 
 class HullArrays(NamedTuple):
-    """Convex hulls in their own coordinates: those of the rigid groups that have one, and of box colliders."""
+    """Convex hulls in their own coordinates: those of rigid groups that have one, and of box colliders."""
 
     corner_starts: Integers
     """(hulls + 1,): where those of each hull begin in `corners`."""
@@ -313,12 +377,15 @@ class PairFilter(NamedTuple):
 
 
 class HashGrid(NamedTuple):
-    """A spatial hash: balls sorted by the slots of the grid cells that their centres are in."""
+    """A spatial hash: balls sorted by the slots of the grid cells that their centres are in.
+
+    There are grids of several levels, each for balls up to the width of its cells.
+    """
 
     balls: Array
     """(n, 4), centre and radius of the ball that a particle sweeps, m."""
     cells: Integers
-    """(n, 3), the cell of each particle."""
+    """(n, 4), the cell of each particle, and the level of its grid."""
     table: Integers
     """(slots + 2,): those of slot k are from table[k] to table[k + 1]."""
     ids: Integers

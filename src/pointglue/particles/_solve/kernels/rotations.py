@@ -101,6 +101,8 @@ def inertia_times(E, M, x, y, z):
 def inertia(E, M):
     """Return xx, xy, xz, yy, yz, zz of tr(M) I - E M E^T, the inertia of an ellipsoid as it lies now."""
     trace = M[0] + M[4] + M[8]
+    if M[0] == M[4] and M[0] == M[8] and M[1] == 0.0 and M[2] == 0.0 and M[5] == 0.0:
+        return 2.0 * M[0], 0.0, 0.0, 2.0 * M[0], 0.0, 2.0 * M[0]  # a ball, however it lies
     a, b = E[0] * M[0] + E[1] * M[3] + E[2] * M[6], E[0] * M[1] + E[1] * M[4] + E[2] * M[7]
     c = E[0] * M[2] + E[1] * M[5] + E[2] * M[8]
     xx = trace - (a * E[0] + b * E[1] + c * E[2])

@@ -9,7 +9,7 @@ import math
 from ....compute import kernel
 from .islands import find_root
 
-__all__ = ["find_restless", "fall_asleep"]
+__all__ = ["fall_asleep", "find_restless"]
 
 
 @kernel
