@@ -16,8 +16,9 @@ from ..errors import InputError
 from ._solve.elastic_contacts import ElasticBodies, Scene
 from ._solve.elasticity import elastic_edges, elastic_pieces
 from ._solve.hulls import HullContacts, Wall, rigid_hulls
-from ._solve.kernels import friction, integration, islands, matching, rigid, rotors
+from ._solve.kernels import chains, friction, integration, islands, matching, rigid, rotors
 from ._solve.kernels.records import (
+    ChainArrays,
     ContactArrays,
     EdgeArrays,
     Ellipsoids,
@@ -52,8 +53,8 @@ MOST_SUBSTEPS = 64
 SHORTEST_STEP = 1e-9
 # Ratio to the size of everything: no particle goes farther in a substep, so that absurd steps stay finite.
 FARTHEST = 1e3
-# Items worth a thread of their own: particles, edges, rigid groups.
-PARTICLE_GRAIN, EDGE_GRAIN, GROUP_GRAIN = 4096, 512, 8
+# Items worth a thread of their own: particles, edges, rigid groups, chains.
+PARTICLE_GRAIN, EDGE_GRAIN, GROUP_GRAIN, CHAIN_GRAIN = 4096, 512, 8, 8
 # Radii per second: how fast overlaps that were there before the substep are resolved.
 RECOVERY_RATE = 10.0
 # Passes over the contacts in an iteration if there are rigid groups, which pass impacts on at once.
@@ -182,7 +183,7 @@ class ParticleSolver:
             collider.ready(n) for collider in check_list("colliders", colliders, Collider)
         )
         self._extent = float(np.ptp(self.body.positions, axis=0).max() + 2 * self._bounds.max())
-        self._stretches, self._twists = bool(self.body.stretch.any()), bool(self.body.torsion.any())
+        self._twists = bool(self.body.torsion.any())
         self._creeps = bool((np.isfinite(self.body.yield_strain) & (self.body.creep > 0)).any())
         self._dents = np.flatnonzero(np.isfinite(self.body.yield_speed))
         self._planned: ParticleState | None = None  # the state that the schedule was made for
@@ -401,8 +402,12 @@ class ParticleSolver:
         self._shapes: ShapeGroups = self._schedule.shape_groups(stiffness)
         # Edge by edge a full correction would leave all of the twist on every second edge.
         torsion = np.minimum(converted(self.body.torsion[order], 1), 0.5)
-        stretch = converted(self.body.stretch[order], self.iterations)
-        self._edges: EdgeArrays = self._schedule.edge_arrays(stretch, torsion)
+        stretch = converted(self.body.stretch, self.iterations)
+        self._chains: ChainArrays = self._schedule.chain_arrays(stretch)
+        along = self._topology.chains[2]
+        stretch[along[along >= 0]] = 0.0
+        self._stretches = bool(stretch.any())
+        self._edges: EdgeArrays = self._schedule.edge_arrays(stretch[order], torsion)
 
     def _advance(self, before: float, now: float, h: float) -> None:
         """Advance the buffers by one substep from `before` to `now`, of length h [s]."""
@@ -484,6 +489,10 @@ class ParticleSolver:
         parallel = len(self._layers) > 2 and thread_count() > 1
         for base, end in pairwise(self._layers if parallel else (self._layers[0], self._layers[-1])):
             self._launcher.run(matching.match_shapes, end - base, 1, base, *matched)
+        count = len(self._chains.starts) - 1
+        if count:
+            arrays = (self._chains, self._particles.inverse_mass, self._buffers.P)
+            self._launcher.run(chains.correct_chains, count, CHAIN_GRAIN, *arrays)
         if self._stretches:
             self._each_edge(matching.correct_lengths, self._particles.inverse_mass, self._buffers.P)
 
