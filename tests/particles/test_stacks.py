@@ -2,11 +2,13 @@
 
 import numpy as np
 import pytest
+import trimesh
 from scipy.spatial.transform import Rotation
 
 import pointglue
 from pointglue.errors import InputError
-from pointglue.particles import Ball, Box, OrientedBody, ParticleSolver, Plane, block
+from pointglue.io import load_body, save_body
+from pointglue.particles import Ball, Box, OrientedBody, ParticleSolver, Plane, block, editing
 from pointglue.particles._solve.hulls import hull_shape
 
 FLOOR = Plane((0, 0, 0), (0, 1, 0))
@@ -148,6 +150,34 @@ def test_the_hull_of_a_cube_has_its_faces_and_edges():
         a, b, c = hull.corners[loop[:3]]
         assert np.cross(b - a, c - b) @ normal > 0  # counterclockwise from outside
         np.testing.assert_allclose(hull.corners[loop] @ normal, 1.0)
+
+
+def test_meshes_as_good_as_convex_collide_as_hulls():
+    drum, ring = trimesh.creation.cylinder(0.2, 0.3), trimesh.creation.torus(0.3, 0.1)
+    for mesh, convex in ((drum, True), (ring, False)):
+        body = OrientedBody.from_mesh(mesh, rigid=True, particles=40)
+        assert (len(body.hulls[0]) > 0) == convex
+    assert len(editing.hull(body, filled=0.0).hulls[0])
+
+
+def test_drums_of_a_mesh_stack():
+    mesh = trimesh.creation.cylinder(0.2, 0.3)
+    drum = OrientedBody.from_mesh((mesh.vertices[:, [1, 2, 0]], mesh.faces), rigid=True, particles=40)
+    bodies = [drum.moved(translation=(0, 0.15 + 0.3 * k, 0)) for k in range(4)]
+    solver = ParticleSolver(bodies, colliders=[FLOOR])
+    state = after(solver, 2.0)
+    assert not state.velocities.any()
+    np.testing.assert_allclose(state.positions, solver.body.positions, atol=5e-3)
+
+
+def test_hulls_are_kept_in_files_and_follow_edits(tmp_path):
+    body = block((1, 2, 3), (2, 2, 2), rigid=True).moved(translation=(1, 0, 0))
+    save_body(tmp_path / "box.npz", body)
+    again = load_body(tmp_path / "box.npz")
+    np.testing.assert_array_equal(again.hulls[0], body.hulls[0])
+    np.testing.assert_allclose(np.ptp(again.hulls[0], axis=0), [1, 2, 3])
+    assert not len(editing.erase(body, [0]).hulls[0])
+    assert not len(body.replace(groups=[np.arange(4)]).hulls[0])
 
 
 @pytest.mark.parametrize(
