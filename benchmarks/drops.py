@@ -148,7 +148,9 @@ def measure(
             mesh = triangles(make())
             drops = [drop(mesh, on_stairs=on_stairs) for on_stairs in (False, True)]
         good, count = good + sum(one.fair for one in drops), count + len(drops)
-        cells.append([name, f"{len(mesh[0]):,}", str(len(drops[0].body)), *_cells(drops[0]), *_cells(drops[1])])
+        cells.append(
+            [name, f"{len(mesh[0]):,}", str(len(drops[0].body)), *_cells(drops[0]), *_cells(drops[1])]
+        )
         print(*cells[-1], *{str(one.message)[:150] for one in told}, sep="  ", flush=True)
         if pictures is not None:
             strip(drops, mesh[1], pictures / f"{name}.png")

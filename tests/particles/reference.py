@@ -177,8 +177,11 @@ class Reference:
         for _ in range(self.iterations):
             for members, k in self.order:
                 self.match(members, k, xp, Rp)
-            for e in self.edge_order:
-                self.stretch(e, xp)
+            if self.is_chain():
+                self.stretch_chain(xp)
+            else:
+                for e in self.edge_order:
+                    self.stretch(e, xp)
         v, w = (xp - x) / h, Rotation.from_matrix(Rp @ np.swapaxes(R, 1, 2)).as_rotvec() / h
         for k, (rigid, members) in enumerate(self.rotors()):
             # Velocities at the end of the arcs, not the mean ones.
@@ -287,6 +290,33 @@ class Reference:
         share = m[j] / (m[i] + m[j])
         x[i] += share * way
         x[j] -= (1 - share) * way
+
+    def is_chain(self):
+        """Whether all particles are on one line of edges, all of which resist stretch."""
+        degree = np.bincount(self.body.edges.ravel(), minlength=len(self.body))
+        firm = len(self.body) > 1 and (self.body.stretch > 0).all()
+        firm = firm and len(self.body.edges) == len(self.body) - 1
+        return firm and sorted(degree)[-1] <= 2
+
+    def stretch_chain(self, x):
+        """All lengths at once: J W J^T l = |d| - l0, the diagonal over s; if s = 1 until they are right."""
+        (i, j), w = self.body.edges.T, 1 / self.body.mass
+        rest = np.linalg.norm(self.body.positions[j] - self.body.positions[i], axis=1)
+        s = np.array([self.coefficient(v, self.iterations) for v in self.body.stretch])
+        for _ in range(20 if (s == 1).all() else 1):
+            d = x[j] - x[i]
+            length = np.linalg.norm(d, axis=1)
+            J = np.zeros((len(i), len(x), 3))
+            J[np.arange(len(i)), j] = d / length[:, None]
+            J[np.arange(len(i)), i] = -d / length[:, None]
+            A = np.einsum("kna,n,lna->kl", J, w, J)
+            A[np.diag_indices(len(i))] /= s
+            way = -w[:, None] * np.einsum("k,kna->na", np.linalg.solve(A, length - rest), J)
+            strain = np.abs(length / rest - 1).max()
+            near = np.array([rest[(i == n) | (j == n)].min() for n in range(len(x))])
+            x += way / max(1.0, (np.linalg.norm(way, axis=1) / (0.25 * (1 + 4 * strain) * near)).max())
+            if strain < 1e-4:
+                break
 
     def untwist(self, e, R):
         """22 and 23 at once, on rotations from rest, in proportion to the inverse inertias."""

@@ -30,7 +30,8 @@ EVERYWHERE = Brush((0, 0, 0), 100.0)
 
 def bar(**options):
     """Six particles in a row along x within a bar, all different."""
-    body = rope((-1, 0, 0), (1, 0, 0), particles=6, radius=0.2, stiffness=np.arange(1, 7) / 10, **options)
+    options = {"stiffness": np.arange(1, 7) / 10, "stretch": 0.0, **options}
+    body = rope((-1, 0, 0), (1, 0, 0), particles=6, radius=0.2, **options)
     vertices, faces = box((2.4, 0.5, 0.5), (12, 3, 3))
     return body.replace(torsion=np.arange(1, 6) / 10, visual=Skin.of(vertices, faces, body.positions))
 

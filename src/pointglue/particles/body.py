@@ -16,6 +16,7 @@ from ..errors import InputError, PointglueWarning
 from ._solve.pairs import touching_pairs
 from .advice import LARGEST_PIECE, LONGEST_SUBSTEP, reachable_young, suitable_substep, unit_advice
 from .authoring.from_mesh import Placement, author
+from .authoring.hull_fitting import CONVEX, fitted_hulls
 from .authoring.skinning import Blend, Skin, join_skins, links_of
 from .particle_checks import (
     check_edges,
@@ -253,7 +254,8 @@ class OrientedBody:
             touch, sit on or are in: up to a gap of 1 % of the larger one's size. By default they are, with a
             warning that says how many.
         rigid : bool
-            Whether each connected piece is one rigid group.
+            Whether each connected piece is one rigid group; those that are as good as convex collide as their
+            hulls.
         reach : float
             Particles closer than this are joined [spacings], at least 1.
         aspect : float
@@ -302,9 +304,11 @@ class OrientedBody:
         advice = unit_advice(body._size, float(body.mass.sum()))
         if advice is not None:
             warnings.warn(advice, PointglueWarning, stacklevel=2)
-        if whole:
-            body = body.replace(groups=body.pieces)
         skin = Skin(found.vertices, found.faces, *links_of(found.links, found.distances))
+        if whole:
+            groups, owners = body.pieces, skin.links[:, 0]
+            hulls = fitted_hulls(groups, skin.vertices, skin.faces, owners, CONVEX)
+            body = body.replace(groups=groups, hulls=options.get("hulls", hulls))
         return body.replace(visual=skin)
 
     def _set(self, values: dict[str, Array | tuple[Array, ...] | bool | Skin | None]) -> None:

@@ -18,7 +18,7 @@ __all__ = ["block", "hinged_boxes", "rope", "sheet"]
 
 
 def rope(start: ArrayLike, end: ArrayLike, *, particles: int, radius: float, **options: Any) -> OrientedBody:
-    """Return a straight chain of ellipsoids, their first axes along it.
+    """Return a straight chain of ellipsoids, their first axes along it; it does not stretch without `young`.
 
     Parameters
     ----------
@@ -57,6 +57,7 @@ def rope(start: ArrayLike, end: ArrayLike, *, particles: int, radius: float, **o
         "radii": np.tile([half, radius, radius], (particles, 1)),
         "orientations": np.tile(quaternions_of(axes), (particles, 1)),
         "edges": np.stack([index[:-1], index[1:]], axis=1),
+        "stretch": 0.0 if "young" in options else 1.0,  # an elastic one stretches as its modulus says
     }
     return _built(a + np.linspace(0, 1, particles)[:, None] * (b - a), fields, options)
 

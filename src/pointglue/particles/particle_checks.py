@@ -142,7 +142,9 @@ def check_hulls(hulls: Iterable[ArrayLike | None], groups: int) -> tuple[Array, 
             continue
         extents = np.linalg.svd(points - points.mean(0), compute_uv=False)
         if len(points) < 4 or extents[2] < FLATTEST * extents[0]:
-            raise InputError(f"hulls[{k}] must have 4 points that are not in one plane, got {len(points)} flat ones")
+            raise InputError(
+                f"hulls[{k}] must have 4 points that are not in one plane, got {len(points)} flat ones"
+            )
     return tuple(listed)
 
 

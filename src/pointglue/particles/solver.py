@@ -16,9 +16,10 @@ from ..compute.launching import Launcher
 from ..errors import InputError, PointglueWarning
 from ._solve.elastic_contacts import ElasticBodies, Scene
 from ._solve.elasticity import elastic_edges, elastic_pieces
-from ._solve.hulls import HullContacts, RigidHull, Wall, hull_shape
-from ._solve.kernels import friction, integration, islands, matching, rigid, rotors
+from ._solve.hulls import HullContacts, Wall, rigid_hulls
+from ._solve.kernels import chains, friction, integration, islands, matching, rigid, rotors
 from ._solve.kernels.records import (
+    ChainArrays,
     ContactArrays,
     EdgeArrays,
     Ellipsoids,
@@ -34,6 +35,7 @@ from ._solve.kernels.records import (
 from ._solve.pairs import PairContacts
 from ._solve.plasticity import creep, set_rest_shape
 from ._solve.schedule import Schedule
+from ._solve.sleep import Sleep
 from ._solve.thin import thin_parts
 from ._solve.thin_contacts import ThinContacts
 from ._solve.topology import Topology
@@ -43,7 +45,6 @@ from .colliders.motion import RigidMotion, pose_at
 from .colliders.primitives import Box, Collider, Plane
 from .forces import Force
 from .particle_checks import check_list, check_vector
-from .quaternions import matrices_of
 from .state import ParticleState
 
 __all__ = ["KinematicParticles", "ParticleSolver"]
@@ -56,8 +57,8 @@ MOST_SUBSTEPS = 64
 SHORTEST_STEP = 1e-9
 # Ratio to the size of everything: no particle goes farther in a substep, so that absurd steps stay finite.
 FARTHEST = 1e3
-# Items worth a thread of their own: particles, edges, rigid groups.
-PARTICLE_GRAIN, EDGE_GRAIN, GROUP_GRAIN = 4096, 512, 8
+# Items worth a thread of their own: particles, edges, rigid groups, chains.
+PARTICLE_GRAIN, EDGE_GRAIN, GROUP_GRAIN, CHAIN_GRAIN = 4096, 512, 8, 8
 # Radii per second: how fast overlaps that were there before the substep are resolved.
 RECOVERY_RATE = 10.0
 # Passes over the contacts in an iteration if there are rigid groups, which pass impacts on at once.
@@ -197,7 +198,7 @@ class ParticleSolver:
             collider.ready(n) for collider in check_list("colliders", colliders, Collider)
         )
         self._extent = float(np.ptp(self.body.positions, axis=0).max() + 2 * self._bounds.max())
-        self._stretches, self._twists = bool(self.body.stretch.any()), bool(self.body.torsion.any())
+        self._twists = bool(self.body.torsion.any())
         self._creeps = bool((np.isfinite(self.body.yield_strain) & (self.body.creep > 0)).any())
         self._dents = np.flatnonzero(np.isfinite(self.body.yield_speed))
         for sentence in self.body.stiffness_advice(self.substep):
@@ -214,7 +215,8 @@ class ParticleSolver:
         count = len(self._topology.pieces) - 1
         self._motion = np.empty((count, integration.MOTION))
         self._island_sums = np.empty((count, islands.ISLAND))
-        self._islands, self._held = np.arange(count), np.empty(count, np.bool_)
+        self._islands = np.arange(count)
+        self._sleep = Sleep(n, count)
         corrections = np.empty((n, 3))
         self._contacts = [ContactArrays(np.empty(n), np.zeros((n, 3)), corrections) for _ in self._colliders]
 
@@ -283,6 +285,7 @@ class ParticleSolver:
         buffers = self._buffers
         buffers.X[:], buffers.F[:] = state.positions, state.rotations.reshape(-1, 9)
         buffers.V[:], buffers.W[:] = state.velocities, state.spins
+        self._sleep.still[:] = state.still
 
     def _written(self, state: ParticleState, time: float) -> ParticleState:
         """Return the state with what is in the buffers now."""
@@ -293,6 +296,7 @@ class ParticleSolver:
             rotations=self._buffers.F.reshape(-1, 3, 3).copy(),
             velocities=self._buffers.V.copy(),
             spins=self._buffers.W.copy(),
+            still=self._sleep.still.copy(),
         )
 
     def _plan(self, state: ParticleState) -> None:
@@ -316,6 +320,7 @@ class ParticleSolver:
         self._groups: RigidGroups = self._schedule.rigid_groups()
         self._rotors: RotorArrays = self._schedule.rotors()
         self._pieces: PieceArrays = self._schedule.piece_arrays()
+        self._sleep.plan(self._schedule, self._bounds, self.gravity, self.friction)
         self._hulls = self._hull_contacts(state, self._schedule.fixed)
         self._elastic = None
         if elastic.any():
@@ -326,16 +331,7 @@ class ParticleSolver:
 
     def _hull_contacts(self, state: ParticleState, fixed: NDArray[np.bool_]) -> HullContacts | None:
         """Return the contacts of groups that collide as hulls, if there are such; their particles do not."""
-        body, hulls = self.body, []
-        for k, (group, points) in enumerate(zip(body.groups, body.hulls, strict=True)):
-            whole = state.pause[k] == 0 and np.isinf(body.yield_speed[k])
-            if not len(points) or not whole or 0 < fixed[group].sum() < len(group):
-                continue
-            lead = int(group[0])
-            bind = matrices_of(body.orientations[lead : lead + 1])[0]
-            local = (points - body.positions[lead]) @ (state.rest.rotations[lead] @ bind.T).T
-            part = int(self._part_of[lead])
-            hulls.append(RigidHull(hull_shape(local), lead, group, part, not fixed[lead]))
+        hulls = rigid_hulls(self.body, state, fixed, self._part_of)
         if not hulls:
             for ready in self._colliders:
                 ready.hidden = None
@@ -369,7 +365,7 @@ class ParticleSolver:
             self._advance(before, now, h)
             return state
         body, buffers = self.body, self._buffers
-        saved = [array.copy() for array in (buffers.X, buffers.F, buffers.V, buffers.W)]
+        saved = [array.copy() for array in (buffers.X, buffers.F, buffers.V, buffers.W, self._sleep.still)]
         buffers.impact_speeds[:] = 0.0
         self._advance(before, now, h)
         whole = [k for k in self._dents if state.pause[k] == 0]
@@ -381,7 +377,7 @@ class ParticleSolver:
             state = replace(state, pause=pause)
             self._plan(state)
             buffers = self._buffers
-            buffers.X[:], buffers.F[:], buffers.V[:], buffers.W[:] = saved
+            buffers.X[:], buffers.F[:], buffers.V[:], buffers.W[:], self._sleep.still[:] = saved
             self._advance(before, now, h)
         if (state.pause > 0).any():
             pause = np.where(state.pause > h * (1 + 1e-9), state.pause - h, 0.0)
@@ -426,12 +422,17 @@ class ParticleSolver:
         self._shapes: ShapeGroups = self._schedule.shape_groups(stiffness)
         # Edge by edge a full correction would leave all of the twist on every second edge.
         torsion = np.minimum(converted(self.body.torsion[order], 1), 0.5)
-        stretch = converted(self.body.stretch[order], self.iterations)
-        self._edges: EdgeArrays = self._schedule.edge_arrays(stretch, torsion)
+        stretch = converted(self.body.stretch, self.iterations)
+        self._chains: ChainArrays = self._schedule.chain_arrays(stretch)
+        along = self._topology.chains[2]
+        stretch[along[along >= 0]] = 0.0
+        self._stretches = bool(stretch.any())
+        self._edges: EdgeArrays = self._schedule.edge_arrays(stretch[order], torsion)
 
     def _advance(self, before: float, now: float, h: float) -> None:
         """Advance the buffers by one substep from `before` to `now`, of length h [s]."""
         self._convert(h)
+        self._sleep.begin(self._buffers.X)
         recovery = RECOVERY_RATE * h
         n, pieces, particles, buffers = len(self.body), self._pieces, self._particles, self._buffers
         self._ellipsoids = Ellipsoids(buffers.P, buffers.E, particles.shapes, particles.fixed)
@@ -488,11 +489,12 @@ class ParticleSolver:
         self._launcher.run(integration.finish, count, 4, h, *flying)
         self._launcher.call(integration.balance, pieces, buffers.X, self._sums, self._motion)
         self._find_islands()
-        touching = (self._islands, self._held, buffers.X, self._sums, self._island_sums, self._motion)
+        touching = (self._islands, self._sleep.held, buffers.X, self._sums, self._island_sums, self._motion)
         self._launcher.call(islands.balance_islands, pieces, *touching)
         kept = (exp(-self.damping * h), exp(-self.drag * h))
         self._launcher.run(integration.conserve, n, PARTICLE_GRAIN, *kept, particles, self._motion, buffers)
         self._apply_restitution(h)
+        self._fall_asleep(h)
         # What is now was before, in the next substep.
         self._buffers, self._swapped = self._swapped, buffers
 
@@ -515,6 +517,10 @@ class ParticleSolver:
         parallel = len(self._layers) > 2 and thread_count() > 1
         for base, end in pairwise(self._layers if parallel else (self._layers[0], self._layers[-1])):
             self._launcher.run(matching.match_shapes, end - base, 1, base, *matched)
+        count = len(self._chains.starts) - 1
+        if count:
+            arrays = (self._chains, self._particles.inverse_mass, self._buffers.P)
+            self._launcher.run(chains.correct_chains, count, CHAIN_GRAIN, *arrays)
         if self._stretches:
             self._each_edge(matching.correct_lengths, self._particles.inverse_mass, self._buffers.P)
 
@@ -623,18 +629,32 @@ class ParticleSolver:
             thin = self._thin.arrays
             sides = np.ascontiguousarray(thin.particles[:, [0, 3]])
             self._launcher.call(islands.unite, sides, thin.depths, piece_of, self._islands)
-        self._held[:] = self._pieces.fixed
+        self._sleep.held[:] = self._pieces.fixed
         if self._hulls is not None and len(self._hulls):
             meeting, on_walls = self._hulls.touching
             self._launcher.call(islands.unite, meeting, np.ones(len(meeting)), piece_of, self._islands)
-            self._held[piece_of[on_walls]] = True
+            self._sleep.held[piece_of[on_walls]] = True
         if self._elastic is not None:
             meeting, on_colliders = self._elastic.touching
             self._launcher.call(islands.unite, meeting, np.ones(len(meeting)), piece_of, self._islands)
-            self._held[piece_of[on_colliders]] = True
+            self._sleep.held[piece_of[on_colliders]] = True
         for ready, contacts in zip(self._colliders, self._contacts, strict=True):
             if not ready.idle:
-                self._held[piece_of[contacts.depths > 0.0]] = True
+                self._sleep.held[piece_of[contacts.depths > 0.0]] = True
+
+    def _fall_asleep(self, h: float) -> None:
+        """Put back what has been quiet for a while; a collider that moves keeps awake what it holds."""
+        piece_of, restless = self._topology.piece_of, self._sleep.restless
+        for k, (ready, contacts) in enumerate(zip(self._colliders, self._contacts, strict=True)):
+            before, now = ready.poses
+            moves = (before.rotation != now.rotation).any() or (before.translation != now.translation).any()
+            if moves or self._friction_on(ready.collider) == 0:
+                restless[piece_of[contacts.depths > 0.0]] = True
+                if self._hulls is not None:
+                    restless[piece_of[self._hulls.touching_wall(k)]] = True
+                if self._elastic is not None:
+                    restless[piece_of[self._elastic.touching_collider(k)]] = True
+        self._sleep.end(h, self._islands, self._particles, self._buffers)
 
     def _impact(self, h: float) -> Restitution:
         """Return how contact gives speed back in a substep; what gravity gives in two is no impact."""

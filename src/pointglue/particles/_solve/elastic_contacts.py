@@ -163,7 +163,12 @@ class ElasticBodies:
     def touching(self) -> tuple[Integers, Integers]:
         """The pairs (k, 2) that have met in this substep, and the particles that have met a collider."""
         pairs = np.ascontiguousarray(self._listed[self._pairs.active])
-        return pairs, np.concatenate([np.empty(0, np.int64), *(np.flatnonzero(t.active) for t in self._colliders)])
+        met = [self.touching_collider(k) for k in range(len(self._colliders))]
+        return pairs, np.concatenate([np.empty(0, np.int64), *met])
+
+    def touching_collider(self, k: int) -> Integers:
+        """Return the particles that have met collider k in this substep."""
+        return np.flatnonzero(self._colliders[k].active)
 
     def relax(self, h: float, scene: Scene) -> None:
         """Relax every piece."""

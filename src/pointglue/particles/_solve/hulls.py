@@ -1,7 +1,8 @@
 """Rigid groups that collide as convex hulls: their shapes, their contacts and what these do in a substep."""
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,6 +10,9 @@ from scipy.spatial import ConvexHull
 
 from ...checks import Array
 from ...compute.launching import Launcher
+from ..body import OrientedBody
+from ..quaternions import matrices_of
+from ..state import ParticleState
 from .kernels import hulls as shapes
 from .kernels import rigid, rows
 from .kernels.records import (
@@ -23,12 +27,12 @@ from .kernels.records import (
     RigidGroups,
 )
 
-__all__ = ["HullContacts", "HullShape", "hull_shape"]
+__all__ = ["BOX", "HullContacts", "HullShape", "RigidHull", "Wall", "hull_shape", "rigid_hulls"]
 
 # Ratio to the size of a hull: facets whose planes differ by less are one face.
 FLAT = 1e-6
 # Sweeps over all contacts: of impulses, at most, and of velocities.
-SWEEPS, SPEED_SWEEPS = 100, 20
+SWEEPS, SPEED_SWEEPS = 400, 20
 # m: where walls are while only what belongs to bodies counts.
 FAR = 1e30
 # The box from -1 to 1.
@@ -84,9 +88,7 @@ def _joined(hulls: Sequence[HullShape], leads: NDArray[np.int64]) -> HullArrays:
     corner_starts = np.cumsum([0, *(len(hull.corners) for hull in hulls)]).astype(np.int64)
     face_starts = np.cumsum([0, *(len(hull.normals) for hull in hulls)]).astype(np.int64)
     loops = [loop + c for hull, c in zip(hulls, corner_starts, strict=False) for loop in hull.loops]
-    edges = [
-        hull.edges + [c, c, f, f] for hull, c, f in zip(hulls, corner_starts, face_starts, strict=False)
-    ]
+    edges = [hull.edges + [c, c, f, f] for hull, c, f in zip(hulls, corner_starts, face_starts, strict=False)]
     middles = [hull.corners.mean(0) for hull in hulls]
     return HullArrays(
         corner_starts=corner_starts,
@@ -124,6 +126,22 @@ class RigidHull(NamedTuple):
     """Whether contact moves it; otherwise all of its particles are fixed."""
 
 
+def rigid_hulls(
+    body: OrientedBody, state: ParticleState, fixed: NDArray[np.bool_], part_of: NDArray[np.int64]
+) -> list[RigidHull]:
+    """Return the hulls of groups that are whole, and free to move or fixed as a whole."""
+    hulls = []
+    for k, (group, points) in enumerate(zip(body.groups, body.hulls, strict=True)):
+        whole = state.pause[k] == 0 and np.isinf(body.yield_speed[k])
+        if not len(points) or not whole or 0 < fixed[group].sum() < len(group):
+            continue
+        lead = int(group[0])
+        bind = matrices_of(body.orientations[lead : lead + 1])[0]
+        local = (points - body.positions[lead]) @ (state.rest.rotations[lead] @ bind.T).T
+        hulls.append(RigidHull(hull_shape(local), lead, group, int(part_of[lead]), not fixed[lead]))
+    return hulls
+
+
 class Wall(NamedTuple):
     """A collider that hulls touch with their corners and faces: a plane, or a box by its half extents."""
 
@@ -156,9 +174,10 @@ class HullContacts:
         self.movable = np.array([hull.free for hull in hulls] + [False] * len(self.walls), np.bool_)
         self.hulls = _joined(solid, self.leads[: len(solid)])
         self.world = HullPlaces(
-            *(np.empty_like(array) for array in (self.hulls.corners, self.hulls.normals)),
-            np.empty(len(self.hulls.normals)),
-            np.empty((len(solid), 3)),
+            corners=np.empty_like(self.hulls.corners),
+            normals=np.empty_like(self.hulls.normals),
+            offsets=np.empty(len(self.hulls.normals)),
+            middles=np.empty((len(solid), 3)),
         )
         self.room = (np.empty((shapes.CORNERS, 3)), np.empty((shapes.CORNERS, 3)))
         self.hidden = np.zeros(len(part_of), np.bool_)
@@ -200,7 +219,7 @@ class HullContacts:
         particles: ParticleArrays,
         buffers: ParticleBuffers,
     ) -> None:
-        """Find the contacts of the substep; `poses` are those of all colliders, `friction` of pairs and these."""
+        """Find the contacts of the substep; `poses` and, after that of pairs, `friction` are of colliders."""
         contacts, sides = self._found(buffers, particles, poses)
         if not len(sides):
             self._clear()
@@ -209,17 +228,17 @@ class HullContacts:
         contacts, self.sides = contacts[order], sides[order]
         count = len(self.leads)
         own, walls = friction
-        of = np.full(count + len(self.hidden), own)
+        # On a wall its own coefficient holds.
+        of = np.full(count + len(self.hidden), -1.0)
         for k, wall in enumerate([*self.walls, *self.planes]):
             of[count - len(self.walls) - len(self.planes) + k] = walls[wall.number]
-        mu = np.where(self.leads[np.minimum(self.sides, count - 1)] < 0, of[self.sides], own)
-        wall = (self.sides < count) & (self.leads[np.minimum(self.sides, count - 1)] < 0)
-        coefficients = np.where(wall[:, 0], mu[:, 0], np.where(wall[:, 1], mu[:, 1], own))
+        mu = of[self.sides].max(1)
+        coefficients = np.where(mu < 0, own, mu)
         # The rows of bodies: rigid groups, single particles, and one that does not move.
         self.first = len(groups.rows)
-        body = np.concatenate(
-            [np.where(self.leads < 0, -1, groups.group_of[self.leads]), groups.group_of]
-        )[self.sides]
+        body = np.concatenate([np.where(self.leads < 0, -1, groups.group_of[self.leads]), groups.group_of])[
+            self.sides
+        ]
         single = (body < 0) & (self.sides >= count)
         alone = np.unique(self.sides[single])
         last = self.first + len(alone)
@@ -294,16 +313,20 @@ class HullContacts:
         found, sides = [np.empty((0, shapes.CONTACT))], [np.empty((0, 2), np.int64)]
         for k in range(len(self.planes)):
             pose = self.poses[1][own + len(self.walls) + k]
-            normal, low = pose[[1, 4, 7]].copy(), None
+            normal = pose[[1, 4, 7]].copy()
             offset = float(normal @ pose[9:])
             # Only hulls whose balls reach below the plane.
             low = self.world.middles @ normal - 1.1 * self.hulls.bounds
             for a in np.flatnonzero(self.movable & (low < offset)):
-                call = (shapes.collect_plane_contacts, int(a), normal, offset, self.hulls, self.world)
-                new = self._filled(lambda room, call=call: self.launcher.call(*call, room, 0))
+                given = (shapes.collect_plane_contacts, int(a), normal, offset, self.hulls, self.world)
+                new = self._filled(partial(self._on_plane, given))
                 found.append(new)
                 sides.append(np.tile([own + len(self.walls) + k, a], (len(new), 1)))
         return np.concatenate(found), np.concatenate(sides)
+
+    def _on_plane(self, given: tuple[Any, ...], room: Array) -> int:
+        """Write the contacts of one hull with one plane; return how many there are."""
+        return int(self.launcher.call(*given, room, 0))
 
     def _with_particles(
         self, moves: Array, particles: ParticleArrays, buffers: ParticleBuffers
@@ -320,7 +343,8 @@ class HullContacts:
             return int(self.launcher.call(shapes.collect_particle_contacts, *given, room, sides))
 
         contacts = self._filled(collect)
-        sides = sides[: len(contacts)] + [0, len(self.leads)]
+        sides = sides[: len(contacts)]
+        sides[:, 1] += len(self.leads)
         # Boxes are met as colliders.
         kept = self.leads[sides[:, 0]] >= 0
         assert self.family is not None
@@ -351,6 +375,14 @@ class HullContacts:
         pairs = holders[self.sides[self.rows[:, rows.IMPULSE] > 0.0]]
         wall = (pairs < 0).any(1)
         return pairs[~wall], pairs[wall].max(1)
+
+    def touching_wall(self, number: int) -> NDArray[np.int64]:
+        """Return a particle of each hull that is pushed by the collider of this number."""
+        own = len(self.leads) - len(self.walls) - len(self.planes)
+        sides = [own + k for k, wall in enumerate([*self.walls, *self.planes]) if wall.number == number]
+        pushed = self.sides[self.rows[:, rows.IMPULSE] > 0.0]
+        found = self.leads[pushed[np.isin(pushed, sides).any(1)].ravel()]
+        return found[found >= 0]
 
     def limit_speeds(
         self,

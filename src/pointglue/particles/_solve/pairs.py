@@ -178,7 +178,9 @@ class PairContacts:
         if count < 2:
             return None
         keys = np.empty(len(moving), np.int64)
-        self.finder.launcher.run(contacts.curve_keys, len(keys), GRAIN, self.finder.cell, self.finder.grid.balls, keys)
+        self.finder.launcher.run(
+            contacts.curve_keys, len(keys), GRAIN, self.finder.cell, self.finder.grid.balls, keys
+        )
         placed = np.empty(len(moving), np.int64)
         placed[np.argsort(keys, kind="stable")] = np.arange(len(moving)) * count // len(moving)
         # A rigid group is where its first particle is.

@@ -11,7 +11,15 @@ from scipy.sparse.csgraph import connected_components
 from ...checks import Array
 from ..state import RestPose
 from .colouring import Order, gather
-from .kernels.records import EdgeArrays, ParticleArrays, PieceArrays, RigidGroups, RotorArrays, ShapeGroups
+from .kernels.records import (
+    ChainArrays,
+    EdgeArrays,
+    ParticleArrays,
+    PieceArrays,
+    RigidGroups,
+    RotorArrays,
+    ShapeGroups,
+)
 from .kernels.rigid import ROW
 from .kernels.rotors import ROTOR
 from .topology import Topology
@@ -171,6 +179,13 @@ class Schedule:
     def edge_arrays(self, stretch: Array, torsion: Array) -> EdgeArrays:
         """Return the edges with their stiffness (edges,) against stretch and torsion."""
         return EdgeArrays(self.pairs, self.lengths, stretch, torsion)
+
+    def chain_arrays(self, stretch: Array) -> ChainArrays:
+        """Return the chains of edges with the stiffness (edges,) of all edges against stretch."""
+        starts, nodes, along = self.topology.chains
+        length = np.empty(len(self.pairs))
+        length[self.topology.edge_order] = self.lengths
+        return ChainArrays(starts, nodes, length[along], np.where(along < 0, 0.0, stretch[along]))
 
     def rigid_groups(self) -> RigidGroups:
         """Return the rigid groups that move freely, with room for their corrections."""

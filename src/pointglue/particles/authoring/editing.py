@@ -21,11 +21,11 @@ from ..quaternions import quaternions_of
 from .brushes import LOOKOUT_DEPTH, MOST_TRIANGLES, Brush, close_inside, lookouts, scattered, see_each_other
 from .choices import check_body, check_brush, chosen, edited, pairs_of, visual_of
 from .ellipsoid_fitting import LINKS, fitted_ellipsoids
-from .holding import group, pin, ungroup
+from .holding import group, hull, pin, ungroup
 from .skinning import rebound, without_particles
 
 __all__ = [
-    "Brush", "add", "bind", "connect", "cut", "erase", "fit_ellipsoids", "group", "paint", "pin", "pivot",
+    "Brush", "add", "bind", "connect", "cut", "erase", "fit_ellipsoids", "group", "hull", "paint", "pin", "pivot",
     "spray", "ungroup",
 ]  # fmt: skip
 

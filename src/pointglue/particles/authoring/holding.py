@@ -4,15 +4,16 @@ from math import inf
 from typing import Literal
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from ...checks import check_flag, check_real
 from ...errors import InputError
 from ..body import OrientedBody
 from .brushes import Brush
-from .choices import check_body, chosen, edited, numbers_of
+from .choices import check_body, chosen, edited, numbers_of, visual_of
+from .hull_fitting import CONVEX, fitted_hulls
 
-__all__ = ["group", "pin", "ungroup"]
+__all__ = ["group", "hull", "pin", "ungroup"]
 
 
 def pin(
@@ -105,14 +106,53 @@ def ungroup(body: OrientedBody, where: Brush | ArrayLike | None) -> OrientedBody
     InputError
         If there is no such group.
     """
-    check_body(body)
-    if isinstance(where, Brush):
-        gone = np.array([where.covers(body.positions[members]).any() for members in body.groups], np.bool_)
-    else:
-        gone = np.zeros(len(body.groups), np.bool_)
-        gone[numbers_of("where", where, len(body.groups), "groups") if where is not None else slice(None)] = (
-            True
-        )
+    gone = _chosen_groups(body, where)
     kept = [members for members, leaves in zip(body.groups, gone, strict=True) if not leaves]
     hulls = [points for points, leaves in zip(body.hulls, gone, strict=True) if not leaves]
     return edited(body, groups=kept, hulls=hulls, yield_speed=body.yield_speed[~gone])
+
+
+def hull(
+    body: OrientedBody, where: Brush | ArrayLike | None = None, *, filled: float = CONVEX
+) -> OrientedBody:
+    """Let rigid groups collide as the convex hulls of their part of the visual mesh, so that they can stack.
+
+    Parameters
+    ----------
+    body : OrientedBody
+        The body, with a visual mesh.
+    where : Brush, (k,) or (groups,), optional
+        Which groups: those with a particle within a brush, by number or by a mask; None for all.
+    filled : float
+        The least share of its hull that a group has to fill; others, rings and bowls, collide as they did. 0
+        for all.
+
+    Returns
+    -------
+    OrientedBody
+        A copy of the body with those hulls.
+
+    Raises
+    ------
+    InputError
+        If there is no such group, the body has no visual mesh, or `filled` is not from 0 to 1.
+    """
+    those, skin = _chosen_groups(body, where), visual_of(body)
+    check_real("filled", filled, at_least=0, at_most=1)
+    owners = skin.links[np.arange(len(skin.links)), skin.weights.argmax(1)]
+    fitted = fitted_hulls(body.groups, skin.vertices, skin.faces, owners, filled)
+    hulls = [
+        new if chosen and new is not None else old
+        for old, new, chosen in zip(body.hulls, fitted, those, strict=True)
+    ]
+    return body.replace(hulls=hulls)
+
+
+def _chosen_groups(body: OrientedBody, where: Brush | ArrayLike | None) -> NDArray[np.bool_]:
+    """Return which groups (groups,) are meant, or raise."""
+    check_body(body)
+    if isinstance(where, Brush):
+        return np.array([where.covers(body.positions[members]).any() for members in body.groups], np.bool_)
+    those = np.zeros(len(body.groups), np.bool_)
+    those[numbers_of("where", where, len(body.groups), "groups") if where is not None else slice(None)] = True
+    return those

@@ -9,7 +9,7 @@ import numpy as np
 from ...checks import Array
 from ...errors import InputError
 from ...io import load_body, save_body
-from ...particles import OrientedBody, Skin, rope, sheet
+from ...particles import OrientedBody, Skin, editing, rope, sheet
 from ..cache import cached
 from ..schema.scene import ParticlesObject
 from ..schema.shapes import RopeShape, SheetShape
@@ -61,6 +61,8 @@ def build_particles(table: ParticlesObject, surface: Surface | None, folder: Pat
     if table.rigid:
         body = body.replace(groups=[_piece(table, k, body.positions) for k in range(len(table.rigid))])
     body = body.replace(**own)
+    if body.groups and body.visual is not None and table.collision != "particles" and table.body is None:
+        body = editing.hull(body, filled=0.0) if table.collision == "hull" else editing.hull(body)
     if material.mass is not None:
         heavier = material.mass / body.mass.sum()
         body = body.replace(mass=heavier * body.mass, density=heavier * body.density)

@@ -230,6 +230,9 @@ class ParticlesObject(_Soft):
     rigid: tuple[Points, ...] = ()
     """Pieces that are rigid, each by its particles. Pieces that share particles are jointed: by one as by a
     ball, by a row of them as by a hinge. The presets rigid and plastic have one piece without this."""
+    collision: Literal["hull", "particles"] | None = None
+    """What of rigid pieces others bump into: the convex hulls of their parts of the mesh, which can stack, or
+    their particles; left out, the hulls of pieces that are as good as convex. What takes dents has none."""
 
     @model_validator(mode="after")
     def _one(self) -> "ParticlesObject":

@@ -58,7 +58,7 @@ def _posed(R, q, f, p):
 
 @kernel
 def _face_axis(a, b, shift, hulls, world):
-    """Return the face of hull a that is farthest from hull b + shift, and how far that is, if negative deep."""
+    """Return the face of hull a that is farthest from hull b + shift, and its distance, negative if deep."""
     best, face = -math.inf, -1
     for f in range(hulls.face_starts[a], hulls.face_starts[a + 1]):
         n = world.normals[f]
@@ -105,9 +105,7 @@ def _edge_axis(a, b, shift, hulls, world, axis, ends):
             if x * (p[0] - c[0]) + y * (p[1] - c[1]) + z * (p[2] - c[2]) < 0.0:
                 length = -length
             x, y, z = x / length, y / length, z / length
-            gap = (
-                x * (g[0] + shift[0] - p[0]) + y * (g[1] + shift[1] - p[1]) + z * (g[2] + shift[2] - p[2])
-            )
+            gap = x * (g[0] + shift[0] - p[0]) + y * (g[1] + shift[1] - p[1]) + z * (g[2] + shift[2] - p[2])
             if gap > best:
                 best = gap
                 axis[0], axis[1], axis[2] = x, y, z
@@ -215,7 +213,7 @@ def _edge_contact(a, b, shift, hulls, world, axis, ends, gap, found):
 
 
 @kernel
-def collect_contacts(pairs, hulls, world, moves, room, contacts, counts) -> int:
+def collect_contacts(pairs, hulls, world, moves, room, contacts, counts):
     """Write the contacts of pairs of hulls (k, 2); counts (k,) become those of each pair; return their sum.
 
     `moves` (hulls, 3) are the displacements of the hulls' middles in the substep. What goes far is followed
@@ -267,7 +265,7 @@ def _pair_contacts(a, b, shift, margin, size, hulls, world, room, best, found):
 
 
 @kernel
-def near_hulls(hulls, world, moves, family, movable, pairs) -> int:
+def near_hulls(hulls, world, moves, family, movable, pairs):
     """List the pairs of hulls whose swept balls meet; return how many, which may be more than there is room.
 
     Hulls of one family, or neither of which is movable, do not collide.
@@ -293,7 +291,7 @@ def near_hulls(hulls, world, moves, family, movable, pairs) -> int:
 
 
 @kernel
-def collect_plane_contacts(a, normal, offset, hulls, world, contacts, total) -> int:
+def collect_plane_contacts(a, normal, offset, hulls, world, contacts, total):
     """Write the contacts of hull a with the half space n x <= offset, from there to the hull."""
     margin = MARGIN * hulls.sizes[a]
     for e in range(hulls.corner_starts[a], hulls.corner_starts[a + 1]):
@@ -312,9 +310,7 @@ def collect_plane_contacts(a, normal, offset, hulls, world, contacts, total) -> 
 
 
 @kernel
-def collect_particle_contacts(
-    hulls, world, poses, moves, hidden, particles, buffers, contacts, sides
-) -> int:
+def collect_particle_contacts(hulls, world, poses, moves, hidden, particles, buffers, contacts, sides):
     """Write the contacts of all hulls with particles that are not `hidden` in them, from hull to particle.
 
     sides (k, 2) take the numbers of hull and particle. `poses` are a pair (hulls, 12) of before and now.
@@ -364,7 +360,7 @@ def collect_particle_contacts(
 
 @kernel
 def _ellipsoid_gap(a, p, start, fast, G, M, hulls, world, normal):
-    """Return how far an ellipsoid at p is from hull a, negative for an overlap; `normal` away from the hull."""
+    """Return how far an ellipsoid at p is from hull a, negative if they overlap; `normal` from the hull."""
     first, end = hulls.face_starts[a], hulls.face_starts[a + 1]
     best, inside, enter, leave, entered = -math.inf, True, 0.0, 1.0, -1
     for f in range(first, end):

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from ....checks import Array
 
 __all__ = [
+    "ChainArrays",
     "ColliderPoses",
     "ContactArrays",
     "EdgeArrays",
@@ -251,6 +252,19 @@ class ImpulseContacts(NamedTuple):
     """(k, 2), how far the contact gives way to an impulse of 1, along the normal and across it, 1/kg."""
 
 
+class ChainArrays(NamedTuple):
+    """Chains of edges, whose lengths are corrected together."""
+
+    starts: Integers
+    """(chains + 1,): where each begins in `nodes`."""
+    nodes: Integers
+    """(entries,), numbers of particles, from one end to the other."""
+    lengths: Array
+    """(entries,), of the edge from each to the next at rest, m; of the last nothing."""
+    stretch: Array
+    """(entries,), the fraction of a deviation in length that is corrected in an iteration."""
+
+
 class PlasticEdges(NamedTuple):
     """Edges that flow: their ends and their vectors."""
 
@@ -294,7 +308,7 @@ class ColliderPoses(NamedTuple):
 
 
 class HullArrays(NamedTuple):
-    """Convex hulls in their own coordinates: those of the rigid groups that have one, and of box colliders."""
+    """Convex hulls in their own coordinates: those of rigid groups that have one, and of box colliders."""
 
     corner_starts: Integers
     """(hulls + 1,): where those of each hull begin in `corners`."""

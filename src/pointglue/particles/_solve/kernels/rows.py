@@ -1,7 +1,7 @@
 """Contacts of convex hulls, solved together: three rows each, along the normal and along two tangents.
 
-Sought are impulses l with l_n >= 0, |l_t| <= mu l_n, so that each contact opens by what it overlaps, or not at
-all if l_n > 0, and slips no farther than friction allows. Projected Gauss-Seidel from below upwards, with
+Sought are impulses l with l_n >= 0, |l_t| <= mu l_n, so that each contact opens by what it overlaps, or not
+at all if l_n > 0, and slips no farther than friction allows. Projected Gauss-Seidel from below upwards, with
 directions of the nonsmooth conjugate gradient method (Silcowitz, Niebe and Erleben 2010), which carries the
 weight of a stack, or of the heavy on the light, through all of it.
 
@@ -199,7 +199,7 @@ def _push(row, d, impulse, v, w):
 
 
 @kernel
-def solve(slots, most, bodies, rows) -> int:
+def solve(slots, most, bodies, rows):
     """Find the impulses of all contacts, and move the bodies by them; return how many sweeps that took."""
     before, old = math.inf, np.empty(3)
     for k in range(len(rows)):
