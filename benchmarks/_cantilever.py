@@ -145,7 +145,7 @@ def pbd(cells, budget: float) -> tuple[float, float]:
 
 
 def table(quick: bool = False) -> list[str]:
-    """A line for each lattice and modulus."""
+    """A line for each lattice and modulus, with the time of our frame."""
     lines = []
     with threadpool_limits(1):
         for cells in ((20, 2, 2),) if quick else ((20, 2, 2), (40, 4, 4)):
@@ -154,7 +154,7 @@ def table(quick: bool = False) -> list[str]:
                 springs, _ = xpbd(cells, young, seconds)
                 matched, _ = pbd(cells, seconds)
                 lines.append(
-                    f"cantilever {'x'.join(map(str, cells))}, {young:.0e} Pa, {seconds * 1e3:.2f} ms a frame: "
+                    f"cantilever {'x'.join(map(str, cells))}, {young:.0e} Pa, {seconds * 1e3:.2f} ms: "
                     f"sag {sag:.4g} m, beam theory {theory(young):.4g} m, "
                     f"XPBD at equal cost {springs:.4g} m, pypbd at equal cost {matched:.4g} m"
                 )

@@ -82,7 +82,9 @@ def test_every_group_runs_once_and_none_twice_at_a_time(body, data):
     )
     plan = plan_of(body, active=active)
     governed = {int(i) for k in np.flatnonzero(active) for i in body.groups[k]}
-    expected = {i: {i} | neighbours(body, i) for i in range(n) if i not in governed}
+    # A particle alone has nothing to match.
+    alone = np.bincount(body.components)[body.components] == 1
+    expected = {i: {i} | neighbours(body, i) for i in range(n) if i not in governed and not alone[i]}
     expected |= {n + k: set(body.groups[k].tolist()) for k in np.flatnonzero(active)}
     touched = [plan.members[a:b] for a, b in pairwise(plan.starts)]
     assert sorted(plan.order.sets) == sorted(expected)
@@ -213,7 +215,7 @@ def test_nothing_to_sort():
     np.testing.assert_array_equal(bounds, [0])
     plan = plan_of(solids()["sphere"])
     assert len(plan.pairs) == 0
-    np.testing.assert_array_equal(plan.members, [0])
+    assert len(plan.members) == 0
 
 
 def test_gather():

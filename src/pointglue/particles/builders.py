@@ -9,6 +9,7 @@ from ..checks import Array, as_reals, check_integer, check_real
 from ..errors import InputError
 from ..geometry.shapes import check_box
 from ..procrustes.space import perpendiculars
+from ._solve.hulls import BOX
 from .body import WATER, OrientedBody
 from .particle_checks import check_vector
 from .quaternions import quaternions_of
@@ -114,7 +115,7 @@ def block(
     cells : (3,)
         How many cells there are along each axis, at least 1.
     rigid : bool
-        Whether all particles are in one rigid group.
+        Whether all particles are in one rigid group, which collides as the box that it is.
     density : float
         The density, above 0 [kg/m^3].
     **options
@@ -141,6 +142,8 @@ def block(
         "edges": _lattice_edges(lattice, [(1, 0, 0), (0, 1, 0), (0, 0, 1)]),
         "groups": [np.arange(len(positions))] if rigid else [],
     }
+    if rigid and "groups" not in options:
+        fields["hulls"] = [0.5 * np.array(size) * BOX]
     return _built(positions, fields, options)
 
 

@@ -16,7 +16,8 @@ from ..compute.launching import Launcher
 from ..errors import InputError, PointglueWarning
 from ._solve.elastic_contacts import ElasticBodies, Scene
 from ._solve.elasticity import elastic_edges, elastic_pieces
-from ._solve.kernels import friction, integration, matching, rigid
+from ._solve.hulls import HullContacts, RigidHull, Wall, hull_shape
+from ._solve.kernels import friction, integration, islands, matching, rigid, rotors
 from ._solve.kernels.records import (
     ContactArrays,
     EdgeArrays,
@@ -27,18 +28,22 @@ from ._solve.kernels.records import (
     PieceArrays,
     Restitution,
     RigidGroups,
+    RotorArrays,
     ShapeGroups,
 )
 from ._solve.pairs import PairContacts
 from ._solve.plasticity import creep, set_rest_shape
 from ._solve.schedule import Schedule
+from ._solve.thin import thin_parts
+from ._solve.thin_contacts import ThinContacts
 from ._solve.topology import Topology
 from .advice import suitable_substep
 from .body import OrientedBody, join
 from .colliders.motion import RigidMotion, pose_at
-from .colliders.primitives import Collider
+from .colliders.primitives import Box, Collider, Plane
 from .forces import Force
 from .particle_checks import check_list, check_vector
+from .quaternions import matrices_of
 from .state import ParticleState
 
 __all__ = ["KinematicParticles", "ParticleSolver"]
@@ -57,6 +62,8 @@ PARTICLE_GRAIN, EDGE_GRAIN, GROUP_GRAIN = 4096, 512, 8
 RECOVERY_RATE = 10.0
 # Passes over the contacts in an iteration if there are rigid groups, which pass impacts on at once.
 RIGID_PASSES = 3
+# Passes over the contacts of thin parts at the end of a substep, at most, until nothing passes through.
+HOLDING_PASSES = 32
 Contacts = Literal["all", "bodies", "none"]
 
 
@@ -180,6 +187,11 @@ class ParticleSolver:
         # Within a rigid group nothing collides.
         family = self._part_of if contacts == "bodies" else self._topology.group_of
         self._pairs = None if contacts == "none" or n == 1 else PairContacts(n, self._bounds, family)
+        parts = thin_parts(self._topology)
+        has_thin = len(parts.edges) + len(parts.triangles) > 0
+        self._thin = (
+            ThinContacts(parts, self._bounds, family) if self._pairs is not None and has_thin else None
+        )
         self._colliders = tuple(
             collider.ready(n) for collider in check_list("colliders", colliders, Collider)
         )
@@ -198,7 +210,10 @@ class ParticleSolver:
         self._buffers = ParticleBuffers.empty(n)
         self._swapped = self._buffers._replace(F=self._buffers.E, E=self._buffers.F)
         self._sums = np.empty((len(self._topology.chunks) - 1, integration.SUMS))
-        self._motion = np.empty((len(self._topology.pieces) - 1, integration.MOTION))
+        count = len(self._topology.pieces) - 1
+        self._motion = np.empty((count, integration.MOTION))
+        self._island_sums = np.empty((count, islands.ISLAND))
+        self._islands, self._held = np.arange(count), np.empty(count, np.bool_)
         corrections = np.empty((n, 3))
         self._contacts = [ContactArrays(np.empty(n), np.zeros((n, 3)), corrections) for _ in self._colliders]
 
@@ -287,25 +302,62 @@ class ParticleSolver:
             return
         self._planned, self._converted_for = state, 0.0
         self._touching = state.rest.touching
-        fixed = state.pinned | self._is_kinematic
-        self._buffers.P[:, 3] = ~fixed
-        active = state.pause == 0
+        clamped, active = state.pinned | self._is_kinematic, state.pause == 0
         elastic = np.zeros(len(self.body), np.bool_)
         elastic[self.body.edges[elastic_edges(self.body, active)]] = True
-        self._schedule = Schedule.of(self._topology, state.rest, fixed, active, elastic)
+        self._schedule = Schedule.of(self._topology, state.rest, clamped, active, elastic)
         # Plastic flow is that of all groups, also of those that are elastic between their yields.
         flows = elastic.any() and self._creeps
-        self._flow = Schedule.of(self._topology, state.rest, fixed, active) if flows else self._schedule
+        self._flow = Schedule.of(self._topology, state.rest, clamped, active) if flows else self._schedule
+        self._buffers.P[:, 3] = ~self._schedule.fixed
         self._layers = self._schedule.order.layers.tolist()
         self._particles: ParticleArrays = self._schedule.particle_arrays(self._bounds)
         self._groups: RigidGroups = self._schedule.rigid_groups()
+        self._rotors: RotorArrays = self._schedule.rotors()
         self._pieces: PieceArrays = self._schedule.piece_arrays()
+        self._hulls = self._hull_contacts(state, self._schedule.fixed)
         self._elastic = None
         if elastic.any():
-            pieces = elastic_pieces(self.body, state.rest, fixed, active, self._schedule.moments)
-            rough = [ready.collider.friction for ready in self._colliders]
-            friction = [self.friction if own is None else float(own) for own in [*rough, None]]
-            self._elastic = ElasticBodies(pieces, self._schedule.group_of, friction)
+            plan = self._schedule
+            held = {"fixed": plan.fixed, "clamped": plan.clamped, "moments": plan.moments}
+            pieces = elastic_pieces(self.body, state.rest, active, **held)
+            rough = [self._friction_on(ready.collider) for ready in self._colliders]
+            self._elastic = ElasticBodies(pieces, self._schedule.group_of, [*rough, self.friction])
+
+    def _hull_contacts(self, state: ParticleState, fixed: NDArray[np.bool_]) -> HullContacts | None:
+        """Return the contacts of groups that collide as hulls, if there are such; their particles do not."""
+        body, hulls = self.body, []
+        for k, (group, points) in enumerate(zip(body.groups, body.hulls, strict=True)):
+            whole = state.pause[k] == 0 and np.isinf(body.yield_speed[k])
+            if not len(points) or not whole or 0 < fixed[group].sum() < len(group):
+                continue
+            lead = int(group[0])
+            bind = matrices_of(body.orientations[lead : lead + 1])[0]
+            local = (points - body.positions[lead]) @ (state.rest.rotations[lead] @ bind.T).T
+            part = int(self._part_of[lead])
+            hulls.append(RigidHull(hull_shape(local), lead, group, part, not fixed[lead]))
+        if not hulls:
+            for ready in self._colliders:
+                ready.hidden = None
+            if self._pairs is not None:
+                self._pairs.hidden = None
+            return None
+        walls = []
+        for k, ready in enumerate(self._colliders):
+            if isinstance(ready.collider, Plane):
+                walls.append(Wall(k, None))
+            elif isinstance(ready.collider, Box):
+                walls.append(Wall(k, np.asarray(ready.collider.half_extents)))
+        g = float(np.linalg.norm(self.gravity))
+        up = -self.gravity / g if g > 0 else np.array([0.0, 1.0, 0.0])
+        family = None if self._pairs is None else self._pairs.family
+        contacts = HullContacts(hulls, walls, self._part_of, family, up)
+        contacts.ignore_at_rest(state.rest.positions, self._particles)
+        for wall in walls:
+            self._colliders[wall.number].hidden = contacts.hidden
+        if self._pairs is not None:
+            self._pairs.hidden = contacts.hidden
+        return contacts
 
     def _substep(self, state: ParticleState, before: float, now: float, h: float) -> ParticleState:
         """Advance the buffers; return the state with the rest pose and the pauses from then on.
@@ -385,8 +437,12 @@ class ParticleSolver:
         self._ellipsoids = Ellipsoids(buffers.P, buffers.E, particles.shapes, particles.fixed)
         count = len(pieces.chunks) - 1
         farthest = FARTHEST * self._extent
-        self._launcher.run(integration.predict, count, 4, h, farthest, pieces, particles, buffers, self._sums)
+        self._each_rotor(rotors.start_rotors, h, self._rotors, particles, buffers)
+        flying = (pieces, particles, self._rotors, buffers, self._sums)
+        self._launcher.run(integration.predict, count, 4, h, farthest, *flying)
         self._follow_motions(now, h)
+        if self._thin is not None:
+            self._thin.begin()
         if self._pairs is not None:
             fixed, group_of = particles.fixed, self._groups.group_of
             meets = None if self._elastic is None else self._elastic.meets
@@ -394,6 +450,10 @@ class ParticleSolver:
         for ready, contacts in zip(self._colliders, self._contacts, strict=True):
             ready.prepare(buffers.X, buffers.P, self._bounds, before, now)
             contacts.depths[:] = 0.0
+        if self._hulls is not None:
+            own = self.friction, [self._friction_on(ready.collider) for ready in self._colliders]
+            poses = [ready.poses for ready in self._colliders]
+            self._hulls.prepare(poses, own, recovery, self._groups, particles, buffers)
         if self._twists:
             turned = (self._schedule.inverse_inertia, particles.moments, buffers.P, buffers.E)
             self._each_edge(matching.correct_twists, *turned)
@@ -406,6 +466,9 @@ class ParticleSolver:
             self._relax()
             if elastic is not None:
                 elastic.relax(h, scene)
+            if self._thin is not None:
+                # Stretched cloth is moved much farther by its constraints than it was going to go.
+                self._thin.prepare(buffers.X, buffers.P, particles, self._groups.group_of)
             self._each_group(rigid.mass_properties, particles.mass, particles.moments, buffers.P, buffers.E)
             for _ in range(RIGID_PASSES if len(self._groups.starts) > 1 else 1):
                 self._separate(recovery)
@@ -414,12 +477,17 @@ class ParticleSolver:
             if elastic is not None:
                 elastic.resolve(recovery, scene, self._impact(h))
                 self._apply_corrections()
+            self._solve_hulls()
         if elastic is not None:
             elastic.relax(h, scene)
             elastic.recover(buffers)
         self._apply_friction(h, recovery)
-        self._launcher.run(integration.finish, count, 4, h, pieces, particles, buffers, self._sums)
+        self._each_rotor(rotors.end_rotors, self._rotors, particles.mass, buffers)
+        self._launcher.run(integration.finish, count, 4, h, *flying)
         self._launcher.call(integration.balance, pieces, buffers.X, self._sums, self._motion)
+        self._find_islands()
+        touching = (self._islands, self._held, buffers.X, self._sums, self._island_sums, self._motion)
+        self._launcher.call(islands.balance_islands, pieces, *touching)
         kept = (exp(-self.damping * h), exp(-self.drag * h))
         self._launcher.run(integration.conserve, n, PARTICLE_GRAIN, *kept, particles, self._motion, buffers)
         self._apply_restitution(h)
@@ -440,7 +508,7 @@ class ParticleSolver:
     def _relax(self) -> None:
         """Relax all constraints within the bodies once."""
         plan, buffers = self._schedule, self._buffers
-        matched = (self._shapes, plan.fixed, plan.padded, buffers.P, buffers.E)
+        matched = (self._shapes, plan.clamped, plan.padded, buffers.P, buffers.E)
         # On one thread there is nothing to wait for between layers.
         parallel = len(self._layers) > 2 and thread_count() > 1
         for base, end in pairwise(self._layers if parallel else (self._layers[0], self._layers[-1])):
@@ -463,6 +531,11 @@ class ParticleSolver:
         if count:
             self._launcher.run(function, count, GROUP_GRAIN, self._groups, *arguments)
 
+    def _each_rotor(self, function: Callable[..., None], *arguments: object) -> None:
+        """Call a kernel for the rotors."""
+        if len(self._rotors.leads):
+            self._launcher.run(function, len(self._rotors.leads), GROUP_GRAIN, *arguments)
+
     def _apply_corrections(self) -> None:
         """Move the particles of rigid groups by the corrections of their groups."""
         moved = (self._particles.moments, self._buffers.P, self._buffers.E)
@@ -472,6 +545,9 @@ class ParticleSolver:
         """Move particles apart that overlap."""
         if self._pairs is not None and len(self._pairs):
             self._pairs.separate(recovery, self._groups, self._particles, self._buffers)
+            self._apply_corrections()
+        if self._thin is not None and len(self._thin):
+            self._thin.separate(recovery, self._groups, self._particles, self._buffers)
             self._apply_corrections()
 
     def _resolve(self, k: int, recovery: float, h: float) -> None:
@@ -490,6 +566,16 @@ class ParticleSolver:
         self._each_group(rigid.resolve_group_contacts, *masses, contacts, buffers.P)
         self._apply_corrections()
 
+    def _solve_hulls(self) -> None:
+        """Resolve the contacts of rigid groups that collide as hulls."""
+        if self._hulls is not None and len(self._hulls):
+            self._hulls.solve(self._groups, self._particles, self._buffers)
+            self._apply_corrections()
+
+    def _friction_on(self, collider: Collider) -> float:
+        """Return Coulomb's coefficient on a collider."""
+        return float(self.friction if collider.friction is None else collider.friction)
+
     def _apply_friction(self, h: float, recovery: float) -> None:
         """Apply friction to all contacts of this substep; what it moved into a collider comes out again."""
         n, bodies = len(self.body), (self._groups, self._particles, self._buffers)
@@ -497,6 +583,15 @@ class ParticleSolver:
             between = Friction(self.friction, _for_substep(self.spin_friction, h))
             self._pairs.apply_friction(between, *bodies)
             self._apply_corrections()
+        if self._thin is not None and len(self._thin):
+            self._thin.apply_friction(Friction(self.friction, 0.0), *bodies)
+            self._apply_corrections()
+            # Nothing is left on the wrong side, however contacts pull at each other.
+            for _ in range(HOLDING_PASSES):
+                passing = self._thin.hold(recovery, *bodies)
+                self._apply_corrections()
+                if not passing:
+                    break
         for k, (ready, contacts) in enumerate(zip(self._colliders, self._contacts, strict=True)):
             if ready.idle:
                 continue
@@ -504,9 +599,7 @@ class ParticleSolver:
                 self._resolve(k, recovery, h)
             own = ready.collider
             rolling = self.spin_friction if own.spin_friction is None else own.spin_friction
-            on = Friction(
-                float(self.friction if own.friction is None else own.friction), _for_substep(rolling, h)
-            )
+            on = Friction(self._friction_on(own), _for_substep(rolling, h))
             touching = (on, ready.poses, contacts)
             single = (self._groups.group_of, self._particles, self._buffers)
             self._launcher.run(friction.collider_friction, n, PARTICLE_GRAIN, *touching, *single)
@@ -516,6 +609,33 @@ class ParticleSolver:
                 )
                 self._apply_corrections()
             np.logical_or(self._buffers.touched, contacts.depths > 0.0, out=self._buffers.touched)
+        if self._hulls is not None and len(self._hulls):
+            for members in self._hulls.touching:
+                self._buffers.touched[members] = True
+
+    def _find_islands(self) -> None:
+        """Find the pieces that touch each other, and which of them a collider or a pin holds."""
+        piece_of = self._topology.piece_of
+        self._islands[:] = np.arange(len(self._islands))
+        if self._pairs is not None and len(self._pairs):
+            pairs = self._pairs.arrays
+            self._launcher.call(islands.unite, pairs.pairs, pairs.depths, piece_of, self._islands)
+        if self._thin is not None and len(self._thin):
+            thin = self._thin.arrays
+            sides = np.ascontiguousarray(thin.particles[:, [0, 3]])
+            self._launcher.call(islands.unite, sides, thin.depths, piece_of, self._islands)
+        self._held[:] = self._pieces.fixed
+        if self._hulls is not None and len(self._hulls):
+            meeting, on_walls = self._hulls.touching
+            self._launcher.call(islands.unite, meeting, np.ones(len(meeting)), piece_of, self._islands)
+            self._held[piece_of[on_walls]] = True
+        if self._elastic is not None:
+            meeting, on_colliders = self._elastic.touching
+            self._launcher.call(islands.unite, meeting, np.ones(len(meeting)), piece_of, self._islands)
+            self._held[piece_of[on_colliders]] = True
+        for ready, contacts in zip(self._colliders, self._contacts, strict=True):
+            if not ready.idle:
+                self._held[piece_of[contacts.depths > 0.0]] = True
 
     def _impact(self, h: float) -> Restitution:
         """Return how contact gives speed back in a substep; what gravity gives in two is no impact."""
@@ -525,8 +645,12 @@ class ParticleSolver:
         """Take away the speed that contacts gave beyond what they return."""
         groups, particles, buffers = self._groups, self._particles, self._buffers
         restitution = self._impact(h)
+        # As groups lie now, or their impulses would not keep angular momentum.
+        self._each_group(rigid.mass_properties, particles.mass, particles.moments, buffers.P, buffers.E)
         if self._pairs is not None and len(self._pairs):
             self._pairs.apply_restitution(restitution, groups, particles, buffers)
+        if self._thin is not None and len(self._thin):
+            self._thin.apply_restitution(restitution, groups, particles, buffers)
         count = len(groups.starts) - 1
         for ready, contacts in zip(self._colliders, self._contacts, strict=True):
             if ready.idle:
@@ -539,6 +663,9 @@ class ParticleSolver:
                 whole = (groups, particles, buffers)
                 self._launcher.run(friction.group_restitution, count, GROUP_GRAIN, *touching, *whole)
         self._each_group(rigid.apply_velocity_corrections, buffers.X, buffers.V, buffers.W)
+        if self._hulls is not None and len(self._hulls):
+            self._hulls.limit_speeds(restitution, groups, particles, buffers)
+            self._each_group(rigid.apply_velocity_corrections, buffers.X, buffers.V, buffers.W)
 
 
 def _for_substep(fraction: float, h: float) -> float:

@@ -10,7 +10,7 @@ from ...checks import Array
 from ...compute import kernel
 from ...procrustes.groups import bisect_points
 
-__all__ = ["Order", "by_color", "gather", "in_blocks", "in_chunks"]
+__all__ = ["Order", "arrange", "by_color", "gather", "in_blocks", "in_chunks"]
 
 
 @kernel
@@ -68,7 +68,9 @@ def by_color(starts: Array, members: Array, particles: int) -> tuple[Array, Arra
     Set g holds the particles ``members[starts[g]:starts[g + 1]]``. Within a colour the order is as given.
     """
     colors = np.empty(len(starts) - 1, np.int64)
-    words = 1
+    # A particle has as many colours as it has sets; room for half as many again is nearly always enough.
+    most = int(np.bincount(members[members >= 0], minlength=1).max())
+    words = 1 + most // 48
     while not paint(starts, members, np.zeros((particles, words), np.uint64), colors):
         words *= 2
     order, bounds = arrange(colors, 64 * words)

@@ -159,6 +159,14 @@ class ElasticBodies:
         self._listed = np.ascontiguousarray(pairs)
         self._pairs = _Touching(pairs[:, 1], pairs[:, 0], self._friction)
 
+    @property
+    def touching(self) -> tuple[Integers, Integers]:
+        """The pairs (k, 2) that have met in this substep, and the particles that have met a collider."""
+        pairs = np.ascontiguousarray(self._listed[self._pairs.active])
+        return pairs, np.concatenate(
+            [np.empty(0, np.int64), *(np.flatnonzero(t.active) for t in self._colliders)]
+        )
+
     def relax(self, h: float, scene: Scene) -> None:
         """Relax every piece."""
         for k, piece in enumerate(self.pieces):

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from ...checks import Array
 from ...compute import run, thread_count
 from ...compute.launching import Launcher
-from .colouring import by_color
+from .colouring import arrange, by_color
 from .kernels import contacts, friction
 from .kernels.records import (
     Friction,
@@ -23,39 +23,38 @@ from .kernels.records import (
     RigidGroups,
 )
 
-__all__ = ["PairContacts", "touching_pairs"]
+__all__ = ["NearPairs", "PairContacts", "each_color", "touching_pairs"]
 
 # Particles that are closer at rest than this fraction of the smaller radius count as touching there.
 TOUCHING = 0.02
 # Particles or pairs worth a thread of their own.
 GRAIN = 512
+# Particles of a block: what contact reads of them fits into the cache of a core.
+BLOCK = 2048
 
 
-class _NearPairs:
-    """The spatial hash: cells as wide as an ordinary particle reaches, in a table of fixed size."""
+class NearPairs:
+    """The spatial hash: cells as wide as particles reach, by their size, in a table of fixed size."""
 
-    def __init__(self, count: int) -> None:
+    def __init__(self, count: int, launcher: Launcher | None = None) -> None:
         self.grid = HashGrid(
             balls=np.empty((count, 4)),
-            cells=np.empty((count, 3), np.int64),
+            cells=np.empty((count, 4), np.int64),
             table=np.empty(2 ** max(4, math.ceil(math.log2(2 * count))) + 2, np.int64),
             ids=np.empty(count, np.int64),
             sorted_balls=np.empty((count, 4)),
         )
-        self.launcher = Launcher()
+        self.launcher = launcher or Launcher()
         self.starts = np.empty(count + 1, np.int64)
         self.near, self.counts = np.empty((count, 8), np.int32), np.empty(count, np.int64)
 
     def find(self, bounds: Array, X: Array, P: Array, without: PairFilter) -> NDArray[np.int64]:
-        """Return the pairs (k, 2) whose swept balls meet and that are not filtered out."""
+        """Return the pairs (k, 2) that may meet on their paths and that are not filtered out."""
         count, grid = len(bounds), self.grid
-        cell = self.launcher.call(contacts.fill_table, bounds, X, P, grid)
-        far = np.flatnonzero(grid.sorted_balls[:, 3] > 0.5 * cell)
+        self.cell, levels = self.launcher.call(contacts.fill_table, bounds, X, P, grid)
         while True:
-            found = (grid, without, self.near, self.counts)
-            self.launcher.run(contacts.find_near, count, GRAIN, cell, *found)
-            if len(far):
-                self.launcher.run(contacts.find_far, len(far), 8, far, *found)
+            found = (grid, without, bounds, X, self.near, self.counts)
+            self.launcher.run(contacts.find_near, count, GRAIN, self.cell, levels, *found)
             most = int(self.counts.max())
             if most <= self.near.shape[1]:
                 break
@@ -64,6 +63,22 @@ class _NearPairs:
         if len(pairs):
             contacts.list_pairs(grid.ids, self.near, self.counts, self.starts, pairs)
         return pairs
+
+
+def each_color(
+    launcher: Launcher, colors: NDArray[np.int64], function: Callable[..., None], *arguments: object
+) -> None:
+    """Call a kernel colour after colour; those too small to be divided are done in one call."""
+    base, count = int(colors[0]), int(colors[-1])
+    large = 2 * GRAIN if thread_count() > 1 else count + 1
+    for begin, end in pairwise(colors):
+        if end - begin >= large:
+            if base < begin:
+                launcher.call(function, 0, begin - base, base, *arguments)
+            launcher.run(function, end - begin, GRAIN, begin, *arguments)
+            base = end
+    if base < count:
+        launcher.call(function, 0, count - base, base, *arguments)
 
 
 def touching_pairs(positions: Array, rotations: Array, radii: Array) -> NDArray[np.int64]:
@@ -76,7 +91,7 @@ def touching_pairs(positions: Array, rotations: Array, radii: Array) -> NDArray[
         apart=np.empty(0, np.int64),
         apart_starts=np.zeros(count + 1, np.int64),
     )
-    near = _NearPairs(count).find(bounds, positions, positions, everyone)
+    near = NearPairs(count).find(bounds, positions, positions, everyone)
     axes = np.einsum("nik,nk,njk->nij", rotations, radii**2, rotations).reshape(count, 9)
     unturned, depth = np.tile(np.eye(3).reshape(9), (count, 1)), np.empty(len(near))
     run(contacts.overlaps, len(near), GRAIN, near, positions, axes, unturned, depth)
@@ -89,12 +104,15 @@ class PairContacts:
 
     arrays: PairArrays
     """The pairs that may touch, and how far contact has moved them."""
+    hidden: NDArray[np.bool_] | None
+    """Particles (n,) that do not collide, because the hull of their group does; None for none."""
     taken: NDArray[np.int64]
     """(k, 2), pairs of which one is elastic: their contacts are not resolved here."""
 
     def __init__(self, count: int, bounds: Array, family: NDArray[np.int64]) -> None:
         self.bounds, self.family = bounds, family
-        self.finder = _NearPairs(count)
+        self.finder = NearPairs(count)
+        self.hidden: NDArray[np.bool_] | None = None
         self._apart_of: NDArray[np.int64] | None = None
         self.arrays = PairArrays(np.empty((0, 2), np.int64), np.zeros(0), np.zeros((0, 3)))
         self.taken = np.empty((0, 2), np.int64)
@@ -118,32 +136,73 @@ class PairContacts:
         if touching is not self._apart_of:
             self._apart_of, self._apart = touching, _listed(touching, len(X))
         pairs = self.finder.find(self.bounds, X, P, PairFilter(self.family, fixed, *self._apart))
+        if self.hidden is not None:
+            pairs = pairs[~self.hidden[pairs].any(1)]
         if elastic is not None:
             others = elastic[pairs].any(1)
             self.taken, pairs = pairs[others], pairs[~others]
-        if len(pairs):
-            starts = np.arange(0, 2 * len(pairs) + 1, 2)
-            # What is fixed does not keep two pairs from one colour; rigid groups move as a whole.
-            moving = np.where(group_of >= 0, len(X) + group_of, np.arange(len(X)))
-            nodes = np.where(fixed, -1, moving)[pairs].ravel()
-            order, self.colors = by_color(starts, nodes, len(X) + int(group_of.max()) + 1)
-            pairs = pairs[order]
+        # What is fixed does not keep two pairs from one colour; rigid groups move as a whole.
+        moving = np.where(group_of >= 0, len(X) + group_of, np.arange(len(X)))
+        order, self.blocks, self.colors = self._in_blocks(np.where(fixed, -1, moving), pairs)
+        pairs = pairs[order]
         self.arrays = PairArrays(pairs, np.zeros(len(pairs)), np.zeros((len(pairs), 3)))
 
+    def _in_blocks(
+        self, moving: NDArray[np.int64], pairs: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+        """Return the order of pairs: those within blocks of near particles first, then those between blocks.
+
+        The particles of a block stay in the cache of the thread that works on it. `moving` (n,) is the number
+        of what moves with each particle, -1 if fixed. With the order come where each block begins and ends,
+        and then each colour of the pairs between blocks.
+        """
+        block_of = self._blocks_of(moving)
+        nodes = moving[pairs]
+        count = int(moving.max()) + 1
+        starts = np.arange(0, 2 * len(pairs) + 1, 2)
+        if block_of is None:
+            order, colors = by_color(starts, nodes.ravel(), count)
+            return order, colors[:1], colors
+        shared = np.empty(len(pairs), np.int64)
+        self.finder.launcher.run(contacts.shared_blocks, len(pairs), GRAIN, nodes, block_of, shared)
+        within, between = np.flatnonzero(shared >= 0), np.flatnonzero(shared < 0)
+        order, _ = by_color(starts[: len(within) + 1], nodes[within].ravel(), count)
+        order = within[order]
+        block_order, blocks = arrange(shared[order], len(shared))
+        last, colors = by_color(starts[: len(between) + 1], nodes[between].ravel(), count)
+        return np.concatenate([order[block_order], between[last]]), blocks, len(within) + colors
+
+    def _blocks_of(self, moving: NDArray[np.int64]) -> NDArray[np.int64] | None:
+        """Return the block of everything that moves, by its number; None if one block holds all."""
+        count = len(moving) // BLOCK
+        if count < 2:
+            return None
+        keys = np.empty(len(moving), np.int64)
+        self.finder.launcher.run(
+            contacts.curve_keys, len(keys), GRAIN, self.finder.cell, self.finder.grid.balls, keys
+        )
+        placed = np.empty(len(moving), np.int64)
+        placed[np.argsort(keys, kind="stable")] = np.arange(len(moving)) * count // len(moving)
+        # A rigid group is where its first particle is.
+        block_of = np.zeros(int(moving.max()) + 1, np.int64)
+        free = np.flatnonzero(moving >= 0)[::-1]
+        block_of[moving[free]] = placed[free]
+        return block_of
+
     def _each(self, function: Callable[..., None], *arguments: object) -> None:
-        """Call a kernel colour after colour; those too small to be divided are done in one call."""
-        count, launcher = len(self), self.finder.launcher
-        if not count:
+        """Call a kernel block after block, then colour after colour for what is between blocks."""
+        if not len(self):
             return
-        base, large = 0, 2 * GRAIN if thread_count() > 1 else count + 1
-        for begin, end in pairwise(self.colors):
-            if end - begin >= large:
-                if base < begin:
-                    launcher.call(function, 0, begin - base, base, *arguments)
-                launcher.run(function, end - begin, GRAIN, begin, *arguments)
-                base = end
-        if base < count:
-            launcher.call(function, 0, count - base, base, *arguments)
+        launcher = self.finder.launcher
+        if len(self.blocks) > 1:
+            blocks = self.blocks
+
+            def work(start: int, stop: int) -> None:
+                first, end = int(blocks[start]), int(blocks[stop])
+                function(0, end - first, first, *arguments)
+
+            run(work, len(blocks) - 1, 1)
+        each_color(launcher, self.colors, function, *arguments)
 
     def separate(
         self, recovery: float, groups: RigidGroups, particles: ParticleArrays, buffers: ParticleBuffers

@@ -107,7 +107,8 @@ def _from_mesh(table: ParticlesObject, surface: Surface | None, options: dict[st
             density=density,
             visual=Skin.of(surface.vertices, surface.faces, body.positions),
         )
-    choices = (table.spacing, table.placement, table.reach, table.aspect, density, *sorted(options.items()))
+    sampling = (table.spacing, table.particles, table.placement, table.tie, table.reach, table.aspect)
+    choices = (*sampling, density, *sorted(options.items()))
     body = sampled_body(surface.vertices.tobytes(), surface.faces.tobytes(), choices)
     return body.moved(rotation=rotation(transform.rotate), translation=transform.translate)
 
@@ -115,13 +116,15 @@ def _from_mesh(table: ParticlesObject, surface: Surface | None, options: dict[st
 @lru_cache(8)  # a scene often has several of a kind, and it takes seconds to build one
 def sampled_body(vertices: bytes, faces: bytes, choices: tuple[Any, ...]) -> OrientedBody:
     """Return the body of particles that are sampled from a surface, given as bytes."""
-    spacing, placement, reach, aspect, density, *options = choices
+    spacing, particles, placement, tie, reach, aspect, density, *options = choices
 
     def build() -> OrientedBody:
         return OrientedBody.from_mesh(
             (np.frombuffer(vertices).reshape(-1, 3), np.frombuffer(faces, np.int64).reshape(-1, 3)),
             spacing=spacing,
+            particles=particles,
             placement=placement,
+            tie=tie,
             reach=reach,
             aspect=aspect,
             density=density,

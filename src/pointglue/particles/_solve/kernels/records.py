@@ -17,6 +17,9 @@ __all__ = [
     "Ellipsoids",
     "Friction",
     "HashGrid",
+    "HullArrays",
+    "HullPlaces",
+    "HullSides",
     "Immersed",
     "ImpulseBodies",
     "ImpulseContacts",
@@ -34,8 +37,10 @@ __all__ = [
     "Pose",
     "Restitution",
     "RigidGroups",
+    "RotorArrays",
     "ShapeGroups",
     "Solid",
+    "ThinContactArrays",
 ]
 
 Integers = NDArray[np.int64]
@@ -50,7 +55,9 @@ class ParticleArrays(NamedTuple):
     inverse_mass: Array
     """(n,), 1/kg; 0 where `fixed`."""
     fixed: Booleans
-    """(n,): pinned or kinematic, so that no constraint moves it."""
+    """(n,): pinned, a pivot or kinematic, so that no constraint moves it."""
+    clamped: Booleans
+    """(n,): pinned or kinematic, so that no constraint turns it."""
     bounds: Array
     """(n,), radius of a ball that holds the ellipsoid, m."""
     moments: Array
@@ -61,6 +68,8 @@ class ParticleArrays(NamedTuple):
     """(n,), the number of the connected piece."""
     alone: Booleans
     """(n,): the only particle of its piece."""
+    rest: Array
+    """(n, 3), positions at rest, m."""
 
 
 class ParticleBuffers(NamedTuple):
@@ -122,6 +131,27 @@ class RigidGroups(NamedTuple):
     """(n,), the group of each particle; -1 for none."""
     rows: Array
     """(groups, ROW), mass properties and gathered corrections of each group: see the columns in `rigid`."""
+
+
+class RotorArrays(NamedTuple):
+    """Rigid groups, each with the soft particles that hang on it alone: what turns as one, see `rotors`."""
+
+    starts: Integers
+    """(rotors + 1,): rotor k has the particles ``members[starts[k]:starts[k + 1]]``."""
+    members: Integers
+    """(entries,), numbers of particles; none of them is fixed."""
+    pivot_starts: Integers
+    """(rotors + 1,): where those of each rotor begin in `pivots`."""
+    pivots: Integers
+    """(entries,), the fixed particles of the groups."""
+    leads: Integers
+    """(rotors,), a particle of the group, which tells how it turns."""
+    rotor_of: Integers
+    """(n,), the rotor of each particle; -1 for none."""
+    rigid: Booleans
+    """(n,): belongs to the rotor's group, and turns with it."""
+    rows: Array
+    """(rotors, ROTOR), how each of them turns: see the columns in `rotors`."""
 
 
 class ShapeGroups(NamedTuple):
@@ -261,6 +291,59 @@ class ColliderPoses(NamedTuple):
     now: Pose
 
 
+class HullArrays(NamedTuple):
+    """Convex hulls in their own coordinates: those of the rigid groups that have one, and of box colliders."""
+
+    corner_starts: Integers
+    """(hulls + 1,): where those of each hull begin in `corners`."""
+    corners: Array
+    """(corners, 3), m."""
+    face_starts: Integers
+    """(hulls + 1,): where those of each hull begin in `normals`."""
+    normals: Array
+    """(faces, 3), unit vectors outwards."""
+    loop_starts: Integers
+    """(faces + 1,): where the corners of each face begin in `loops`."""
+    loops: Integers
+    """(entries,), numbers of corners, counterclockwise as seen from outside."""
+    edge_starts: Integers
+    """(hulls + 1,): where those of each hull begin in `edges`."""
+    edges: Integers
+    """(edges, 4), numbers of two corners and of the two faces beside them."""
+    middles: Array
+    """(hulls, 3), a point inside, m."""
+    bounds: Array
+    """(hulls,), radius of a ball about the middle that holds it, m."""
+    sizes: Array
+    """(hulls,), distance of the nearest face from the middle, m."""
+    leads: Integers
+    """(hulls,), the particle that it moves with, its origin; -1 for a collider."""
+
+
+class HullPlaces(NamedTuple):
+    """Convex hulls where they are now, in world coordinates."""
+
+    corners: Array
+    """(corners, 3), m."""
+    normals: Array
+    """(faces, 3)."""
+    offsets: Array
+    """(faces,), n x of the points of a face, m."""
+    middles: Array
+    """(hulls, 3), m."""
+
+
+class HullSides(NamedTuple):
+    """The two sides of contacts: first all hulls, by their numbers, and then all particles."""
+
+    leads: Integers
+    """(hulls,), the particle that each hull moves with; -1 for a collider."""
+    poses: tuple[Array, Array]
+    """(hulls, 12) each, R and t of all hulls at the start of the substep, and of colliders at its end."""
+    turning: Booleans
+    """(n,): a particle that is alone or in a rigid group, so that its surface turns with it."""
+
+
 class ContactArrays(NamedTuple):
     """The contacts of particles with one collider in one substep."""
 
@@ -283,6 +366,27 @@ class PairArrays(NamedTuple):
     """(k, 3), unit vector from the first to the second."""
 
 
+class ThinContactArrays(NamedTuple):
+    """Contacts of thin parts that may come about in one substep, sorted by colour: see `thin`."""
+
+    particles: Integers
+    """(k, 4), numbers: a particle and a triangle, or two edges."""
+    faces: Booleans
+    """(k,): a triangle, not an edge."""
+    bulky: Booleans
+    """(k,): the first side is a particle that is no thin part, and its ellipsoid counts."""
+    reach: Array
+    """(k,), the distance at which thin parts meet, without such an ellipsoid, m."""
+    starts: Array
+    """(k,), the distance at the start of the substep, m."""
+    weights: Array
+    """(k, 4), c at the last correction."""
+    depths: Array
+    """(k,), how far contact has moved the two sides apart, m."""
+    normals: Array
+    """(k, 3), unit vector from the second side to the first."""
+
+
 class PairFilter(NamedTuple):
     """Which pairs of particles are never in contact."""
 
@@ -297,12 +401,15 @@ class PairFilter(NamedTuple):
 
 
 class HashGrid(NamedTuple):
-    """A spatial hash: balls sorted by the slots of the grid cells that their centres are in."""
+    """A spatial hash: balls sorted by the slots of the grid cells that their centres are in.
+
+    There are grids of several levels, each for balls up to the width of its cells.
+    """
 
     balls: Array
     """(n, 4), centre and radius of the ball that a particle sweeps, m."""
     cells: Integers
-    """(n, 3), the cell of each particle."""
+    """(n, 4), the cell of each particle, and the level of its grid."""
     table: Integers
     """(slots + 2,): those of slot k are from table[k] to table[k + 1]."""
     ids: Integers

@@ -7,7 +7,8 @@ import numpy as np
 from ....compute import kernel
 
 __all__ = [
-    "flow_edges", "flow_turns", "inertia", "inertia_times", "rotate", "rotation_between", "update_moment",
+    "flow_edges", "flow_turns", "inertia", "inertia_times", "rotate", "rotation_between", "solve_symmetric",
+    "update_moment",
 ]  # fmt: skip
 
 
@@ -100,6 +101,8 @@ def inertia_times(E, M, x, y, z):
 def inertia(E, M):
     """Return xx, xy, xz, yy, yz, zz of tr(M) I - E M E^T, the inertia of an ellipsoid as it lies now."""
     trace = M[0] + M[4] + M[8]
+    if M[0] == M[4] and M[0] == M[8] and M[1] == 0.0 and M[2] == 0.0 and M[5] == 0.0:
+        return 2.0 * M[0], 0.0, 0.0, 2.0 * M[0], 0.0, 2.0 * M[0]  # a ball, however it lies
     a, b = E[0] * M[0] + E[1] * M[3] + E[2] * M[6], E[0] * M[1] + E[1] * M[4] + E[2] * M[7]
     c = E[0] * M[2] + E[1] * M[5] + E[2] * M[8]
     xx = trace - (a * E[0] + b * E[1] + c * E[2])
@@ -112,6 +115,19 @@ def inertia(E, M):
     a, b = E[6] * M[0] + E[7] * M[3] + E[8] * M[6], E[6] * M[1] + E[7] * M[4] + E[8] * M[7]
     c = E[6] * M[2] + E[7] * M[5] + E[8] * M[8]
     return xx, xy, xz, yy, yz, trace - (a * E[6] + b * E[7] + c * E[8])
+
+
+@kernel
+def solve_symmetric(J, x, y, z):
+    """Return J^-1 (x, y, z) for a positive J = (xx, xy, xz, yy, yz, zz); zero where it has no inverse."""
+    a, b, c, d, e, f = J
+    p, q, r = d * f - e * e, c * e - b * f, b * e - c * d
+    det = a * p + b * q + c * r
+    trace = abs(a + d + f)  # that of a point without orientation is rounding, of either sign
+    if not det > 1e-14 * trace * trace * trace:
+        return 0.0, 0.0, 0.0
+    u, v, w = a * f - c * c, b * c - a * e, a * d - b * b
+    return (p * x + q * y + r * z) / det, (q * x + u * y + v * z) / det, (r * x + v * y + w * z) / det
 
 
 @kernel
