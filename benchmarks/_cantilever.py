@@ -1,7 +1,7 @@
 """A cantilever by three methods at equal cost: how far it sags, against beam theory.
 
-A beam of 1 x 0.1 x 0.1 m and 1000 kg/m3 hangs by the cells at its end. Ours is an elastic `block`. The plain XPBD has
-springs between all 26 neighbours of a lattice, pypbd shape matching of the same neighbourhoods; both take as
+A beam of 1 x 0.1 x 0.1 m and 1000 kg/m3 hangs by the cells at its end. Ours is an elastic `block`. The plain
+XPBD has springs between all 26 neighbours of a lattice, pypbd shape matching of the same neighbourhoods; both take as
 many iterations in substeps of 1/480 s as fit into the time that our frame takes.
 """
 
@@ -21,7 +21,7 @@ LENGTH, HEIGHT, DENSITY, GRAVITY = 1.0, 0.1, 1000.0, 9.81
 
 
 def theory(cells, young: float) -> float:
-    """The sag of the last cells of a beam that is clamped where the first ones are, under its own weight [m]."""
+    """The sag of the last cells of a beam clamped where the first ones are, under its own weight [m]."""
     step = LENGTH / cells[0]
     length, x = LENGTH - step / 2, LENGTH - step
     shape = x**2 * (6 * length**2 - 4 * length * x + x**2) / 24
