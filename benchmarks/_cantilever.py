@@ -1,8 +1,8 @@
 """A cantilever by three methods at equal cost: how far it sags, against beam theory.
 
 A beam of 1 x 0.1 x 0.1 m and 1000 kg/m3 hangs by the cells at its end. Ours is an elastic `block`. The plain
-XPBD has springs between all 26 neighbours of a lattice, pypbd shape matching of the same neighbourhoods; both take as
-many iterations in substeps of 1/480 s as fit into the time that our frame takes.
+XPBD has springs between all 26 neighbours of a lattice, pypbd shape matching of the same neighbourhoods; both
+take as many iterations in substeps of 1/480 s as fit into the time that our frame takes.
 """
 
 import time
