@@ -301,6 +301,8 @@ class OrientedBody:
         # Other masses in the same volumes.
         heavy = density * as_reals("mass", options.get("mass", found.mass)) / found.mass
         body = cls(found.positions, **{**found.fields, "density": heavy, **options})
+        if check_flag("rigid", rigid):
+            body = body.replace(groups=body.pieces)
         advice = unit_advice(body._size, float(body.mass.sum()))
         if advice is not None:
             warnings.warn(advice, PointglueWarning, stacklevel=2)
@@ -362,7 +364,7 @@ class OrientedBody:
         if substep < LONGEST_SUBSTEP:
             said.append(f"it is so small that its substeps are {substep:.2g} s")
         said.extend(self.stiffness_advice(substep))
-        return [sentence for sentence in said if sentence is not None]
+        return [*(sentence for sentence in said if sentence is not None), *loose_pieces(self)]
 
     def stiffness_advice(self, substep: float) -> list[str]:
         """Return what is said about connected pieces that are too large for their Young's modulus.

@@ -324,8 +324,9 @@ class ParticleSolver:
         self._hulls = self._hull_contacts(state, self._schedule.fixed)
         self._elastic = None
         if elastic.any():
-            fixed = self._schedule.fixed
-            pieces = elastic_pieces(self.body, state.rest, fixed, active, self._schedule.moments)
+            plan = self._schedule
+            held = {"fixed": plan.fixed, "clamped": plan.clamped, "moments": plan.moments}
+            pieces = elastic_pieces(self.body, state.rest, active, **held)
             rough = [self._friction_on(ready.collider) for ready in self._colliders]
             self._elastic = ElasticBodies(pieces, self._schedule.group_of, [*rough, self.friction])
 

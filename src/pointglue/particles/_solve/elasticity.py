@@ -154,8 +154,10 @@ class ElasticPiece:
         Their stiffness against bending, K [N m].
     pairs : (m, 2)
         Their ends, as numbers within the piece.
-    mass, inertia, fixed : (p,), (p, 3, 3), (p,)
-        Of the particles: mass [kg], inertia at rest [kg m^2], and which do not move.
+    mass, inertia : (p,), (p, 3, 3)
+        Of the particles: mass [kg] and inertia at rest [kg m^2].
+    fixed, clamped : (p,)
+        Which of them do not move, and which do not turn.
     """
 
     def __init__(
@@ -166,9 +168,10 @@ class ElasticPiece:
         mass: Array,
         inertia: Array,
         fixed: NDArray[np.bool_],
+        clamped: NDArray[np.bool_],
     ) -> None:
         self.lattice = lattice
-        self.mass, self.inertia, self.fixed = mass, inertia, fixed
+        self.mass, self.inertia, self.fixed, self.clamped = mass, inertia, fixed, clamped
         self._bending, self._pairs = bending, pairs
         self._factors: dict[float, _Factors] = {}
         p = len(lattice.members)
@@ -210,7 +213,9 @@ class ElasticPiece:
         own = np.zeros((p, 6, 6))
         own[:, [0, 1, 2], [0, 1, 2]] = self.mass[:, None]
         own[:, 3:, 3:] = self.inertia
-        own[self.fixed] += FIXED * max(h * h * blocks.max(initial=0.0), own.max()) * np.eye(6)
+        firm = FIXED * max(h * h * blocks.max(initial=0.0), own.max()) * np.eye(3)
+        own[self.fixed, :3, :3] += firm
+        own[self.clamped, 3:, 3:] += firm
         dofs = np.arange(6 * p).reshape(p, 6)
         rows = np.concatenate([rows, np.repeat(dofs, 6, axis=1).ravel()])
         columns = np.concatenate([columns, np.tile(dofs, (1, 6)).ravel()])
@@ -365,11 +370,18 @@ def _secant(
 
 
 def elastic_pieces(
-    body: OrientedBody, rest: RestPose, fixed: NDArray[np.bool_], active: NDArray[np.bool_], moments: Array
+    body: OrientedBody,
+    rest: RestPose,
+    active: NDArray[np.bool_],
+    *,
+    fixed: NDArray[np.bool_],
+    clamped: NDArray[np.bool_],
+    moments: Array,
 ) -> list[ElasticPiece]:
-    """Return the elastic pieces of a body, for a rest pose, (n,) fixed particles and (groups,) active groups.
+    """Return the elastic pieces of a body, for a rest pose and (groups,) active groups.
 
-    `moments` (n, 9) are the moment matrices of the particles at rest [kg m^2].
+    Particles that are (n,) fixed do not move, those that are (n,) clamped do not turn; `moments` (n, 9) are
+    their moment matrices at rest [kg m^2].
     """
     numbers = elastic_edges(body, active)
     if not len(numbers):
@@ -389,7 +401,15 @@ def elastic_pieces(
         local = np.searchsorted(members, ends[beams])
         lattice = _lattice(members, local, rest.positions, k[beams], K[beams])
         pieces.append(
-            ElasticPiece(lattice, K[beams], local, body.mass[members], inertia[members], fixed[members])
+            ElasticPiece(
+                lattice,
+                K[beams],
+                local,
+                body.mass[members],
+                inertia[members],
+                fixed[members],
+                clamped[members],
+            )
         )
     return pieces
 

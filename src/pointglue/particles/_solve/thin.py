@@ -123,7 +123,7 @@ def _without_crossings(edges: NDArray[np.int64], X: Array) -> NDArray[np.int64]:
         return edges
     crossed = np.empty((3 * len(quads), 2, 2), np.int64)
     for k, order in enumerate(([0, 1, 2, 3], [0, 2, 1, 3], [0, 3, 1, 2])):
-        crossed[k :: 3] = quads[:, order].reshape(-1, 2, 2)
+        crossed[k::3] = quads[:, order].reshape(-1, 2, 2)
     cross = np.zeros(len(crossed), np.bool_)
     run(kernels.find_crossings, len(crossed), 1024, crossed, X, cross)
     crossed = crossed[cross]

@@ -82,7 +82,9 @@ class ThinContacts:
         """Begin a substep: nothing has been found yet."""
         self._seen: Array | None = None
 
-    def prepare(self, buffers: ParticleBuffers, particles: ParticleArrays, group_of: NDArray[np.int64]) -> None:
+    def prepare(
+        self, buffers: ParticleBuffers, particles: ParticleArrays, group_of: NDArray[np.int64]
+    ) -> None:
         """Find what may meet on its path from X to P, sorted by colour; what was found before may still do."""
         X, P = buffers.X, buffers.P
         if not self._have_moved(P):
@@ -113,7 +115,10 @@ class ThinContacts:
         if not len(near):
             return self._nothing
         active = self.survey.active[self.sheets.patch_of]
-        triangles, edges = np.flatnonzero(active[parts.triangles[:, 0]]), np.flatnonzero(active[parts.edges[:, 0]])
+        triangles, edges = (
+            np.flatnonzero(active[parts.triangles[:, 0]]),
+            np.flatnonzero(active[parts.edges[:, 0]]),
+        )
         found = _joined([*self._at_triangles(near, triangles, X, P), *self._at_edges(near, edges, X, P)])
         kept = np.zeros(len(found.particles), np.bool_)
         if len(kept):

@@ -55,5 +55,9 @@ def on_triangle(p, a, b, c):
 def _on_segment(p, a, b):
     """Return the share of b in the point of a segment that is closest to p, and the squared distance."""
     s, _ = between_segments(a, b, p, p)
-    x, y, z = a[0] + s * (b[0] - a[0]) - p[0], a[1] + s * (b[1] - a[1]) - p[1], a[2] + s * (b[2] - a[2]) - p[2]
+    x, y, z = (
+        a[0] + s * (b[0] - a[0]) - p[0],
+        a[1] + s * (b[1] - a[1]) - p[1],
+        a[2] + s * (b[2] - a[2]) - p[2],
+    )
     return s, x * x + y * y + z * z

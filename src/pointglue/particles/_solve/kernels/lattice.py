@@ -115,12 +115,13 @@ def add_displacement(start, stop, factor, step, lattice, particles, buffers):
     members, P, E, M = lattice.members, buffers.P, buffers.E, particles.moments
     for a in range(start, stop):
         i = members[a]
-        if particles.fixed[i]:
-            continue
         x, y, z = factor * step[a, 0], factor * step[a, 1], factor * step[a, 2]
         u, v, w = factor * step[a, 3], factor * step[a, 4], factor * step[a, 5]
-        for r in range(3):
-            P[i, r] += E[i, 3 * r] * x + E[i, 3 * r + 1] * y + E[i, 3 * r + 2] * z
+        if not particles.fixed[i]:
+            for r in range(3):
+                P[i, r] += E[i, 3 * r] * x + E[i, 3 * r + 1] * y + E[i, 3 * r + 2] * z
+        if particles.clamped[i]:
+            continue
         p = E[i, 0] * u + E[i, 1] * v + E[i, 2] * w
         q = E[i, 3] * u + E[i, 4] * v + E[i, 5] * w
         t = E[i, 6] * u + E[i, 7] * v + E[i, 8] * w

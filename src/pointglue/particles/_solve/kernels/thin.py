@@ -140,9 +140,7 @@ def _orthonormalise(Q):
 @kernel
 def _overlap(a, b):
     """Return whether two boxes, (6,) each, overlap."""
-    return (
-        a[0] <= b[3] and b[0] <= a[3] and a[1] <= b[4] and b[1] <= a[4] and a[2] <= b[5] and b[2] <= a[5]
-    )
+    return a[0] <= b[3] and b[0] <= a[3] and a[1] <= b[4] and b[1] <= a[4] and a[2] <= b[5] and b[2] <= a[5]
 
 
 @kernel
@@ -300,7 +298,12 @@ def separate_thin(start, stop, base, recovery, candidates, groups, particles, bu
 
     Overlaps of before the substep are resolved by at most `recovery` times the distance of contact.
     """
-    faces, depths, normals, weights = candidates.faces, candidates.depths, candidates.normals, candidates.weights
+    faces, depths, normals, weights = (
+        candidates.faces,
+        candidates.depths,
+        candidates.normals,
+        candidates.weights,
+    )
     inverse_mass, piece_of, C = particles.inverse_mass, particles.piece_of, particles.shapes
     group_of, rows = groups.group_of, groups.rows
     X, P, E, touched = buffers.X, buffers.P, buffers.E, buffers.touched
@@ -422,6 +425,4 @@ def thin_restitution(start, stop, base, restitution, candidates, groups, particl
         if w > 0.0 and (excess > 0.0 or returned > 0.0):
             for m in range(4):
                 point = (points[m, 0], points[m, 1], points[m, 2])
-                apply_impulse(
-                    v[m], -excess / w * c[m], point, (nx, ny, nz), group_of, rows, inverse_mass, V
-                )
+                apply_impulse(v[m], -excess / w * c[m], point, (nx, ny, nz), group_of, rows, inverse_mass, V)
