@@ -180,8 +180,10 @@ class TestSettings:
         ],
         ids="+".join,
     )
-    def test_of_the_file(self, done, mesh, settings):
-        done(mesh, handles(**settings), "-o", "out.npy")
+    def test_of_the_file(self, run, mesh, settings):
+        code, _, err = run(mesh, handles(**settings), "-o", "out.npy")
+        # Handles that are turned as far as these fold the mesh.
+        assert (code, err == "") == (0, "rotations" not in settings)
         settings = dict(settings)
         turned = settings.pop("rotations", None)
         if turned is not None:  # about x by a half, and x to y to z
@@ -231,11 +233,14 @@ class TestAnimation:
         alone = HandleDeformer((VERTICES, FACES), REST, damping=2.0).deform(self.FRAMES[-1])
         assert np.abs(positions[-1] - alone).max() > 1e-3
 
-    def test_rotations_of_each_frame(self, done, mesh):
+    def test_rotations_of_each_frame(self, run, mesh):
         half = [[0, 1, 0, 0]] * 3
         frames, rotations = [REST, REST], [[[1, 0, 0, 0]] * 3, half]
-        done(mesh, handles(frames=frames, rotations=rotations, radii=0.5), "-o", "out.npz")
+        code, _, err = run(mesh, handles(frames=frames, rotations=rotations, radii=0.5), "-o", "out.npz")
         deformer = HandleDeformer((VERTICES, FACES), REST, radii=0.5)
+        folds = len(deformer.at(REST, rotations=np.tile(np.diag([1.0, -1, -1]), (3, 1, 1))).flipped)
+        told = f"pointglue: warning: {folds} triangles of {len(FACES)} turned over in frame 2"
+        assert (code, err.startswith(told)) == (0, True)
         with np.load("out.npz") as arrays:
             assert np.abs(arrays["vertices"][0] - VERTICES).max() < 1e-12
             turned = deformer.deform(REST, rotations=np.tile(np.diag([1.0, -1, -1]), (3, 1, 1)))

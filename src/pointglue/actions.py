@@ -66,11 +66,15 @@ def deform_file(
     quiet : bool
         Whether to print warnings only.
     """
-    from .deform import HandleDeformer
+    begin = perf_counter()
+    for file in (handles, mesh):  # before anything is loaded to read them
+        if not file.exists():
+            raise InputError(f"{file}: no such file")
+
+    from .deform.deformer import HandleDeformer
     from .io import open_output, read_handles, read_mesh
     from .io.signals import deferred, stoppable
 
-    begin = perf_counter()
     moves = read_handles(handles)
     frames = len(moves.frames) if moves.animated else None
     with warnings_in_a_line(moves.named), stoppable(lambda: "before all was written"):
@@ -84,7 +88,7 @@ def deform_file(
                     progress=not quiet,
                     **{**moves.options, **options},
                 )
-            pose = None
+            pose, flipped = None, []
             # Raised at any moment, an interruption may come in a finaliser, which swallows it.
             with deferred() as check:
                 for k in tracked(range(len(moves.frames)), quiet):
@@ -95,13 +99,26 @@ def deform_file(
                             rotations=None if moves.rotations is None else moves.rotations[k],
                             previous=None if pose is None else pose.rotations,
                         )
+                    flipped.append(len(pose.flipped))
                     out.add(pose.positions, None if shape.normals is None else pose.normals(shape.normals))
+    if any(flipped):
+        _warn_of_folds(flipped, len(shape.faces), frames is not None)
     if not quiet:
         counts = "" if frames is None else f"{counted(frames, 'frame')}, "
         counts += (
             f"{counted(len(shape.vertices), 'vertex', 'vertices')}, {counted(len(moves.rest), 'handle')}"
         )
         typer.echo(f"wrote {out.names} ({counts}, {perf_counter() - begin:.1f} s)")
+
+
+def _warn_of_folds(flipped: Sequence[int], count: int, animated: bool) -> None:
+    """Print how many of `count` triangles are turned over in the worst frame, given how many are in each."""
+    worst = max(range(len(flipped)), key=flipped.__getitem__)
+    text = f"{counted(flipped[worst], 'triangle')} of {count:,} turned over"
+    if animated:
+        text += f" in frame {worst + 1}, the worst of {counted(sum(map(bool, flipped)), 'frame')} with folds"
+    text += ": move handles less far, or set more of them"
+    typer.secho(f"pointglue: warning: {text}", fg="yellow", err=True)
 
 
 @contextmanager

@@ -1,6 +1,6 @@
 /** What the page itself knows: the mode, the tool, its settings. Everything else is the server's. */
 
-import { GROUND, type Command, type Export, type ObjectState, type Save } from "./messages";
+import { GROUND, type Attach, type Command, type Export, type ObjectState, type Save } from "./messages";
 import { Store } from "./store";
 import { tableAt, textAt } from "./tables";
 import { View } from "./view";
@@ -57,7 +57,7 @@ export class App {
     select: "particles" as "particles" | "vertices",
     mirror: "" as "" | "x" | "y" | "z",
     to: "",
-    binding: "glue" as "glue" | "spring" | "ball" | "hinge" | "weld",
+    binding: "glue" as Attach["kind"],
     color: "plain" as ColorBy,
     clear: true,
     mesh: true,

@@ -316,7 +316,7 @@ export interface Attach {
   type: "attach";
   object: string;
   to: string;
-  kind: "glue" | "spring" | "ball" | "hinge" | "weld";
+  kind: "glue" | "spring" | "ball" | "hinge" | "weld" | "prismatic" | "cylindrical" | "planar";
 }
 
 /** Remove a binding. */

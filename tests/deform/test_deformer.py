@@ -319,8 +319,11 @@ def test_meshes_tuples_and_trimesh_are_the_same(rng):
     np.testing.assert_array_equal(given.deform(q), results[0])
     assert HandleDeformer(vertices, p).distances is None
     assert HandleDeformer((vertices, None), p).distances is None
-    flat = HandleDeformer((vertices[:, :2], faces), p[:, :2])  # a mesh of the plane
-    assert flat.distances is None
+    square, cells = shapes.box((1.0, 1.0, 1.0), (3, 3, 1))
+    cells = cells[(square[cells][:, :, 2] > 0).all(1)]
+    plane = HandleDeformer((square[:, :2], cells), p[:, :2])  # a mesh of the plane
+    space = HandleDeformer((square * [1, 1, 0], cells), p * [1, 1, 0])
+    np.testing.assert_array_equal(plane.distances, space.distances)
 
 
 X, P = np.random.default_rng(0).random((10, 3)), np.eye(3)
@@ -376,7 +379,7 @@ BAD = {
     "nan normals": (lambda: HandleDeformer(X, P).at(P).normals(X * np.nan), "rest_normals must be finite"),
     "faces": (lambda: HandleDeformer((X, [[0, 1, 10]]), P), "faces must index the 10 vertices"),
     "quads": (lambda: HandleDeformer((X, [[0, 1, 2, 3]]), P), r"faces must be triangles \(m, 3\)"),
-    "inside without faces": (lambda: HandleDeformer(X, P, distance="inside"), "needs a mesh in space"),
+    "inside without faces": (lambda: HandleDeformer(X, P, distance="inside"), "needs a mesh: pass"),
     "distance": (
         lambda: HandleDeformer(X, P, distance="geo"),
         "distance must be 'inside', 'euclidean' or an array",

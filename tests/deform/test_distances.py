@@ -4,11 +4,13 @@ import numpy as np
 import pytest
 import scipy.sparse.csgraph as csgraph
 from scipy.spatial.transform import Rotation
+from web_meshes import many_shells
 
 from pointglue.deform import HandleDeformer, inside_distances
 from pointglue.errors import InputError, PointglueWarning
 from pointglue.geometry import shapes
 from pointglue.geometry.bvh import TriangleTree
+from pointglue.geometry.welding import bounding_diagonal, edge_lengths, weld
 
 
 def slow_visible(vertices, faces, eye):
@@ -166,12 +168,74 @@ def test_unreachable_parts_fall_back_and_say_so():
     handle = np.array([1.2, 0.1, 0.2])
     with pytest.warns(PointglueWarning, match=r"handles \[0\] cannot reach all parts of the mesh"):
         distances = inside_distances(vertices, cells, handle[None])[0]
-    hidden = slice(len(outer) + len(inner), None)
-    reached = vertices[: hidden.start]
-    for vertex, distance in zip(vertices[hidden], distances[hidden], strict=True):
-        gap = np.linalg.norm(reached - vertex, axis=1)
-        nearest = np.flatnonzero(gap < gap.min() + 1e-9)  # the boxes are regular: there may be several
-        assert np.isclose(distance, distances[nearest] + gap.min()).any()
+    # One bridge leads there, from a corner of the core to the middle of a face: the rest is along edges.
+    own = distances[len(outer) + len(inner) :]
+    first = int(own.argmin())
+    gap = np.linalg.norm(inner - core[first], axis=1)
+    nearest = np.flatnonzero(gap < gap.min() + 1e-9)  # the boxes are regular: there may be several
+    assert np.isclose(own[first], distances[len(outer) + nearest] + gap.min()).any()
+    ways = csgraph.dijkstra(edge_lengths(core, core_faces), indices=first)
+    np.testing.assert_allclose(own, own[first] + ways)
+
+
+def test_distances_do_not_jump_within_a_part():
+    """Along an edge a distance changes by at most its length, in teeth and eyes too: paths are continuous."""
+    vertices, faces = many_shells()
+    welded, place = weld(vertices, bounding_diagonal(vertices))
+    edges = edge_lengths(welded, place[faces]).tocoo()
+    handles = np.array([[0.0, 1.3, 0.0], [0.5, 0.95, 0.02], [0.0, 1.66, 0.0]])
+    with pytest.warns(PointglueWarning, match="cannot reach all parts"):
+        distances = inside_distances(vertices, faces, handles)
+    for distance in distances:
+        one = np.full(len(welded), np.nan)
+        one[place] = distance
+        assert (np.abs(one[edges.row] - one[edges.col]) <= edges.data * (1 + 1e-9)).all()
+
+
+def test_a_coat_is_as_near_as_the_arm_in_it():
+    """A large shell is measured from wherever it is close, a small one from one place, to move as a whole."""
+    arm = shapes.box((2.0, 0.2, 0.2), (40, 4, 4))
+    sleeve = shapes.box((1.6, 0.24, 0.24), (32, 4, 4))
+    ends = np.abs(sleeve[0][sleeve[1]].mean(1)[:, 0]) > 0.8 - 1e-9
+    used, open_faces = np.unique(sleeve[1][~ends], return_inverse=True)
+    sleeve = sleeve[0][used], open_faces.reshape(-1, 3)
+    button = shapes.box((0.02, 0.02, 0.02), (1, 1, 1))
+    vertices = np.concatenate([arm[0], sleeve[0], button[0] + [0.5, 0.131, 0.0]])
+    cells = [arm[1], sleeve[1] + len(arm[0]), button[1] + len(arm[0]) + len(sleeve[0])]
+    handle = np.array([-0.9, 0.0, 0.0])
+    with pytest.warns(PointglueWarning, match="cannot reach all parts"):
+        distance = inside_distances(vertices, np.concatenate(cells), handle[None])[0]
+    straight = np.linalg.norm(vertices - handle, axis=1)
+    on_sleeve = slice(len(arm[0]), len(arm[0]) + len(sleeve[0]))
+    # The way to a place on the sleeve goes through the arm and over a gap of 0.02, by a corner 0.05 away.
+    assert (distance[on_sleeve] <= straight[on_sleeve] + 0.1).all()
+    own = distance[-8:]
+    assert np.ptp(own) <= np.ptp(vertices[-8:], axis=0).sum()
+
+
+def test_flat_meshes_are_measured_around_their_notches():
+    """In a plane nothing stands in the way of sight but the outline: the other leg of a U is far."""
+    x, z = np.meshgrid(np.arange(11) / 10, np.arange(11) / 10, indexing="ij")
+    points = np.stack([x, z, 0 * x], axis=-1).reshape(-1, 3)
+    k = np.arange(121).reshape(11, 11)
+    quads = np.stack([k[:-1, :-1], k[1:, :-1], k[1:, 1:], k[:-1, 1:]], axis=-1).reshape(-1, 4)
+    middle = points[quads].mean(1)
+    quads = quads[(np.abs(middle[:, 0] - 0.5) > 0.1) | (middle[:, 1] < 0.2)]
+    used, quads = np.unique(quads, return_inverse=True)
+    points, faces = points[used], quads.reshape(-1, 4)[:, [[0, 1, 2], [0, 2, 3]]].reshape(-1, 3)
+    handle = np.array([0.05, 0.95, 0.0])
+    turn = np.linalg.qr(np.random.default_rng(0).normal(size=(3, 3)))[0]
+    for frame in (np.eye(3), turn):
+        distance = inside_distances(points @ frame.T, faces, (frame @ handle)[None])[0]
+        own = points[:, 0] <= 0.4
+        np.testing.assert_allclose(distance[own], np.linalg.norm(points[own] - handle, axis=1), rtol=1e-9)
+        # Around both corners of the notch, (0.4, 0.2) and (0.6, 0.2).
+        corners = np.array([[0.4, 0.2, 0.0], [0.6, 0.2, 0.0]])
+        way = np.linalg.norm(corners[0] - handle) + 0.2
+        other = (points[:, 0] >= 0.6) & (points[:, 1] > 0.2)
+        true = way + np.linalg.norm(points[other] - corners[1], axis=1)
+        # Beyond a corner a distance is found from those of two others, which are not from one place: 3 %.
+        np.testing.assert_allclose(distance[other], true, rtol=0.03)
 
 
 def test_the_cache_keeps_the_warning(tmp_path):

@@ -199,7 +199,7 @@ class TestReading:
     def test_version(self, refused):
         assert refused(version=None) == "is no body file: it has no version"
         assert refused(version="one") == "is no body file: it has no version"
-        assert refused(version=2) == "has version 2, but this pointglue reads up to 1: update it"
+        assert refused(version=3) == "has version 3, but this pointglue reads up to 2: update it"
         assert refused(version=0) == "has version 0, but the first is 1"
 
     def test_entries(self, refused):

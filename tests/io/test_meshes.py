@@ -148,7 +148,7 @@ class TestMissingAssets:
 
     def test_pillow(self, tmp_path, monkeypatch, uv, image):
         path = save(make(visual=TextureVisuals(uv=uv, image=image)), tmp_path / "in.glb")
-        monkeypatch.setattr("pointglue.io.meshes.find_spec", lambda name: None)
+        monkeypatch.setattr("pointglue.geometry.meshes.mesh_files.find_spec", lambda name: None)
         with pytest.raises(MissingDependencyError, match=r"in.glb: .* pip install pillow"):
             read_mesh(path)
 

@@ -163,15 +163,32 @@ class Reference:
         L = np.einsum("nij,nj->ni", J, w)
         solved = [np.linalg.pinv(J[i]) @ np.cross(L[i], w[i]) for i in range(len(body))]
         mean = w + h / 2 * np.array(solved)
-        xp, Rp = x + h * v, Rotation.from_rotvec(h * mean).as_matrix() @ R
+        xp, turned = x + h * v, [None] * len(body.groups)
+        for k, (rigid, members) in enumerate(self.rotors()):
+            # A rigid group, with what hangs on it, flies along arcs: it turns by its own mean spin.
+            arm, spin, gain = self.turning(members, x, R, v - h * self.gravity, w)
+            arc = Rotation.from_rotvec(h * (spin + gain)).apply(arm) - arm - h * np.cross(spin, arm)
+            xp[members] += arc
+            mean[rigid] = w[rigid] + gain
+            turned[k] = gain
+        Rp = Rotation.from_rotvec(h * mean).as_matrix() @ R
         for e in self.edge_order:
             self.untwist(e, Rp)
         for _ in range(self.iterations):
             for members, k in self.order:
                 self.match(members, k, xp, Rp)
-            for e in self.edge_order:
-                self.stretch(e, xp)
+            if self.is_chain():
+                self.stretch_chain(xp)
+            else:
+                for e in self.edge_order:
+                    self.stretch(e, xp)
         v, w = (xp - x) / h, Rotation.from_matrix(Rp @ np.swapaxes(R, 1, 2)).as_rotvec() / h
+        for k, (rigid, members) in enumerate(self.rotors()):
+            # Velocities at the end of the arcs, not the mean ones.
+            arm = xp[members] - np.average(xp[members], axis=0, weights=body.mass[members])
+            turn = Rotation.from_matrix(Rp[rigid[0]] @ R[rigid[0]].T)
+            v[members] += np.cross(turn.as_rotvec() / h + turned[k], arm) - (arm - turn.inv().apply(arm)) / h
+            w[rigid] += turned[k]
         now = self.angular_momenta(xp, Rp, v, w)
         for piece in range(len(wanted)):
             # A rigid spin about the centre of mass brings back what matching took.
@@ -187,6 +204,32 @@ class Reference:
             v[inside] += np.cross(missing, arm)
             w[inside] += missing
         return xp, Rp, v, w
+
+    def rotors(self):
+        """Of each group its own particles, and these with the soft ones that are joined to it alone."""
+        body, soft = self.body, self.first < 0
+        links = np.zeros((len(body), len(body)))
+        for i, j in body.edges:
+            links[i, j] = soft[i] and soft[j]
+        piece = connected_components(links, directed=False)[1]
+        held = {int(p): set() for p in piece[soft]}
+        for i, j in np.concatenate([body.edges, body.edges[:, ::-1]]):
+            if soft[i] and not soft[j]:
+                held[int(piece[i])].add(int(self.first[j]))
+        for k in range(len(body.groups)):
+            rigid = np.flatnonzero(self.first == k)
+            hanging = [i for i in np.flatnonzero(soft) if held[int(piece[i])] == {k}]
+            yield rigid, np.concatenate([rigid, hanging]).astype(int)
+
+    def turning(self, members, x, R, v, w):
+        """The arms of particles from their centre of mass, their common spin and half of how it precesses."""
+        m = self.body.mass[members]
+        arm = x[members] - m @ x[members] / m.sum()
+        own = self.inertia(R)[members]
+        L = (m[:, None] * np.cross(arm, v[members]) + np.einsum("nij,nj->ni", own, w[members])).sum(0)
+        J = own.sum(0) + sum(s * (a @ a * np.eye(3) - np.outer(a, a)) for s, a in zip(m, arm, strict=True))
+        spin = np.linalg.solve(J, L)
+        return arm, spin, self.h / 2 * np.linalg.solve(J, np.cross(L, spin))
 
     def pieces(self):
         links = np.zeros((len(self.body), len(self.body)))
@@ -247,6 +290,33 @@ class Reference:
         share = m[j] / (m[i] + m[j])
         x[i] += share * way
         x[j] -= (1 - share) * way
+
+    def is_chain(self):
+        """Whether all particles are on one line of edges, all of which resist stretch."""
+        degree = np.bincount(self.body.edges.ravel(), minlength=len(self.body))
+        firm = len(self.body) > 1 and (self.body.stretch > 0).all()
+        firm = firm and len(self.body.edges) == len(self.body) - 1
+        return firm and sorted(degree)[-1] <= 2
+
+    def stretch_chain(self, x):
+        """All lengths at once: J W J^T l = |d| - l0, the diagonal over s; if s = 1 until they are right."""
+        (i, j), w = self.body.edges.T, 1 / self.body.mass
+        rest = np.linalg.norm(self.body.positions[j] - self.body.positions[i], axis=1)
+        s = np.array([self.coefficient(v, self.iterations) for v in self.body.stretch])
+        for _ in range(20 if (s == 1).all() else 1):
+            d = x[j] - x[i]
+            length = np.linalg.norm(d, axis=1)
+            J = np.zeros((len(i), len(x), 3))
+            J[np.arange(len(i)), j] = d / length[:, None]
+            J[np.arange(len(i)), i] = -d / length[:, None]
+            A = np.einsum("kna,n,lna->kl", J, w, J)
+            A[np.diag_indices(len(i))] /= s
+            way = -w[:, None] * np.einsum("k,kna->na", np.linalg.solve(A, length - rest), J)
+            strain = np.abs(length / rest - 1).max()
+            near = np.array([rest[(i == n) | (j == n)].min() for n in range(len(x))])
+            x += way / max(1.0, (np.linalg.norm(way, axis=1) / (0.25 * (1 + 4 * strain) * near)).max())
+            if strain < 1e-4:
+                break
 
     def untwist(self, e, R):
         """22 and 23 at once, on rotations from rest, in proportion to the inverse inertias."""

@@ -23,7 +23,8 @@ from pointglue.particles.authoring.from_mesh import author
 from pointglue.particles.quaternions import matrices_of
 
 DEFAULTS = {
-    "spacing": None, "placement": None, "reach": 1.4, "aspect": 2.0, "density": 1000.0, "seed": 0
+    "spacing": None, "placement": None, "tie": False, "reach": 1.4, "aspect": 2.0, "density": 1000.0,
+    "seed": 0,
 }  # fmt: skip
 MESHES = Path(os.environ.get("POINTGLUE_MESHES", Path(__file__).parents[3] / "shared" / "meshes"))
 
@@ -224,7 +225,9 @@ def test_bars_close_together_have_their_own_particles_and_no_edges_between():
     for gap in (0.04, 0.12):
         mesh = together(BAR, shifted(BAR, (0, 0.3 + gap, 0)))
         for placement in ("surface", "volume", "skeleton"):
-            body = OrientedBody.from_mesh(mesh, spacing=0.4, placement=placement)
+            # The smaller gap is nearly 1 % of their length: by default they would be tied there.
+            tie = False if gap < 0.1 else None
+            body = OrientedBody.from_mesh(mesh, spacing=0.4, placement=placement, tie=tie)
             upper = body.positions[:, 1] > 0.15 + gap / 2
             assert 8 <= upper.sum() <= 32
             assert 8 <= (~upper).sum() <= 32
@@ -320,8 +323,8 @@ def test_the_solver_keeps_it_in_shape():
         ((np.zeros((3, 3)), [[0, 1, 2]]), {}, "mesh must have a size"),
         ((BOX[0], BOX[1] + 1), {}, r"faces must index the 8 vertices, got numbers from 1 to 8"),
         ((BOX[0][:, :2], BOX[1]), {}, r"mesh must have vertices \(n, 3\), got shape \(8, 2\)"),
-        (7, {}, "mesh must have vertices and faces, or be a tuple of them, got int"),
-        ("horse.ply", {}, "got str"),
+        (7, {}, "mesh must be a file, have vertices and faces, or be a tuple of them, got int"),
+        ("no.ply", {}, "no.ply: no such file"),
         (BOX, {"spacing": 2.0}, r"spacing must be smaller than the mesh, which is 1.732 across, got 2.0"),
         (BOX, {"spacing": 1e-3}, r"spacing 0.001 would make about 1.7e\+09 particles of a mesh 1.732 across"),
         (BOX, {"spacing": 1e-3, "placement": "surface"}, r"would make about 6e\+06 particles"),

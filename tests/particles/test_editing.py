@@ -30,7 +30,8 @@ EVERYWHERE = Brush((0, 0, 0), 100.0)
 
 def bar(**options):
     """Six particles in a row along x within a bar, all different."""
-    body = rope((-1, 0, 0), (1, 0, 0), particles=6, radius=0.2, stiffness=np.arange(1, 7) / 10, **options)
+    options = {"stiffness": np.arange(1, 7) / 10, "stretch": 0.0, **options}
+    body = rope((-1, 0, 0), (1, 0, 0), particles=6, radius=0.2, **options)
     vertices, faces = box((2.4, 0.5, 0.5), (12, 3, 3))
     return body.replace(torsion=np.arange(1, 6) / 10, visual=Skin.of(vertices, faces, body.positions))
 
@@ -461,7 +462,7 @@ def test_none_is_the_whole_body():
         (lambda b: connect(b, [[0, 2]], torsion="x"), "torsion must be .* 0 and of at most 1, got 'x'$"),
         (lambda b: cut(b, [[0, 2]]), r"where holds \[0, 2\], but these particles have no edge"),
         (lambda b: cut(b, [[0, 9]]), "where holds 9, but there are 6 particles"),
-        (lambda b: paint(b, EVERYWHERE, "colour", 1), "field must be .stiffness., .*, got 'colour'"),
+        (lambda b: paint(b, EVERYWHERE, "colour", 1), "field must be .young., .*, got 'colour'"),
         (lambda b: paint(b, EVERYWHERE, "mass", "heavy"), "value must be a number, got 'heavy'"),
         (lambda b: paint(b, EVERYWHERE, "mass", 0), "mass must be positive and finite"),
         (lambda b: paint(b, EVERYWHERE, "mass", np.inf), "mass must be positive and finite"),

@@ -212,20 +212,14 @@ def test_a_ball_bounces_from_the_floor():
     assert max(heights[45:]) == pytest.approx(1.1, abs=0.1)
 
 
-def test_glancing_balls_keep_angular_momentum_to_the_order_of_the_substep():
-    """A push by d along n = P2 - P1 is central, but moves what flies with V: L changes by m d n x (V1 - V2).
-
-    d is at most the approach within a substep, so that is no more than mu |V|^2 h, once.
-    """
-    errors = []
-    for substep in (1 / 120, 1 / 480, 1 / 1920):
+def test_glancing_balls_keep_both_momenta():
+    """Parting them moves what flies, but pieces in contact get back what that takes of their momenta."""
+    for substep in (1 / 120, 1 / 480):
         body, states = two_balls((2.0, -2.0), 0.1, substep=substep, friction=0.0, spin_friction=0.0)
         before, after = (body.momentum(state) for state in (states[0], states[-1]))
+        assert np.abs(states[-1].velocities[0, 1]) > 0.1  # they did meet
         np.testing.assert_allclose(after[0], before[0], atol=1e-12)
-        errors.append(np.abs(after[1] - before[1]).max())
-        assert 0 < errors[-1] < 0.5 * 4.0**2 * substep
-    assert 3 < errors[0] / errors[1] < 5  # of first order: a quarter each
-    assert 3 < errors[1] / errors[2] < 5
+        np.testing.assert_allclose(after[1], before[1], atol=1e-12)
 
 
 @pytest.mark.parametrize("friction", [0.0, 0.1, 0.5])

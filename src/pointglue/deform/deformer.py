@@ -7,13 +7,14 @@ from numpy.typing import ArrayLike
 
 from ..checks import Array, as_reals, check_real, check_rotations, require_finite
 from ..errors import InputError
-from ..procrustes import matrices
-from ..procrustes.space import matrices_to_space
+from ..procrustes import fit_rigid, matrices
+from ..procrustes.space import matrices_to_space, vectors_to_space
 from .distances import CacheFolder, inside_distances
+from .flatness import FLAT, flat_frame, turned_frame
 from .inputs import LARGEST, check_handles, check_per_handle, split_shape
 from .kernels import HandlePlaces
 from .pose import HandlePose, check_handle_rows
-from .vertex_fits import VertexFits
+from .vertex_fits import PlaneFrames, VertexFits
 
 __all__ = ["Distance", "HandleDeformer"]
 
@@ -29,6 +30,8 @@ class HandleDeformer:
     without, the rotation that one or two points (or points on a line) leave open is the smallest, or that
     nearest to the previous frame's.
 
+    A flat shape whose handles lie and stay in a plane is deformed in that plane: no part of it turns over.
+
     Parameters
     ----------
     shape : (V, d), tuple of vertices and faces, or trimesh.Trimesh
@@ -40,7 +43,7 @@ class HandleDeformer:
     distance : "inside", "euclidean" or (H, V), optional
         How far vertices are from handles [m]. "inside" is measured through the inside of a mesh and along
         its surface, so that a handle on one leg leaves the other alone. It is the default where there are
-        faces in space.
+        faces.
     stretch : float
         Vertices scale by factors within [1 - stretch, 1 / (1 - stretch)]: 0 is rigid, 1 any similarity.
     damping : float
@@ -64,6 +67,8 @@ class HandleDeformer:
         Distance of each vertex from each handle, None if Euclidean [m].
     fits : VertexFits
         The weighted fits of the vertices, which the kernels solve.
+    plane : (3, 3) or None
+        Two axes and the normal, as columns, of the plane of a flat shape in space with its handles.
 
     Raises
     ------
@@ -99,6 +104,7 @@ class HandleDeformer:
         if (radius < 0).any():
             raise InputError(f"radii must not be negative, got {radius.min()}")
         self.distances = self._distances(distance, cache, progress)
+        self.plane = flat_frame(np.concatenate([self.points, self.handles])) if self.dimension == 3 else None
         self.fits = VertexFits(
             self.points,
             self.handles,
@@ -114,6 +120,11 @@ class HandleDeformer:
     def dimension(self) -> int:
         """The number of coordinates of a point, 2 or 3."""
         return int(self.points.shape[1])
+
+    @property
+    def remembers(self) -> bool:
+        """Whether poses depend on the previous frame even where the handles determine all rotations."""
+        return self.damping > 0 or self.plane is not None
 
     @property
     def scale_limits(self) -> tuple[float, float]:
@@ -146,12 +157,13 @@ class HandleDeformer:
         now = HandlePlaces(
             check_handle_rows("handles_now", handles_now, self.fits), self._orientations(rotations)
         )
-        before = self._previous(previous)
+        before, plane = self._previous(previous), self._plane_now(now, previous)
         A, shift = self.fits.moments(now)
-        R, scale, degenerate = self.fits.solve(A, before, np.arange(len(A)))
+        R, scale, degenerate = self.fits.solve(A, before, np.arange(len(A)), plane)
         for result in (R, scale):
             result.flags.writeable = False  # the derivatives are of these
-        return HandlePose(self.fits, now.q, A, shift, before, R, scale, degenerate)
+        shape = (self.points, self.faces, plane)
+        return HandlePose(self.fits, now.q, A, shift, before, R, scale, degenerate, *shape)
 
     def deform(
         self,
@@ -185,7 +197,7 @@ class HandleDeformer:
             If a shape does not fit, a number is not finite, or a matrix is no rotation.
         """
         matrices.check_out(out, (len(self.points), self.dimension), np.dtype(np.float64))
-        if self.damping > 0:
+        if self.remembers:
             posed = self.at(handles_now, rotations=rotations, previous=previous).positions
             if out is None:
                 return posed
@@ -236,18 +248,19 @@ class HandleDeformer:
     def _distances(self, distance: Any, cache: CacheFolder, progress: bool) -> Array | None:
         """Return the distances (H, V) that are asked for, None if Euclidean."""
         if distance is None:
-            distance = "inside" if self.faces is not None and self.dimension == 3 else "euclidean"
+            distance = "euclidean" if self.faces is None else "inside"
         if isinstance(distance, str):
             if distance == "euclidean":
                 return None
             if distance != "inside":
                 raise InputError(f"distance must be 'inside', 'euclidean' or an array, got {distance!r}")
-            if self.faces is None or self.dimension != 3:
+            if self.faces is None:
                 raise InputError(
-                    "distance='inside' needs a mesh in space: pass (vertices, faces) or a trimesh, or "
-                    "choose distance='euclidean'"
+                    "distance='inside' needs a mesh: pass (vertices, faces) or a trimesh, or choose "
+                    "distance='euclidean'"
                 )
-            return inside_distances(self.points, self.faces, self.handles, cache=cache, progress=progress)
+            points, handles = vectors_to_space(self.points), vectors_to_space(self.handles)
+            return inside_distances(points, self.faces, handles, cache=cache, progress=progress)
         given = as_reals("distance", distance).astype(np.float64)
         expected = (len(self.handles), len(self.points))
         if given.shape != expected:
@@ -271,6 +284,29 @@ class HandleDeformer:
         given = np.eye(d) if rotations is None else check_rotations("rotations", rotations, (count, d, d))
         full = matrices_to_space(np.broadcast_to(given, (count, d, d)))
         return np.ascontiguousarray((self.fits.second_moments[:, None, None] * full).reshape(count, 9))
+
+    def _plane_now(self, now: HandlePlaces, previous: ArrayLike | None) -> PlaneFrames | None:
+        """Return the frames at rest and now of the plane of a flat shape; None if its handles leave it."""
+        if self.plane is None:
+            return None
+        normal = self.plane[:, 2]
+        away = now.q - now.q.mean(0)
+        size = max(np.linalg.norm(np.ptp(self.handles, axis=0)), np.linalg.norm(np.ptp(now.q, axis=0)))
+        if np.abs(away @ normal).max() > FLAT * size:
+            frame = flat_frame(now.q)
+            if frame is None:
+                return None
+            # Of the two sides of the new plane, the one where the handles go with the least change.
+            fit = fit_rigid(self.handles, now.q, on_degenerate="clamp")
+            normal = frame[:, 2] * np.sign(frame[:, 2] @ fit.rotation @ normal)
+        if previous is not None:
+            side = np.asarray(previous).mean(0) @ self.plane[:, 2] @ normal
+            normal = -normal if side < 0 else normal
+        if len(now.Z):
+            turned = now.Z.reshape(-1, 3, 3) @ self.plane[:, 2]
+            if np.abs(np.cross(turned, normal)).max() > FLAT * np.abs(now.Z).max():
+                return None
+        return self.plane, turned_frame(self.plane, normal)
 
     def _previous(self, previous: ArrayLike | None) -> Array:
         """Return the rotations of the frame before (V, 9), or the identity (1, 9)."""

@@ -5,11 +5,12 @@ import os
 import sys
 import warnings
 from collections.abc import Iterator
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
+from scipy.sparse import coo_array, csr_array
 from scipy.sparse.csgraph import dijkstra
 from scipy.spatial import cKDTree
 
@@ -17,9 +18,12 @@ from ..checks import Array, check_rows
 from ..errors import InputError, PointglueWarning
 from ..files import atomic_write
 from ..geometry.bvh import TriangleTree
+from ..geometry.inside import Inside
+from ..geometry.meshes.shells import Shells
 from ..geometry.simplices import check_cells
-from ..geometry.welding import bounding_diagonal, edge_lengths, weld
+from ..geometry.welding import bounding_diagonal, edge_lengths, vertex_components, weld
 from ..geometry.winding import winding_numbers
+from .flatness import flat_frame
 
 __all__ = ["CacheFolder", "InsideShape", "inside_distances"]
 
@@ -32,6 +36,9 @@ ON_SURFACE, INWARD_STEP = 1e-4, 1e-5
 LEAST_INSIDE, MOST_OUTSIDE = 0.75, 0.25
 # m: an edge of length 0 would mean to the search that there is no edge.
 SHORTEST_EDGE = 1e-300
+# Ratio to the size of the shell that it sits on: a smaller shell, a tooth or an eye, is measured from one
+# place and so moves as a whole; a larger one, a coat, from all places where the two are close.
+SMALL_SHELL = 0.1
 
 
 class InsideShape:
@@ -57,6 +64,9 @@ class InsideShape:
         self._points, self._place = weld(points, bounding_diagonal(points))
         cells = self._place[cells]
         self._tree, self._edges = TriangleTree(self._points, cells), edge_lengths(self._points, cells)
+        # In a plane no triangle stands in the way of another one: there, ways are measured over the surface.
+        used = self._points[np.unique(cells)]
+        self._flat = Inside(self._points, cells) if flat_frame(used) is not None else None
 
     def distances(self, handle: Array, number: int = 0) -> tuple[Array, int]:
         """Measure how far every vertex is from a handle.
@@ -80,12 +90,52 @@ class InsideShape:
         InputError
             If the handle sees no vertex.
         """
-        distance = _from_one(self._tree, self._edges, self._points, handle, number)
+        if self._flat is None:
+            distance = _from_one(self._tree, self._edges, self._points, handle, number)
+        else:
+            distance = self._flat.distances_from(handle)
         unreached = ~np.isfinite(distance)
         if unreached.any():
-            gap, index = cKDTree(self._points[~unreached]).query(self._points[unreached])
-            distance[unreached] = distance[~unreached][index] + gap
+            distance = self._over_bridges(distance)
+            stray = ~np.isfinite(distance)
+            if stray.any():
+                gap, index = cKDTree(self._points[~stray]).query(self._points[stray])
+                distance[stray] = distance[~stray][index] + gap
         return distance[self._place], int(unreached.sum())
+
+    @cached_property
+    def _bridges(self) -> NDArray[np.int64]:
+        """Pairs of vertices (k, 2) by which all shells are joined."""
+        shells = Shells(self._tree, vertex_components(len(self._points), self._tree.faces))
+        close, _ = shells.close_places
+        sizes = shells.sizes[shells.components[close]]
+        close = close[sizes.min(1) >= SMALL_SHELL * sizes.max(1)]
+        return np.unique(np.concatenate([shells.bridges[0], close]), axis=0)
+
+    def _over_bridges(self, distance: Array) -> Array:
+        """Return distances with those of shells out of reach: over the bridges to them, then along edges."""
+        lost = np.flatnonzero(~np.isfinite(distance))
+        number = np.full(len(distance), -1)
+        number[lost] = np.arange(len(lost))
+        pairs = np.concatenate([self._bridges, self._bridges[:, ::-1]])
+        length = np.linalg.norm(self._points[pairs[:, 0]] - self._points[pairs[:, 1]], axis=1)
+        length = np.maximum(length, SHORTEST_EDGE)
+        there = np.isfinite(distance[pairs])
+        first = np.full(len(lost), np.inf)
+        over = there[:, 0] & ~there[:, 1]
+        np.minimum.at(first, number[pairs[over, 1]], distance[pairs[over, 0]] + length[over])
+        begin, within = np.flatnonzero(np.isfinite(first)), ~there.any(1)
+        edges = self._edges[lost][:, lost].tocoo()
+        rows = (edges.row, number[pairs[within, 0]], np.full(len(begin), len(lost)))
+        columns = (edges.col, number[pairs[within, 1]], begin)
+        values = (edges.data, length[within], np.maximum(first[begin], SHORTEST_EDGE))
+        graph = coo_array(
+            (np.concatenate(values), (np.concatenate(rows), np.concatenate(columns))),
+            shape=(len(lost) + 1, len(lost) + 1),
+        )
+        result = distance.copy()
+        result[lost] = dijkstra(graph.tocsr(), directed=True, indices=len(lost))[: len(lost)]
+        return result
 
 
 def inside_distances(
@@ -100,8 +150,12 @@ def inside_distances(
 
     The distance is that of the shortest path that goes straight from the handle to a vertex it sees, through
     no face, and then along edges. Vertices at one place count as one, so that unwelded triangles are a
-    surface. A handle on the surface looks inwards; one outside sees the outside. A vertex that cannot be
-    reached is given the path to the nearest vertex that can, and a straight line from there, with a warning.
+    surface. A handle on the surface looks inwards; one outside sees the outside. Where the mesh is flat,
+    paths lead over it, around its notches and holes.
+
+    A shell, a connected surface, that cannot be reached is measured, with a warning, from where it is nearest
+    to the shells that can, or from all places where it is close to one that is not much larger; and from
+    there along its own edges, so that distances do not jump within it.
 
     Parameters
     ----------
@@ -147,8 +201,8 @@ def inside_distances(
             known.write(handles[k], np.append(result[k], unreached))
     if lost.any():
         warnings.warn(
-            f"handles {np.flatnonzero(lost)[:8].tolist()} cannot reach all parts of the mesh: those parts "
-            f"are measured from the nearest part that can be reached",
+            f"handles {np.flatnonzero(lost)[:8].tolist()} cannot reach all parts of the mesh: each such "
+            f"part is measured from where it is nearest to the rest (distance 'euclidean' goes straight)",
             PointglueWarning,
             stacklevel=3,
         )
@@ -230,7 +284,7 @@ class _Cache:
             raise InputError(f"cache must be a folder, got {type(folder).__name__}")
         self.folder = None if folder is None else Path(folder)
         if self.folder is not None:
-            self.mesh = hashlib.sha256(b"pointglue inside 2")
+            self.mesh = hashlib.sha256(b"pointglue inside 3")
             for array in (vertices, faces):
                 self.mesh.update(str((array.shape, array.dtype)).encode())
                 self.mesh.update(array.tobytes())

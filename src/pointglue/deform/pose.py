@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from ..checks import Array, as_reals, require_finite
 from ..errors import InputError
@@ -12,7 +12,7 @@ from ..procrustes import matrices
 from ..procrustes.space import axial_vectors, cross_matrices, vectors_to_space
 from .inputs import check_magnitude
 from .kernels import HandlePlaces
-from .vertex_fits import MIN_GAP, VertexFits
+from .vertex_fits import MIN_GAP, PlaneFrames, VertexFits
 
 __all__ = ["HandlePose", "check_handle_rows", "check_vertex_rows"]
 
@@ -43,6 +43,13 @@ class HandlePose:
         The factor by which each vertex is stretched; 1 for a rigid deformation.
     degenerate : (V,)
         Whether the handles leave the rotation of a vertex open.
+    rest : (V, d)
+        The vertices at rest [m].
+    faces : (m, 3) or None
+        The triangles.
+    plane : tuple of (3, 3) and (3, 3), or None
+        Frames of the plane at rest and now of a flat shape in space that stays flat: axes and normal, as
+        columns.
     """
 
     fits: VertexFits
@@ -53,6 +60,9 @@ class HandlePose:
     R: Array
     scales: Array
     degenerate: Array
+    rest: Array
+    faces: NDArray[np.int64] | None = None
+    plane: PlaneFrames | None = None
 
     @property
     def _dimension(self) -> int:
@@ -65,6 +75,21 @@ class HandlePose:
         result = np.ascontiguousarray(placed[:, : self._dimension])
         result.flags.writeable = False
         return result
+
+    @cached_property
+    def flipped(self) -> NDArray[np.int64]:
+        """The triangles (k,) that are turned over: they face away from where their corners' rotations point.
+
+        A mesh without such triangles has no folds that its handles did not ask for.
+        """
+        if self.faces is None:
+            return np.empty(0, np.int64)
+        rest, now = (
+            np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
+            for corners in (vectors_to_space(x)[self.faces] for x in (self.rest, self.positions))
+        )
+        turned = np.einsum("mcij,mj->mi", self.R.reshape(-1, 3, 3)[self.faces], rest)
+        return np.flatnonzero(np.einsum("mi,mi->m", turned, now) < 0)
 
     @property
     def rotations(self) -> Array:
@@ -162,8 +187,14 @@ class HandlePose:
     def _compliance(self) -> Array:
         """G (V, 3, 3) of the matrix that the rotation is nearest to."""
         B = self.scales[:, None] * self.moments + self.fits.damp[:, None] * self.previous
-        G = matrices.spin_compliances(self.R, self.fits.in_plane(B), MIN_GAP)
-        return G.reshape(-1, 3, 3)
+        flat = self.fits.in_plane(B, self.plane)
+        if self.plane is not None:
+            # Out of their plane the vertices follow as they do in space, unless the handles mirror it.
+            rest, now = self.plane
+            local = now.T @ B.reshape(-1, 3, 3) @ rest
+            free = local[:, 0, 0] * local[:, 1, 1] > local[:, 0, 1] * local[:, 1, 0]
+            flat = np.where(free[:, None], B, flat)
+        return matrices.spin_compliances(self.R, flat, MIN_GAP).reshape(-1, 3, 3)
 
     @cached_property
     def _coupling(self) -> tuple[Array, Array]:

@@ -20,9 +20,9 @@ HandlesAt = Callable[[float], tuple[Array, Array | None]]
 class HandleSequence:
     """A deformer whose handles move with time, and the pose of any frame.
 
-    The pose of a frame depends on that of the frame before, by damping and where the handles leave a
-    rotation open. So frames are evaluated one after the other from the first, frame 0 at time 0, however
-    they are asked for, and all who show, export or simulate them get the same.
+    The pose of a frame depends on that of the frame before, by damping, where the handles leave a rotation
+    open, and in which side a flat shape shows. So frames are evaluated one after the other from the first,
+    frame 0 at time 0, however they are asked for, and all who show, export or simulate them get the same.
 
     Parameters
     ----------
@@ -95,13 +95,14 @@ class HandleSequence:
     def previous(self, frame: int) -> Array | None:
         """Return the rotations of the frame before (V, d, d), None where nothing depends on them.
 
-        Nothing does in the first frame, and without damping if the handles of the frame before determine
-        every rotation. It serves handles that are dragged in a frame, whose keys are not yet set.
+        Nothing does in the first frame, and without damping if the shape is not flat and the handles of the
+        frame before determine every rotation. It serves handles that are dragged in a frame, whose keys are
+        not yet set.
         """
         if frame == 0:
             return None
         before = self.pose(frame - 1)
-        return before.rotations if self.deformer.damping > 0 or before.degenerate.any() else None
+        return before.rotations if self.deformer.remembers or before.degenerate.any() else None
 
     def adopt(self, other: "HandleSequence") -> None:
         """Keep what another sequence of the same deformer has computed, up to where the handles differ.
@@ -120,7 +121,7 @@ class HandleSequence:
 
     def _alone(self, frame: int) -> HandlePose | None:
         """Return the pose of a frame if it does not depend on the one before, else None."""
-        if frame > 0 and self.deformer.damping > 0:
+        if frame > 0 and self.deformer.remembers:
             return None
         pose = self.evaluate(frame / self.rate)
         return None if frame > 0 and pose.degenerate.any() else pose

@@ -13,7 +13,10 @@ from ..procrustes.space import moments_to_space, vectors_to_space
 from . import kernels
 from .kernels import FitLimits, HandlePlaces, HandleWeights
 
-__all__ = ["MIN_GAP", "VertexFits"]
+__all__ = ["MIN_GAP", "PlaneFrames", "VertexFits"]
+
+PlaneFrames = tuple[Array, Array]
+"""The frames (3, 3) of a flat shape at rest and now: two axes of its plane and the normal, as columns."""
 
 # Blocks of vertices worth a thread of their own, and blocks whose gradients are summed in one go.
 GRAIN_BLOCKS = 16
@@ -130,15 +133,18 @@ class VertexFits:
         count = len(self.damp)
         return (A[:count], shift[:count]) if which is None else (A, shift)
 
-    def solve(self, A: Array, before: Array, rows: NDArray[np.int64]) -> tuple[Array, Array, Array]:
+    def solve(
+        self, A: Array, before: Array, rows: NDArray[np.int64], plane: PlaneFrames | None = None
+    ) -> tuple[Array, Array, Array]:
         """Return rotations (n, 9), scales (n,) and which are degenerate (n,), of the vertices `rows`.
 
-        A (n, 9) are their moments and `before` (n, 9) or (1, 9) their previous rotations.
+        A (n, 9) are their moments and `before` (n, 9) or (1, 9) their previous rotations. With `plane`,
+        rotations take its frame at rest to the current one but for a turn about the normal.
         """
         low, high = self.limits.low, self.limits.high
         damp, trace = self.damp[rows, None], self.weights.trace[rows]
         previous = np.broadcast_to(before, A.shape)
-        R, status = self._nearest(A + damp * previous, previous)
+        R, status = self._nearest(A + damp * previous, previous, plane)
         scale = np.ones(len(A))
         if low == high:
             return R, scale, status == DEGENERATE
@@ -157,7 +163,7 @@ class VertexFits:
             old = scale[open_rows]
             some = previous[open_rows]
             R[open_rows], status[open_rows] = self._nearest(
-                old[:, None] * A[open_rows] + damp[open_rows] * some, some
+                old[:, None] * A[open_rows] + damp[open_rows] * some, some, plane
             )
             scale[open_rows] = best_scale(R[open_rows], open_rows)
             open_rows = open_rows[np.abs(scale[open_rows] - old) > SCALE_TOLERANCE]
@@ -192,12 +198,16 @@ class VertexFits:
         run(kernels.pull_back_moments, parts, 1, PART_BLOCKS, self.weights, gA, g, sums)
         return np.asarray(sums.sum(0))
 
-    def in_plane(self, B: Array) -> Array:
-        """Return moments (n, 9) whose rotations stay in the plane, if this is a deformation of the plane."""
+    def in_plane(self, B: Array, plane: PlaneFrames | None = None) -> Array:
+        """Return moments (n, 9) whose rotations stay in the plane, if this is a deformation of a plane."""
         if self.dimension == 2:
             B = moments_to_space(B.reshape(-1, 3, 3)[:, :2, :2]).reshape(-1, 9)
+        elif plane is not None:
+            rest, now = plane
+            local = now.T @ B.reshape(-1, 3, 3) @ rest
+            B = (now @ moments_to_space(local[:, :2, :2]) @ rest.T).reshape(-1, 9)
         return np.ascontiguousarray(B)
 
-    def _nearest(self, B: Array, previous: Array) -> tuple[Array, Array]:
+    def _nearest(self, B: Array, previous: Array, plane: PlaneFrames | None) -> tuple[Array, Array]:
         """Return the rotations (n, 9) nearest to B (n, 9), and their status (n,)."""
-        return matrices.nearest_rotations(self.in_plane(B), np.ascontiguousarray(previous), MIN_GAP)
+        return matrices.nearest_rotations(self.in_plane(B, plane), np.ascontiguousarray(previous), MIN_GAP)

@@ -124,6 +124,49 @@ class TriangleTree:
         run(kernels.closest, len(wanted), WALKS_PER_THREAD, wanted, self.arrays, face, weights, distance)
         return self.boxes.order[face], weights, distance
 
+    def closest_other(
+        self,
+        points: Array,
+        shells: tuple[NDArray[np.int64], Array],
+        face_shells: tuple[NDArray[np.int64], Array],
+    ) -> tuple[NDArray[np.int64], Array]:
+        """Find the triangle closest to each point of those that have another label.
+
+        Distances are compared in sizes of the larger of the two shells that point and triangle belong to.
+
+        Parameters
+        ----------
+        points : (k, 3)
+            The points [m].
+        shells : (k,) and (k,)
+            The labels of the points, and the sizes of their shells, above 0 [m].
+        face_shells : (m,) and (m,)
+            Those of the triangles; at least two labels differ.
+
+        Returns
+        -------
+        face : (k,)
+            The closest triangle, a row of `faces`.
+        distance : (k,)
+            How far it is [m].
+        """
+        order, wanted = self.boxes.order, np.ascontiguousarray(points)
+        labels, sizes = face_shells
+        of_faces = (labels[order], sizes[order], float(max(sizes.max(), shells[1].max(initial=0.0))))
+        face, distance = np.empty(len(wanted), np.int64), np.empty(len(wanted))
+        run(
+            kernels.closest_other,
+            len(wanted),
+            WALKS_PER_THREAD,
+            wanted,
+            shells,
+            self.arrays,
+            of_faces,
+            face,
+            distance,
+        )
+        return order[face], distance
+
     def within(
         self, points: ArrayLike, reach: float
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], Array, Array]:

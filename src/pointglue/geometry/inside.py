@@ -14,6 +14,7 @@ from ..errors import InputError, PointglueWarning
 from . import inside_kernels as kernels
 from .bvh import WALKS_PER_THREAD, TriangleTree
 from .inside_kernels import Dipoles, NearestLists, SurfaceArrays, ViewArrays, Viewpoint
+from .meshes.shells import Shells
 from .normals import area_normals
 from .simplices import check_cells
 from .welding import bounding_diagonal, unique_faces, vertex_components, weld
@@ -87,6 +88,8 @@ class Inside:
         The component that each vertex belongs to, -1 for vertices of no face.
     solid : (components,)
         Whether each component has an inside.
+    enclosed : (components,)
+        Whether each component is within the inside of others.
 
     Raises
     ------
@@ -96,6 +99,7 @@ class Inside:
 
     components: NDArray[np.int64]
     solid: NDArray[np.bool_]
+    enclosed: NDArray[np.bool_]
 
     def __init__(self, vertices: ArrayLike, faces: ArrayLike) -> None:
         points, cells = check_cells(vertices, faces, "faces")
@@ -113,6 +117,16 @@ class Inside:
     def face_components(self) -> NDArray[np.int64]:
         """The component that each triangle of the tree belongs to."""
         return np.asarray(self._component[self.tree.faces[:, 0]])
+
+    @property
+    def welded(self) -> NDArray[np.int64]:
+        """The vertex of the tree (n,) that each vertex has become."""
+        return self._place
+
+    @cached_property
+    def shells(self) -> Shells:
+        """The components, and where they are nearest to each other."""
+        return Shells(self.tree, self._component)
 
     def contains(self, points: ArrayLike) -> NDArray[np.bool_]:
         """Return whether each point (k, 3) is inside: its winding number is more than one half in size."""
@@ -138,8 +152,8 @@ class Inside:
     ) -> tuple[NDArray[np.int32], Array]:
         """Find the points nearest to each vertex, measured inside the shape.
 
-        A vertex of no face takes the points nearest in a straight line, and so does, with a warning, one
-        whose component no point belongs to.
+        A vertex of no face takes the points nearest in a straight line. A component that no point belongs to
+        follows, as a whole and with a warning, the place of another component that it is nearest to.
 
         Parameters
         ----------
@@ -171,20 +185,45 @@ class Inside:
                 f"among must be vertices from 0 to {len(self._place) - 1}, got {asked[:8].tolist()}"
             )
         numbers, distances = self._lists(self.viewpoints(given), wanted)
-        lost = numbers[:, 0] < 0
-        if lost.any():
-            straight, index = _query(given, self._welded[lost], wanted)
-            numbers[lost, : index.shape[1]], distances[lost, : index.shape[1]] = index, straight
+        lost = (numbers[:, 0] < 0) & (self._component >= 0)
         places = self._place[asked]
         apart = np.unique(self._component[places[lost[places]]])
-        if (apart >= 0).any():
+        if len(apart):
+            self._follow(numbers, distances)
             warnings.warn(
-                f"no point belongs to components {apart[apart >= 0][:8].tolist()} of the mesh: their "
-                f"vertices take the nearest points in a straight line",
+                f"no point belongs to components {apart[:8].tolist()} of the mesh: each follows the place of "
+                f"another that it is nearest to",
                 PointglueWarning,
                 stacklevel=2,
             )
+        alone = numbers[:, 0] < 0
+        if alone.any():
+            straight, index = _query(given, self._welded[alone], wanted)
+            numbers[alone, : index.shape[1]], distances[alone, : index.shape[1]] = index, straight
         return numbers[places], distances[places]
+
+    def _follow(self, numbers: NDArray[np.int32], distances: Array) -> None:
+        """Give all vertices of a component without points the list of the place that it is nearest to."""
+        known = np.unique(self._component[(numbers[:, 0] >= 0) & (self._component >= 0)])
+        for component, _, vertex, gap in self.shells.ways_from(known):
+            own = self._component == component
+            numbers[own], distances[own] = numbers[vertex], distances[vertex] + gap
+
+    def distances_from(self, point: ArrayLike) -> Array:
+        """Measure how far every vertex is from a point, inside the shape.
+
+        Parameters
+        ----------
+        point : (3,)
+            The point [m].
+
+        Returns
+        -------
+        (n,)
+            The distances [m], inf for vertices of other components and of no face.
+        """
+        _, distances = self._lists(self.viewpoints(np.reshape(point, (1, 3))), 1)
+        return np.asarray(distances[self._place, 0])
 
     def between(
         self, points: ArrayLike, reach: float, links: tuple[NDArray[np.int32], Array]
@@ -314,6 +353,7 @@ class Inside:
         order = np.argsort(component, kind="stable")
         parts = np.split(order, np.cumsum(np.bincount(component, minlength=count))[:-1])
         self.solid, enclosed = np.zeros(count, np.bool_), np.zeros(count, np.bool_)
+        within = np.zeros(count, np.bool_)
         known = [k for k in range(count) if area[parts[k]].sum() > 0]
         probes = [_probes(parts[k], area[parts[k]]) for k in known]
         if probes:
@@ -326,6 +366,7 @@ class Inside:
             above, below = around.reshape(2, -1, PROBES).mean(2)
             out = np.where(volume[known] > 0, above, below)
             self.solid[known], enclosed[known] = closed, closed & (out > 0.5)
+            within[known] = np.minimum(above, below) > 0.5
         owner = np.arange(count)
         for k in np.flatnonzero(enclosed).tolist():
             wall = corners[parts[k]]
@@ -346,7 +387,7 @@ class Inside:
             while owner[owner[k]] != owner[k]:
                 owner[k] = owner[owner[k]]
         kept, number = np.unique(owner, return_inverse=True)
-        self.solid = self.solid[kept]
+        self.solid, self.enclosed = self.solid[kept], within[kept]
         used = self._component >= 0
         self._component[used] = number.reshape(-1)[self._component[used]]
 

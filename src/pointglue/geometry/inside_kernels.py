@@ -30,6 +30,8 @@ DIPOLE_DISTANCE = 4.0
 # Ratio of height to base: thinner triangles are crossed along their edges, which is as short. Within them
 # paths would keep getting shorter by negligible amounts.
 NEEDLE = 0.05
+# Ratio of squares of distance and length: a source this close to an edge is on it, but for rounding.
+ON_EDGE = 1e-12
 
 
 class SurfaceArrays(NamedTuple):
@@ -198,9 +200,9 @@ def _unfolded(vertices, p, q, c, dp, dq):
         return np.inf
     x = (dp * dp - dq * dq + e * e) / (2.0 * e)
     h = dp * dp - x * x
-    if h < 0.0:
+    if h < -ON_EDGE * e * e:
         return np.inf
-    h = math.sqrt(h)
+    h = math.sqrt(max(h, 0.0))
     cx = (ex * fx + ey * fy + ez * fz) / e
     cy = math.sqrt(max(fx * fx + fy * fy + fz * fz - cx * cx, 0.0))
     if cy < NEEDLE * (e + abs(cx)):

@@ -182,6 +182,41 @@ def _closer(tree, query, state, k):
 
 
 @kernel
+def closest_other(start, stop, points, shells, tree, face_shells, face, distance):
+    """Find the triangle closest to each point of those with another label, in sizes of the larger shell.
+
+    `shells` and `face_shells` are the labels and the sizes of the points' and of the triangles' shells.
+    """
+    labels, sizes = shells
+    stack = new_stack()
+    for i in range(start, stop):
+        query = (points[i, 0], points[i, 1], points[i, 2], labels[i], sizes[i], face_shells)
+        state = (np.inf, np.int64(-1), 0.0)
+        _, face[i], distance[i] = traverse(
+            tree, stack, query, state, _other_box_distance, _is_closer, _closer_other
+        )
+
+
+@kernel
+def _other_box_distance(tree, query, node):
+    """Return the least squared distance, in sizes of the larger shell, of a point from a box."""
+    return _box_distance(tree, query[:3], node) / query[5][2] ** 2
+
+
+@kernel
+def _closer_other(tree, query, state, k):
+    """Return the closer of triangle k and the best: squared distance in sizes, number and distance."""
+    x, y, z, label, size, (labels, sizes, _) = query
+    if labels[k] == label:
+        return state
+    _, _, _, square = _closest_on_triangle(tree.corners, k, (x, y, z))
+    ratio = square / max(size, sizes[k]) ** 2
+    if ratio < state[0]:
+        return ratio, np.int64(k), np.sqrt(square)
+    return state
+
+
+@kernel
 def closest_on_faces(start, stop, points, which, corners, faces, weights, distance):
     """Find the point of triangle faces[i] closest to points[which[i]], by weights of its corners."""
     for i in range(start, stop):

@@ -1,55 +1,55 @@
-"""Files: meshes of any format that trimesh reads, handles, bodies of particles, and the frames of runs."""
+"""Files: meshes of any format that trimesh reads, handles, bodies of particles, and the frames of runs.
+
+The names below are loaded on first use: a command that reads handles needs no particles, and trimesh takes
+0.2 s to load.
+"""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from .body_files import load_body, save_body
-from .checkpoints import load_checkpoint, save_checkpoint
-from .export import export_run
-from .frame_records import Frame, StoredObject
-from .frames import FrameStore
-from .handles import Handles, read_handles
-from .sequences import write_sequence
-from .stats import StatsLog
-from .usd import write_usd
-
 if TYPE_CHECKING:
+    from ..geometry.meshes.mesh_files import Mesh, Part, read_mesh
+    from .body_files import load_body, save_body
+    from .checkpoints import load_checkpoint, save_checkpoint
+    from .export import export_run
+    from .frame_records import Frame, StoredObject
+    from .frames import FrameStore
+    from .handles import Handles, read_handles
     from .mesh_output import Output, open_output
-    from .meshes import Mesh, Part, read_mesh
+    from .sequences import write_sequence
+    from .stats import StatsLog
+    from .usd import write_usd
 
-__all__ = [
-    "Frame",
-    "FrameStore",
-    "Handles",
-    "Mesh",
-    "Output",
-    "Part",
-    "StatsLog",
-    "StoredObject",
-    "export_run",
-    "load_body",
-    "load_checkpoint",
-    "open_output",
-    "read_handles",
-    "read_mesh",
-    "save_body",
-    "save_checkpoint",
-    "write_sequence",
-    "write_usd",
-]
-
-_LATER = {
-    "Mesh": "meshes",
-    "Output": "mesh_output",
-    "Part": "meshes",
-    "open_output": "mesh_output",
-    "read_mesh": "meshes",
+_HOME = {
+    "Frame": ".frame_records",
+    "FrameStore": ".frames",
+    "Handles": ".handles",
+    "Mesh": "..geometry.meshes.mesh_files",
+    "Output": ".mesh_output",
+    "Part": "..geometry.meshes.mesh_files",
+    "StatsLog": ".stats",
+    "StoredObject": ".frame_records",
+    "export_run": ".export",
+    "load_body": ".body_files",
+    "load_checkpoint": ".checkpoints",
+    "open_output": ".mesh_output",
+    "read_handles": ".handles",
+    "read_mesh": "..geometry.meshes.mesh_files",
+    "save_body": ".body_files",
+    "save_checkpoint": ".checkpoints",
+    "write_sequence": ".sequences",
+    "write_usd": ".usd",
 }
 
-if not TYPE_CHECKING:
+__all__ = [
+    "Frame", "FrameStore", "Handles", "Mesh", "Output", "Part", "StatsLog", "StoredObject", "export_run",
+    "load_body", "load_checkpoint", "open_output", "read_handles", "read_mesh", "save_body",
+    "save_checkpoint", "write_sequence", "write_usd",
+]  # fmt: skip
+
+if not TYPE_CHECKING:  # a type checker that saw this would believe in any name
 
     def __getattr__(name: str) -> Any:
-        """Load what reads and writes meshes when it is asked for: trimesh takes 0.2 s to load."""
-        if name in _LATER:
-            return getattr(import_module(f".{_LATER[name]}", __name__), name)
+        if name in _HOME:
+            return getattr(import_module(_HOME[name], __name__), name)
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

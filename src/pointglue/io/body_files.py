@@ -14,9 +14,12 @@ from .archives import archive_path, read_archive, write_archive
 
 __all__ = ["load_body", "save_body"]
 
-VERSION = 1
+VERSION = 2
 # Fields stored as they are. Groups have different lengths: they are stored one after the other, with sizes.
-BODY_FIELDS = [name for name in OrientedBody.__dataclass_fields__ if name not in ("groups", "visual")]
+RAGGED = ("groups", "hulls", "visual")
+BODY_FIELDS = [name for name in OrientedBody.__dataclass_fields__ if name not in RAGGED]
+# Fields that files of earlier versions do not have.
+LATER_FIELDS = {"pivots", "young", "density"}
 SKIN_FIELDS = list(Skin.__dataclass_fields__)
 
 
@@ -43,6 +46,8 @@ def save_body(path: str | os.PathLike[str], body: OrientedBody) -> None:
     arrays = {"version": np.array(VERSION), **{name: np.asarray(getattr(body, name)) for name in BODY_FIELDS}}
     arrays["groups"] = np.concatenate([np.empty(0, np.int64), *body.groups])
     arrays["group_sizes"] = np.array([len(group) for group in body.groups], np.int64)
+    arrays["hulls"] = np.concatenate([np.empty((0, 3)), *body.hulls])
+    arrays["hull_sizes"] = np.array([len(points) for points in body.hulls], np.int64)
     if body.visual is not None:
         arrays |= {f"visual_{name}": getattr(body.visual, name) for name in SKIN_FIELDS}
     with explain_write_errors(target):
@@ -87,18 +92,26 @@ def _body(arrays: dict[str, Array]) -> OrientedBody:
         raise InputError(f"has version {version}, but the first is 1")
     skin = [f"visual_{name}" for name in SKIN_FIELDS]
     has_skin = any(name in arrays for name in skin)
-    wanted = [*BODY_FIELDS, "groups", "group_sizes", *(skin if has_skin else [])]
-    missing, unknown = set(wanted) - set(arrays), set(arrays) - set(wanted)
+    if version == 1:
+        arrays |= {"hulls": np.empty((0, 3)), "hull_sizes": np.zeros(len(arrays.get("group_sizes", ())), int)}
+    wanted = [*BODY_FIELDS, "groups", "group_sizes", "hulls", "hull_sizes", *(skin if has_skin else [])]
+    missing, unknown = set(wanted) - set(arrays) - LATER_FIELDS, set(arrays) - set(wanted)
     if missing or unknown:
         raise InputError(f"has no entry {min(missing)!r}" if missing else f"has an entry {min(unknown)!r}")
-    fields: dict[str, Any] = {name: arrays[name] for name in BODY_FIELDS}
+    fields: dict[str, Any] = {name: arrays[name] for name in BODY_FIELDS if name in arrays}
     loose, members, sizes = arrays["loose"], arrays["groups"], arrays["group_sizes"]
     if loose.shape == () and loose.dtype == np.bool_:
         fields["loose"] = bool(loose)
-    whole = sizes.ndim == 1 and sizes.dtype.kind in "iu" and (sizes >= 0).all()
-    if not whole or members.shape != (sizes.sum(),):
-        raise InputError(f"group_sizes must add up to the length of groups, {len(np.ravel(members))}")
-    fields["groups"] = np.split(members, np.cumsum(sizes))[:-1]
+    fields["groups"] = _split("group", members, sizes)
+    fields["hulls"] = _split("hull", arrays["hulls"], arrays["hull_sizes"])
     if has_skin:
         fields["visual"] = Skin(*(arrays[name] for name in skin))
     return OrientedBody(**fields)
+
+
+def _split(name: str, values: Array, sizes: Array) -> list[Array]:
+    """Return arrays that were stored one after the other, or raise."""
+    whole = sizes.ndim == 1 and sizes.dtype.kind in "iu" and (sizes >= 0).all()
+    if not whole or values.ndim == 0 or len(values) != sizes.sum():
+        raise InputError(f"{name}_sizes must add up to the length of {name}s, {len(np.ravel(values))}")
+    return np.split(values, np.cumsum(sizes))[:-1]

@@ -23,7 +23,7 @@ from trimesh.visual.texture import TextureVisuals
 from ..checks import Array
 from ..errors import InputError
 from ..files import explain_write_errors, temporary_path
-from .meshes import Mesh, Part, UniqueNames
+from ..geometry.meshes.mesh_files import Mesh, Part, UniqueNames
 
 __all__ = ["Output", "open_output"]
 

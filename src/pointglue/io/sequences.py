@@ -48,8 +48,8 @@ def write_sequence(
         If a file cannot be written.
     """
     # Imported here for the sake of start-up time: trimesh takes 0.2 s.
+    from ..geometry.meshes.mesh_files import Mesh, Part
     from .mesh_output import open_output
-    from .meshes import Mesh, Part
 
     check_choice("format", format, get_args(SequenceFormat))
     folder = store.directory / format if directory is None else Path(directory)

@@ -8,7 +8,7 @@ import threading
 from _thread import interrupt_main
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from time import monotonic
+from time import monotonic, sleep
 from types import FrameType
 from typing import Any, Self
 
@@ -44,8 +44,8 @@ class Ending:
         self._clock, self._arrived = clock, 0.0
         self._before: dict[signal.Signals, Any] = {}
         self._hook_before = sys.unraisablehook
-        self._timer: threading.Timer | None = None
-        self._deferred, self._raised, self._lost = False, False, False
+        self._retries: list[threading.Thread] = []
+        self._deferred, self._raised, self._lost, self._losing = False, False, False, False
 
     def __enter__(self) -> Self:
         _active.append(self)
@@ -57,8 +57,9 @@ class Ending:
 
     def __exit__(self, *_: object) -> None:
         sys.unraisablehook = self._hook_before
-        if self._timer is not None:
-            self._timer.cancel()
+        self._lost = False
+        for retry in self._retries:
+            retry.join()  # or it would signal to whoever handles signals then
         for one, handler in self._before.items():
             signal.signal(one, handler)
         self._before.clear()
@@ -85,6 +86,8 @@ class Ending:
             if self._deferred:
                 return
         elif self._lost:
+            if self._losing:
+                return
             self._lost, self._raised = False, False
             if self._deferred:
                 return
@@ -98,10 +101,15 @@ class Ending:
         if self.first is None or not issubclass(what.exc_type, KeyboardInterrupt):
             self._hook_before(what)
             return
-        self._lost = True
-        self._timer = threading.Timer(RETRY_DELAY, interrupt_main, (self.first,))
-        self._timer.daemon = True
-        self._timer.start()
+        self._lost, self._losing = True, True
+        self._retries.append(threading.Thread(target=self._raise_again, daemon=True))
+        self._retries[-1].start()
+        self._losing = False  # until here an exception would be lost as well
+
+    def _raise_again(self) -> None:
+        while self._lost:
+            sleep(RETRY_DELAY)
+            interrupt_main(self.first or signal.SIGINT)
 
 
 _active: list[Ending] = []  # signals belong to the whole process, and so does this

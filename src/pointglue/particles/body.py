@@ -1,23 +1,27 @@
 """Bodies: particles with an orientation, the edges between them and the groups they form."""
 
+import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import inf, pi
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from ..checks import Array, as_reals, check_flag, check_real, check_rotations, require_finite
-from ..errors import InputError
+from ..checks import Array, as_reals, check_choice, check_flag, check_real, check_rotations, require_finite
+from ..errors import InputError, PointglueWarning
 from ._solve.pairs import touching_pairs
+from .advice import LARGEST_PIECE, LONGEST_SUBSTEP, reachable_young, suitable_substep, unit_advice
 from .authoring.from_mesh import Placement, author
+from .authoring.hull_fitting import CONVEX, fitted_hulls
 from .authoring.skinning import Blend, Skin, join_skins, links_of
 from .particle_checks import (
     check_edges,
     check_group,
+    check_hulls,
     check_layout,
     check_mask,
     check_range,
@@ -30,6 +34,10 @@ from .state import ParticleState, RestPose
 __all__ = ["WATER", "OrientedBody", "join"]
 
 WATER = 1000.0  # kg/m^3, the density of a body whose mass is not said
+GRAVITY = 9.81  # m/s^2, by which bodies from meshes are made to hold their shape
+# Ratio of the Young's modulus of a body made from a mesh to the pressure at its foot: legs neither kneel
+# under its weight nor buckle when it drops from its own height.
+HOLDING = 1e5
 # What edges and groups have that are added to a body without any.
 DEFAULTS = {"stretch": 0.0, "torsion": 0.0, "yield_speed": inf}
 # Ratio of the radii of one particle: flatter or longer, contact points lose half their digits.
@@ -53,25 +61,35 @@ class OrientedBody:
     orientations : (n, 4), optional
         Quaternions wxyz of any length but 0: the axes of the ellipsoids in the bind pose.
     mass : float or (n,), optional
-        Masses, above 0 [kg]; without them the density is that of water.
+        Masses, above 0 [kg]; without them those of the ellipsoids by the density.
+    density : float or (n,)
+        The density, above 0 [kg/m^3]. With the masses it says how thick a body with a Young's modulus is.
     edges : (m, 2)
         Pairs of particles, each pair once.
+    young : float or (n,)
+        Young's modulus [Pa] of an elastic body, at least 0: it bends and stretches as beam theory says,
+        whatever its particles, its substep and its iterations are. Where it is 0, `stiffness` holds instead.
     stiffness : float or (n,)
-        How much of its deviation a particle's group corrects in 1/60 s, 0 to 1.
+        How much of its deviation a particle's group corrects in 1/60 s, 0 to 1, if its `young` is 0.
     stretch : float or (m,)
         The same for the length of an edge, apart from bending; 0 for none.
     torsion : float or (m,)
         The same for the twist between the two particles of an edge; 0 for none.
     groups : iterable of (k,)
         The particles of each rigid group.
+    hulls : iterable of (k, 3) or None
+        For each rigid group points in the bind pose whose convex hull collides instead of its ellipsoids
+        [m], or None; empty if no group has one. Groups with a yield speed collide as ellipsoids anyway.
     yield_speed : float or (len(groups),)
         A group that is hit faster than this deforms permanently [m/s]; inf for never.
     yield_strain : float or (n,)
         The deformation of a particle's group beyond which it flows; inf for never.
     creep : float or (n,)
         How fast deformation beyond the yield strain becomes permanent [1/s].
-    pinned : bool or (n,)
-        Which particles stay where they are.
+    pinned : bool, (n,) or "position"
+        Which particles stay where they are and as they are turned; "position" for all as `pivots`.
+    pivots : bool or (n,)
+        Which particles stay where they are, but are free to turn.
     loose : bool
         Whether particles without any neighbour are meant, and no mistake.
     visual : Skin, optional
@@ -88,15 +106,19 @@ class OrientedBody:
     orientations: Array
     radii: Array
     mass: Array
+    density: Array
     edges: NDArray[np.int64]
+    young: Array
     stiffness: Array
     stretch: Array
     torsion: Array
     groups: tuple[NDArray[np.int64], ...]
+    hulls: tuple[Array, ...]
     yield_speed: Array
     yield_strain: Array
     creep: Array
     pinned: NDArray[np.bool_]
+    pivots: NDArray[np.bool_]
     loose: bool
     visual: Skin | None
 
@@ -107,15 +129,19 @@ class OrientedBody:
         radii: ArrayLike,
         orientations: ArrayLike | None = None,
         mass: ArrayLike | None = None,
+        density: ArrayLike = WATER,
         edges: ArrayLike = (),
+        young: ArrayLike = 0.0,
         stiffness: ArrayLike = 1.0,
         stretch: ArrayLike = 0.0,
         torsion: ArrayLike = 0.0,
         groups: Iterable[ArrayLike] = (),
+        hulls: Iterable[ArrayLike | None] = (),
         yield_speed: ArrayLike = inf,
         yield_strain: ArrayLike = inf,
         creep: ArrayLike = 0.0,
-        pinned: ArrayLike = False,
+        pinned: ArrayLike | Literal["position"] = False,
+        pivots: ArrayLike = False,
         loose: bool = False,
         visual: Skin | None = None,
     ) -> None:
@@ -147,7 +173,8 @@ class OrientedBody:
                 raise InputError(f"orientations[{int(length.argmin())}] is zero: a quaternion wxyz is needed")
             # Unit ones stay as they are, to the last bit.
             turned = np.where(np.abs(length - 1) > 1e-15, turned / length, turned)
-        m = WATER * 4 / 3 * pi * size.prod(1) if mass is None else spread("mass", mass, n)
+        heavy = check_range("density", spread("density", density, n), 0.0, inf, open_low=True, open_high=True)
+        m = heavy * 4 / 3 * pi * size.prod(1) if mass is None else spread("mass", mass, n)
         check_range("mass", m, 0.0, inf, open_low=True, open_high=True)
         loose = check_flag("loose", loose)
         if not isinstance(visual, Skin | None):
@@ -157,6 +184,9 @@ class OrientedBody:
                 f"visual is linked to particle {visual.particles - 1}, but there are {n} particles: "
                 f"bind it to them, or pass visual=None"
             )
+        if isinstance(pinned, str):
+            check_choice("pinned", pinned, ("position",))
+            pinned, pivots = False, True
         pairs = check_edges(edges, n)
         if not isinstance(groups, Iterable):
             raise InputError(f"groups must be a list of lists of particles, got {type(groups).__name__}")
@@ -166,17 +196,21 @@ class OrientedBody:
             "orientations": turned,
             "radii": size,
             "mass": m,
+            "density": heavy,
             "edges": pairs,
+            "young": check_range("young", spread("young", young, n), 0.0, inf, open_high=True),
             "stiffness": check_range("stiffness", spread("stiffness", stiffness, n), 0.0, 1.0),
             "stretch": check_range("stretch", spread("stretch", stretch, len(pairs)), 0.0, 1.0),
             "torsion": check_range("torsion", spread("torsion", torsion, len(pairs)), 0.0, 1.0),
             "groups": listed,
+            "hulls": check_hulls(hulls, len(listed)),
             "yield_speed": check_range(
                 "yield_speed", spread("yield_speed", yield_speed, len(listed)), 0.0, inf
             ),
             "yield_strain": check_range("yield_strain", spread("yield_strain", yield_strain, n), 0.0, inf),
             "creep": check_range("creep", spread("creep", creep, n), 0.0, inf, open_high=True),
             "pinned": check_mask("pinned", pinned, n),
+            "pivots": check_mask("pivots", pivots, n),
             "loose": loose,
             "visual": visual,
         }
@@ -189,7 +223,10 @@ class OrientedBody:
         mesh: Any,
         *,
         spacing: float | None = None,
+        particles: int | None = None,
         placement: Placement | None = None,
+        tie: bool | None = None,
+        rigid: bool = False,
         reach: float = 1.4,
         aspect: float = 2.0,
         density: float = WATER,
@@ -203,13 +240,22 @@ class OrientedBody:
 
         Parameters
         ----------
-        mesh : object with vertices and faces, or a tuple of them
+        mesh : path, mesh or scene of trimesh, object with vertices and faces, or a tuple of them
             The mesh; any triangles and quads will do [m].
         spacing : float, optional
             The distance of the particles, about [m]; without it there are about 300.
+        particles : int, optional
+            How many particles there are, about, instead of their spacing.
         placement : {"surface", "volume", "skeleton"}, optional
             Whether particles are on the surface, in the volume or along the skeleton of limbs; by default in
             the volume of components that have one, and else on the surface.
+        tie : bool, optional
+            Whether shells, connected surfaces such as eyes, teeth and clothes, are tied to those that they
+            touch, sit on or are in: up to a gap of 1 % of the larger one's size. By default they are, with a
+            warning that says how many.
+        rigid : bool
+            Whether each connected piece is one rigid group; those that are as good as convex collide as their
+            hulls.
         reach : float
             Particles closer than this are joined [spacings], at least 1.
         aspect : float
@@ -220,6 +266,8 @@ class OrientedBody:
             Where random numbers begin.
         **options
             Fields of the body, which replace what is found from the mesh; `mass` is that of each particle.
+            Without `young` and `stiffness`, Young's modulus is 10^5 times the pressure of the body's own
+            height, 1 GPa for a figure of 1 m: it holds its shape whatever its size is.
 
         Returns
         -------
@@ -238,14 +286,31 @@ class OrientedBody:
         found = author(
             mesh,
             spacing=spacing,
+            particles=particles,
             placement=placement,
+            tie=tie,
             reach=reach,
             aspect=aspect,
             density=density,
             seed=seed,
         )
-        body = cls(found.positions, **{**found.fields, **options})
+        whole = check_flag("rigid", rigid)
+        if not whole and not {"young", "stiffness"} & set(options):
+            height = float(np.ptp(found.positions, axis=0).max())
+            options["young"] = HOLDING * density * GRAVITY * height
+        # Other masses in the same volumes.
+        heavy = density * as_reals("mass", options.get("mass", found.mass)) / found.mass
+        body = cls(found.positions, **{**found.fields, "density": heavy, **options})
+        if check_flag("rigid", rigid):
+            body = body.replace(groups=body.pieces)
+        advice = unit_advice(body._size, float(body.mass.sum()))
+        if advice is not None:
+            warnings.warn(advice, PointglueWarning, stacklevel=2)
         skin = Skin(found.vertices, found.faces, *links_of(found.links, found.distances))
+        if whole:
+            groups, owners = body.pieces, skin.links[:, 0]
+            hulls = fitted_hulls(groups, skin.vertices, skin.faces, owners, CONVEX)
+            body = body.replace(groups=groups, hulls=options.get("hulls", hulls))
         return body.replace(visual=skin)
 
     def _set(self, values: dict[str, Array | tuple[Array, ...] | bool | Skin | None]) -> None:
@@ -265,6 +330,66 @@ class OrientedBody:
         i, j = np.concatenate(pairs).T
         links = coo_array((np.ones(len(i)), (i, j)), shape=(len(self), len(self)))
         return np.asarray(connected_components(links, directed=False)[1], np.int64)
+
+    @property
+    def pieces(self) -> list[NDArray[np.int64]]:
+        """The particles (k,) of each connected piece, single ones left out."""
+        components = self.components
+        order = np.argsort(components, kind="stable")
+        parts = np.split(order, np.cumsum(np.bincount(components))[:-1])
+        return [part for part in parts if len(part) > 1]
+
+    @property
+    def _size(self) -> float:
+        """How large it is, its largest extent [m]."""
+        reach = self.radii.max(1)[:, None]
+        return float(((self.positions + reach).max(0) - (self.positions - reach).min(0)).max())
+
+    def check(self) -> list[str]:
+        """Return what may not be as it was meant, a sentence each: loose pieces, units, substeps and stiffness.
+
+        Returns
+        -------
+        list of str
+            Empty if there is nothing to say.
+
+        Examples
+        --------
+        >>> from pointglue.particles import block
+        >>> block((273.0, 100.0, 100.0), (4, 2, 2)).check()[0][:50]
+        'the body is 273 m across and weighs 2.73e+09 kg: l'
+        """
+        said = [*loose_pieces(self), unit_advice(self._size, float(self.mass.sum()))]
+        substep = suitable_substep(self.positions, self.radii, self.components, GRAVITY)
+        if substep < LONGEST_SUBSTEP:
+            said.append(f"it is so small that its substeps are {substep:.2g} s")
+        said.extend(self.stiffness_advice(substep))
+        return [*(sentence for sentence in said if sentence is not None), *loose_pieces(self)]
+
+    def stiffness_advice(self, substep: float) -> list[str]:
+        """Return what is said about connected pieces that are too large for their Young's modulus.
+
+        Parameters
+        ----------
+        substep : float
+            The substep by which the body is stepped [s].
+
+        Returns
+        -------
+        list of str
+            Empty if there is nothing to say.
+        """
+        pieces = self.components
+        large = (np.bincount(pieces) > LARGEST_PIECE)[pieces] & (self.young > 0)
+        if not large.any():
+            return []
+        spacing = float(np.median(np.linalg.norm(np.diff(self.positions[self.edges], axis=1)[:, 0], axis=1)))
+        reached = reachable_young(float(self.density[large].mean()), spacing, substep)
+        return [
+            f"a piece has {int(np.bincount(pieces).max())} particles: up to {LARGEST_PIECE} have the Young's "
+            f"modulus that is asked for, and beyond about {reached:.1g} Pa are reached: take a larger "
+            f"spacing, a rigid group, or shorter substeps"
+        ]
 
     def start(self) -> ParticleState:
         """Return the state of the body at rest in its bind pose, at time 0."""
@@ -315,6 +440,7 @@ class OrientedBody:
             orientations=quaternions_of(axes),
             radii=scale * self.radii,
             mass=scale**3 * self.mass,
+            hulls=[scale * points @ turn.T + shift for points in self.hulls],
             visual=None if self.visual is None else self.visual.moved(scale * turn, shift),
         )
 
@@ -339,6 +465,8 @@ class OrientedBody:
         unknown = sorted(set(changes) - set(fields))
         if unknown:
             raise InputError(f"OrientedBody has no field {unknown[0]!r}; it has {', '.join(fields)}")
+        if "groups" in changes and "hulls" not in changes:
+            fields["hulls"] = ()  # of groups that are no longer the same
         # What holds for all edges or groups holds for other ones too.
         for name, of in (("stretch", "edges"), ("torsion", "edges"), ("yield_speed", "groups")):
             if of in changes and name not in changes and len(set(fields[name].tolist())) <= 1:
@@ -500,6 +628,22 @@ class OrientedBody:
         return np.asarray(times < 2)
 
 
+def loose_pieces(body: OrientedBody) -> list[str]:
+    """Return a sentence about pieces that nothing joins to the largest one, none if there are none."""
+    components = body.components
+    sizes = np.bincount(components)
+    if len(sizes) == 1:
+        return []
+    first = np.unique(components, return_index=True)[1]
+    smaller = np.flatnonzero(np.arange(len(sizes)) != sizes.argmax())
+    shown = [f"{sizes[k]} at {body.positions[first[k]].round(4).tolist()}" for k in smaller[:4]]
+    more = f" and {len(smaller) - 4} more" if len(smaller) > 4 else ""
+    return [
+        f"{len(sizes)} pieces move on their own: besides the largest one there are particles "
+        f"{', '.join(shown)}{more}. Join them by editing.connect(across=True) or from_mesh(tie=True)"
+    ]
+
+
 def join(bodies: Sequence[OrientedBody]) -> OrientedBody:
     """Return all bodies as one, particles in their order.
 
@@ -511,11 +655,12 @@ def join(bodies: Sequence[OrientedBody]) -> OrientedBody:
     together: dict[str, Array | tuple[Array, ...] | bool | Skin | None] = {
         name: np.concatenate([getattr(body, name) for body in bodies])
         for name in OrientedBody.__dataclass_fields__
-        if name not in ("edges", "groups", "loose", "visual")
+        if name not in ("edges", "groups", "hulls", "loose", "visual")
     }
     moved = list(zip(bodies, shift, strict=True))
     together["edges"] = np.concatenate([body.edges + k for body, k in moved])
     together["groups"] = tuple(group + k for body, k in moved for group in body.groups)
+    together["hulls"] = tuple(points for body in bodies for points in body.hulls)
     together["loose"] = True
     together["visual"] = join_skins([body.visual for body in bodies], [len(body) for body in bodies])
     joined = OrientedBody.__new__(OrientedBody)

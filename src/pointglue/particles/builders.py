@@ -9,6 +9,7 @@ from ..checks import Array, as_reals, check_integer, check_real
 from ..errors import InputError
 from ..geometry.shapes import check_box
 from ..procrustes.space import perpendiculars
+from ._solve.hulls import BOX
 from .body import WATER, OrientedBody
 from .particle_checks import check_vector
 from .quaternions import quaternions_of
@@ -17,7 +18,7 @@ __all__ = ["block", "hinged_boxes", "rope", "sheet"]
 
 
 def rope(start: ArrayLike, end: ArrayLike, *, particles: int, radius: float, **options: Any) -> OrientedBody:
-    """Return a straight chain of ellipsoids, their first axes along it.
+    """Return a straight chain of ellipsoids, their first axes along it; it does not stretch without `young`.
 
     Parameters
     ----------
@@ -56,6 +57,7 @@ def rope(start: ArrayLike, end: ArrayLike, *, particles: int, radius: float, **o
         "radii": np.tile([half, radius, radius], (particles, 1)),
         "orientations": np.tile(quaternions_of(axes), (particles, 1)),
         "edges": np.stack([index[:-1], index[1:]], axis=1),
+        "stretch": 0.0 if "young" in options else 1.0,  # an elastic one stretches as its modulus says
     }
     return _built(a + np.linspace(0, 1, particles)[:, None] * (b - a), fields, options)
 
@@ -114,7 +116,7 @@ def block(
     cells : (3,)
         How many cells there are along each axis, at least 1.
     rigid : bool
-        Whether all particles are in one rigid group.
+        Whether all particles are in one rigid group, which collides as the box that it is.
     density : float
         The density, above 0 [kg/m^3].
     **options
@@ -137,9 +139,12 @@ def block(
     fields: dict[str, Any] = {
         "radii": np.tile(0.5 * step, (len(positions), 1)),
         "mass": density * step.prod() * np.ones(len(positions)),
+        "density": density,
         "edges": _lattice_edges(lattice, [(1, 0, 0), (0, 1, 0), (0, 0, 1)]),
         "groups": [np.arange(len(positions))] if rigid else [],
     }
+    if rigid and "groups" not in options:
+        fields["hulls"] = [0.5 * np.array(size) * BOX]
     return _built(positions, fields, options)
 
 

@@ -11,10 +11,13 @@ from ..checks import Array, as_array, as_integers, as_reals, check_distinct, req
 from ..errors import InputError
 
 __all__ = [
-    "check_edges", "check_group", "check_layout", "check_list", "check_mask", "check_range", "check_vector",
-    "finite", "frozen", "spread",
+    "COINCIDENT", "check_edges", "check_group", "check_hulls", "check_layout", "check_list", "check_mask",
+    "check_range",
+    "check_vector", "finite", "frozen", "spread",
 ]  # fmt: skip
 
+# Ratio of the extents of a hull: flatter ones have no inside.
+FLATTEST = 1e-3
 # Particles nearer to each other than this fraction of the body's extent are one point given twice.
 COINCIDENT = 1e-9
 
@@ -120,6 +123,29 @@ def check_group(k: int, group: ArrayLike, count: int) -> NDArray[np.int64]:
             f"groups[{k}] must hold particles from 0 to {count - 1}, got {members.tolist()[:10]}"
         )
     return members
+
+
+def check_hulls(hulls: Iterable[ArrayLike | None], groups: int) -> tuple[Array, ...]:
+    """Return the points (k, 3) of the hull of each group, none for a group without one, or raise."""
+    if not isinstance(hulls, Iterable):
+        raise InputError(f"hulls must be a list of points for each group, got {type(hulls).__name__}")
+    none = np.empty((0, 3))
+    listed = [none if given is None else finite(f"hulls[{k}]", given) for k, given in enumerate(hulls)]
+    if not listed:
+        return tuple(none for _ in range(groups))
+    if len(listed) != groups:
+        raise InputError(f"hulls must be one for each of the {groups} groups, or empty, got {len(listed)}")
+    for k, points in enumerate(listed):
+        if points.ndim != 2 or points.shape[1] != 3:
+            raise InputError(f"hulls[{k}] must have shape (k, 3), got shape {points.shape}")
+        if not len(points):
+            continue
+        extents = np.linalg.svd(points - points.mean(0), compute_uv=False)
+        if len(points) < 4 or extents[2] < FLATTEST * extents[0]:
+            raise InputError(
+                f"hulls[{k}] must have 4 points that are not in one plane, got {len(points)} flat ones"
+            )
+    return tuple(listed)
 
 
 def check_layout(positions: Array, edges: Array, groups: Sequence[Array], loose: bool) -> None:

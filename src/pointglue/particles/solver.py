@@ -1,5 +1,6 @@
 """The oriented-particle solver: position-based dynamics with shape matching of oriented particles."""
 
+import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -12,9 +13,13 @@ from numpy.typing import ArrayLike, NDArray
 from ..checks import Array, as_integers, as_reals, check_choice, check_integer, check_real, require_finite
 from ..compute import thread_count
 from ..compute.launching import Launcher
-from ..errors import InputError
-from ._solve.kernels import friction, integration, matching, rigid
+from ..errors import InputError, PointglueWarning
+from ._solve.elastic_contacts import ElasticBodies, Scene
+from ._solve.elasticity import elastic_edges, elastic_pieces
+from ._solve.hulls import HullContacts, Wall, rigid_hulls
+from ._solve.kernels import chains, friction, integration, islands, matching, rigid, rotors
 from ._solve.kernels.records import (
+    ChainArrays,
     ContactArrays,
     EdgeArrays,
     Ellipsoids,
@@ -24,17 +29,20 @@ from ._solve.kernels.records import (
     PieceArrays,
     Restitution,
     RigidGroups,
+    RotorArrays,
     ShapeGroups,
 )
 from ._solve.pairs import PairContacts
 from ._solve.plasticity import creep, set_rest_shape
 from ._solve.schedule import Schedule
+from ._solve.sleep import Sleep
 from ._solve.thin import thin_parts
 from ._solve.thin_contacts import ThinContacts
 from ._solve.topology import Topology
+from .advice import suitable_substep
 from .body import OrientedBody, join
 from .colliders.motion import RigidMotion, pose_at
-from .colliders.primitives import Collider
+from .colliders.primitives import Box, Collider, Plane
 from .forces import Force
 from .particle_checks import check_list, check_vector
 from .state import ParticleState
@@ -49,8 +57,8 @@ MOST_SUBSTEPS = 64
 SHORTEST_STEP = 1e-9
 # Ratio to the size of everything: no particle goes farther in a substep, so that absurd steps stay finite.
 FARTHEST = 1e3
-# Items worth a thread of their own: particles, edges, rigid groups.
-PARTICLE_GRAIN, EDGE_GRAIN, GROUP_GRAIN = 4096, 512, 8
+# Items worth a thread of their own: particles, edges, rigid groups, chains.
+PARTICLE_GRAIN, EDGE_GRAIN, GROUP_GRAIN, CHAIN_GRAIN = 4096, 512, 8, 8
 # Radii per second: how fast overlaps that were there before the substep are resolved.
 RECOVERY_RATE = 10.0
 # Passes over the contacts in an iteration if there are rigid groups, which pass impacts on at once.
@@ -88,9 +96,10 @@ class ParticleSolver:
         What is simulated.
     iterations : int
         Iterations over all constraints in each substep, at least 1.
-    substep : float
+    substep : float, optional
         The longest internal step [s]: :meth:`step` cuts its time into equal parts no longer than that, so
-        that the same motion comes out whether it is called 30, 60 or 120 times a second.
+        that the same motion comes out whether it is called 30, 60 or 120 times a second. Without it 1/120 s,
+        or less if a body is so small that it would fall an eighth of its size in that time.
     gravity : (3,)
         The acceleration of gravity [m/s^2].
     colliders : iterable of Collider
@@ -135,7 +144,7 @@ class ParticleSolver:
         bodies: OrientedBody | Sequence[OrientedBody],
         *,
         iterations: int = 2,
-        substep: float = 1 / 120,
+        substep: float | None = None,
         gravity: ArrayLike = (0.0, -9.81, 0.0),
         colliders: Iterable[Collider] = (),
         forces: Iterable[Force] = (),
@@ -156,8 +165,10 @@ class ParticleSolver:
         self.visual_parts = tuple(slice(int(a), int(b)) for a, b in pairwise(shown))
         self.iterations = check_integer("iterations", iterations, at_least=1)
         self.plastic_time = check_real("plastic_time", plastic_time, above=0)
-        self.substep = check_real("substep", substep, above=0)
         self.gravity = check_vector("gravity", gravity)
+        pulled = float(np.linalg.norm(self.gravity))
+        suitable = suitable_substep(self.body.positions, self.body.radii, self.body.components, pulled)
+        self.substep = suitable if substep is None else check_real("substep", substep, above=0)
         self.friction = check_real("friction", friction, at_least=0)
         self.spin_friction = check_real("spin_friction", spin_friction, at_least=0, at_most=1)
         self.bounce = check_real("bounce", bounce, at_least=0, at_most=1)
@@ -187,9 +198,11 @@ class ParticleSolver:
             collider.ready(n) for collider in check_list("colliders", colliders, Collider)
         )
         self._extent = float(np.ptp(self.body.positions, axis=0).max() + 2 * self._bounds.max())
-        self._stretches, self._twists = bool(self.body.stretch.any()), bool(self.body.torsion.any())
+        self._twists = bool(self.body.torsion.any())
         self._creeps = bool((np.isfinite(self.body.yield_strain) & (self.body.creep > 0)).any())
         self._dents = np.flatnonzero(np.isfinite(self.body.yield_speed))
+        for sentence in self.body.stiffness_advice(self.substep):
+            warnings.warn(sentence, PointglueWarning, stacklevel=2)
         self._planned: ParticleState | None = None  # the state that the schedule was made for
         self._allocate(n)
 
@@ -199,7 +212,11 @@ class ParticleSolver:
         self._buffers = ParticleBuffers.empty(n)
         self._swapped = self._buffers._replace(F=self._buffers.E, E=self._buffers.F)
         self._sums = np.empty((len(self._topology.chunks) - 1, integration.SUMS))
-        self._motion = np.empty((len(self._topology.pieces) - 1, integration.MOTION))
+        count = len(self._topology.pieces) - 1
+        self._motion = np.empty((count, integration.MOTION))
+        self._island_sums = np.empty((count, islands.ISLAND))
+        self._islands = np.arange(count)
+        self._sleep = Sleep(n, count)
         corrections = np.empty((n, 3))
         self._contacts = [ContactArrays(np.empty(n), np.zeros((n, 3)), corrections) for _ in self._colliders]
 
@@ -261,13 +278,14 @@ class ParticleSolver:
         for k in range(count):
             state = self._substep(state, time + k * h, time + (k + 1) * h, h)
         state = self._written(state, time + dt)
-        return creep(self.body, state, self._topology, self._schedule, dt) if self._creeps else state
+        return creep(self.body, state, self._topology, self._flow, dt) if self._creeps else state
 
     def _read(self, state: ParticleState) -> None:
         """Copy the state into the buffers."""
         buffers = self._buffers
         buffers.X[:], buffers.F[:] = state.positions, state.rotations.reshape(-1, 9)
         buffers.V[:], buffers.W[:] = state.velocities, state.spins
+        self._sleep.still[:] = state.still
 
     def _written(self, state: ParticleState, time: float) -> ParticleState:
         """Return the state with what is in the buffers now."""
@@ -278,6 +296,7 @@ class ParticleSolver:
             rotations=self._buffers.F.reshape(-1, 3, 3).copy(),
             velocities=self._buffers.V.copy(),
             spins=self._buffers.W.copy(),
+            still=self._sleep.still.copy(),
         )
 
     def _plan(self, state: ParticleState) -> None:
@@ -288,13 +307,54 @@ class ParticleSolver:
             return
         self._planned, self._converted_for = state, 0.0
         self._touching = state.rest.touching
-        fixed = state.pinned | self._is_kinematic
-        self._buffers.P[:, 3] = ~fixed
-        self._schedule = Schedule.of(self._topology, state.rest, fixed, state.pause == 0)
+        clamped, active = state.pinned | self._is_kinematic, state.pause == 0
+        elastic = np.zeros(len(self.body), np.bool_)
+        elastic[self.body.edges[elastic_edges(self.body, active)]] = True
+        self._schedule = Schedule.of(self._topology, state.rest, clamped, active, elastic)
+        # Plastic flow is that of all groups, also of those that are elastic between their yields.
+        flows = elastic.any() and self._creeps
+        self._flow = Schedule.of(self._topology, state.rest, clamped, active) if flows else self._schedule
+        self._buffers.P[:, 3] = ~self._schedule.fixed
         self._layers = self._schedule.order.layers.tolist()
         self._particles: ParticleArrays = self._schedule.particle_arrays(self._bounds)
         self._groups: RigidGroups = self._schedule.rigid_groups()
+        self._rotors: RotorArrays = self._schedule.rotors()
         self._pieces: PieceArrays = self._schedule.piece_arrays()
+        self._sleep.plan(self._schedule, self._bounds, self.gravity, self.friction)
+        self._hulls = self._hull_contacts(state, self._schedule.fixed)
+        self._elastic = None
+        if elastic.any():
+            plan = self._schedule
+            held = {"fixed": plan.fixed, "clamped": plan.clamped, "moments": plan.moments}
+            pieces = elastic_pieces(self.body, state.rest, active, **held)
+            rough = [self._friction_on(ready.collider) for ready in self._colliders]
+            self._elastic = ElasticBodies(pieces, self._schedule.group_of, [*rough, self.friction])
+
+    def _hull_contacts(self, state: ParticleState, fixed: NDArray[np.bool_]) -> HullContacts | None:
+        """Return the contacts of groups that collide as hulls, if there are such; their particles do not."""
+        hulls = rigid_hulls(self.body, state, fixed, self._part_of)
+        if not hulls:
+            for ready in self._colliders:
+                ready.hidden = None
+            if self._pairs is not None:
+                self._pairs.hidden = None
+            return None
+        walls = []
+        for k, ready in enumerate(self._colliders):
+            if isinstance(ready.collider, Plane):
+                walls.append(Wall(k, None))
+            elif isinstance(ready.collider, Box):
+                walls.append(Wall(k, np.asarray(ready.collider.half_extents)))
+        g = float(np.linalg.norm(self.gravity))
+        up = -self.gravity / g if g > 0 else np.array([0.0, 1.0, 0.0])
+        family = None if self._pairs is None else self._pairs.family
+        contacts = HullContacts(hulls, walls, self._part_of, family, up)
+        contacts.ignore_at_rest(state.rest.positions, self._particles)
+        for wall in walls:
+            self._colliders[wall.number].hidden = contacts.hidden
+        if self._pairs is not None:
+            self._pairs.hidden = contacts.hidden
+        return contacts
 
     def _substep(self, state: ParticleState, before: float, now: float, h: float) -> ParticleState:
         """Advance the buffers; return the state with the rest pose and the pauses from then on.
@@ -306,7 +366,7 @@ class ParticleSolver:
             self._advance(before, now, h)
             return state
         body, buffers = self.body, self._buffers
-        saved = [array.copy() for array in (buffers.X, buffers.F, buffers.V, buffers.W)]
+        saved = [array.copy() for array in (buffers.X, buffers.F, buffers.V, buffers.W, self._sleep.still)]
         buffers.impact_speeds[:] = 0.0
         self._advance(before, now, h)
         whole = [k for k in self._dents if state.pause[k] == 0]
@@ -318,7 +378,7 @@ class ParticleSolver:
             state = replace(state, pause=pause)
             self._plan(state)
             buffers = self._buffers
-            buffers.X[:], buffers.F[:], buffers.V[:], buffers.W[:] = saved
+            buffers.X[:], buffers.F[:], buffers.V[:], buffers.W[:], self._sleep.still[:] = saved
             self._advance(before, now, h)
         if (state.pause > 0).any():
             pause = np.where(state.pause > h * (1 + 1e-9), state.pause - h, 0.0)
@@ -363,32 +423,51 @@ class ParticleSolver:
         self._shapes: ShapeGroups = self._schedule.shape_groups(stiffness)
         # Edge by edge a full correction would leave all of the twist on every second edge.
         torsion = np.minimum(converted(self.body.torsion[order], 1), 0.5)
-        stretch = converted(self.body.stretch[order], self.iterations)
-        self._edges: EdgeArrays = self._schedule.edge_arrays(stretch, torsion)
+        stretch = converted(self.body.stretch, self.iterations)
+        self._chains: ChainArrays = self._schedule.chain_arrays(stretch)
+        along = self._topology.chains[2]
+        stretch[along[along >= 0]] = 0.0
+        self._stretches = bool(stretch.any())
+        self._edges: EdgeArrays = self._schedule.edge_arrays(stretch[order], torsion)
 
     def _advance(self, before: float, now: float, h: float) -> None:
         """Advance the buffers by one substep from `before` to `now`, of length h [s]."""
         self._convert(h)
+        self._sleep.begin(self._buffers.X)
         recovery = RECOVERY_RATE * h
         n, pieces, particles, buffers = len(self.body), self._pieces, self._particles, self._buffers
         self._ellipsoids = Ellipsoids(buffers.P, buffers.E, particles.shapes, particles.fixed)
         count = len(pieces.chunks) - 1
         farthest = FARTHEST * self._extent
-        self._launcher.run(integration.predict, count, 4, h, farthest, pieces, particles, buffers, self._sums)
+        self._each_rotor(rotors.start_rotors, h, self._rotors, particles, buffers)
+        flying = (pieces, particles, self._rotors, buffers, self._sums)
+        self._launcher.run(integration.predict, count, 4, h, farthest, *flying)
         self._follow_motions(now, h)
         if self._thin is not None:
             self._thin.begin()
         if self._pairs is not None:
             fixed, group_of = particles.fixed, self._groups.group_of
-            self._pairs.prepare(buffers.X, buffers.P, fixed, group_of, self._touching)
+            meets = None if self._elastic is None else self._elastic.meets
+            self._pairs.prepare(buffers.X, buffers.P, fixed, group_of, self._touching, meets)
         for ready, contacts in zip(self._colliders, self._contacts, strict=True):
             ready.prepare(buffers.X, buffers.P, self._bounds, before, now)
             contacts.depths[:] = 0.0
+        if self._hulls is not None:
+            own = self.friction, [self._friction_on(ready.collider) for ready in self._colliders]
+            poses = [ready.poses for ready in self._colliders]
+            self._hulls.prepare(poses, own, recovery, self._groups, particles, buffers)
         if self._twists:
             turned = (self._schedule.inverse_inertia, particles.moments, buffers.P, buffers.E)
             self._each_edge(matching.correct_twists, *turned)
+        elastic, scene = self._elastic, Scene(particles, buffers, self._groups)
+        if elastic is not None:
+            elastic.begin(
+                self._pairs.taken if self._pairs is not None else np.empty((0, 2), np.int64), buffers
+            )
         for _ in range(self.iterations):
             self._relax()
+            if elastic is not None:
+                elastic.relax(h, scene)
             if self._thin is not None:
                 # Stretched cloth is moved much farther by its constraints than it was going to go.
                 self._thin.prepare(buffers, particles, self._groups.group_of)
@@ -396,15 +475,27 @@ class ParticleSolver:
             for _ in range(RIGID_PASSES if len(self._groups.starts) > 1 else 1):
                 self._separate(recovery)
                 for k in range(len(self._colliders)):
-                    self._resolve(k, recovery)
+                    self._resolve(k, recovery, h)
+            if elastic is not None:
+                elastic.resolve(recovery, scene, self._impact(h))
+                self._apply_corrections()
+            self._solve_hulls()
+        if elastic is not None:
+            elastic.relax(h, scene)
+            elastic.recover(buffers)
         self._apply_friction(h, recovery)
         if self._thin is not None:
             self._thin.hold(self._groups, particles, buffers)
-        self._launcher.run(integration.finish, count, 4, h, pieces, particles, buffers, self._sums)
+        self._each_rotor(rotors.end_rotors, self._rotors, particles.mass, buffers)
+        self._launcher.run(integration.finish, count, 4, h, *flying)
         self._launcher.call(integration.balance, pieces, buffers.X, self._sums, self._motion)
+        self._find_islands()
+        touching = (self._islands, self._sleep.held, buffers.X, self._sums, self._island_sums, self._motion)
+        self._launcher.call(islands.balance_islands, pieces, *touching)
         kept = (exp(-self.damping * h), exp(-self.drag * h))
         self._launcher.run(integration.conserve, n, PARTICLE_GRAIN, *kept, particles, self._motion, buffers)
         self._apply_restitution(h)
+        self._fall_asleep(h)
         # What is now was before, in the next substep.
         self._buffers, self._swapped = self._swapped, buffers
 
@@ -422,11 +513,15 @@ class ParticleSolver:
     def _relax(self) -> None:
         """Relax all constraints within the bodies once."""
         plan, buffers = self._schedule, self._buffers
-        matched = (self._shapes, plan.fixed, plan.padded, buffers.P, buffers.E)
+        matched = (self._shapes, plan.clamped, plan.padded, buffers.P, buffers.E)
         # On one thread there is nothing to wait for between layers.
         parallel = len(self._layers) > 2 and thread_count() > 1
         for base, end in pairwise(self._layers if parallel else (self._layers[0], self._layers[-1])):
             self._launcher.run(matching.match_shapes, end - base, 1, base, *matched)
+        count = len(self._chains.starts) - 1
+        if count:
+            arrays = (self._chains, self._particles.inverse_mass, self._buffers.P)
+            self._launcher.run(chains.correct_chains, count, CHAIN_GRAIN, *arrays)
         if self._stretches:
             self._each_edge(matching.correct_lengths, self._particles.inverse_mass, self._buffers.P)
 
@@ -445,6 +540,11 @@ class ParticleSolver:
         if count:
             self._launcher.run(function, count, GROUP_GRAIN, self._groups, *arguments)
 
+    def _each_rotor(self, function: Callable[..., None], *arguments: object) -> None:
+        """Call a kernel for the rotors."""
+        if len(self._rotors.leads):
+            self._launcher.run(function, len(self._rotors.leads), GROUP_GRAIN, *arguments)
+
     def _apply_corrections(self) -> None:
         """Move the particles of rigid groups by the corrections of their groups."""
         moved = (self._particles.moments, self._buffers.P, self._buffers.E)
@@ -459,7 +559,7 @@ class ParticleSolver:
             self._thin.separate(recovery, self._groups, self._particles, self._buffers)
             self._apply_corrections()
 
-    def _resolve(self, k: int, recovery: float) -> None:
+    def _resolve(self, k: int, recovery: float, h: float) -> None:
         """Move what is in collider k out of it, rigid groups as a whole."""
         ready, contacts = self._colliders[k], self._contacts[k]
         if ready.idle:
@@ -469,9 +569,21 @@ class ParticleSolver:
         ready.resolve(self._ellipsoids, contacts)
         limited = (recovery, self._bounds, ready.poses, buffers.X, buffers.P, contacts)
         self._launcher.run(rigid.limit_recovery, len(self.body), PARTICLE_GRAIN, *limited)
+        if self._elastic is not None:
+            self._elastic.take_contacts(k, ready.poses, contacts, buffers, self._impact(h))
         masses = (particles.mass, particles.inverse_mass)
         self._each_group(rigid.resolve_group_contacts, *masses, contacts, buffers.P)
         self._apply_corrections()
+
+    def _solve_hulls(self) -> None:
+        """Resolve the contacts of rigid groups that collide as hulls."""
+        if self._hulls is not None and len(self._hulls):
+            self._hulls.solve(self._groups, self._particles, self._buffers)
+            self._apply_corrections()
+
+    def _friction_on(self, collider: Collider) -> float:
+        """Return Coulomb's coefficient on a collider."""
+        return float(self.friction if collider.friction is None else collider.friction)
 
     def _apply_friction(self, h: float, recovery: float) -> None:
         """Apply friction to all contacts of this substep; what it moved into a collider comes out again."""
@@ -490,12 +602,10 @@ class ParticleSolver:
             if ready.idle:
                 continue
             if self._pairs is not None and len(self._pairs):
-                self._resolve(k, recovery)
+                self._resolve(k, recovery, h)
             own = ready.collider
             rolling = self.spin_friction if own.spin_friction is None else own.spin_friction
-            on = Friction(
-                float(self.friction if own.friction is None else own.friction), _for_substep(rolling, h)
-            )
+            on = Friction(self._friction_on(own), _for_substep(rolling, h))
             touching = (on, ready.poses, contacts)
             single = (self._groups.group_of, self._particles, self._buffers)
             self._launcher.run(friction.collider_friction, n, PARTICLE_GRAIN, *touching, *single)
@@ -505,13 +615,58 @@ class ParticleSolver:
                 )
                 self._apply_corrections()
             np.logical_or(self._buffers.touched, contacts.depths > 0.0, out=self._buffers.touched)
+        if self._hulls is not None and len(self._hulls):
+            for members in self._hulls.touching:
+                self._buffers.touched[members] = True
+
+    def _find_islands(self) -> None:
+        """Find the pieces that touch each other, and which of them a collider or a pin holds."""
+        piece_of = self._topology.piece_of
+        self._islands[:] = np.arange(len(self._islands))
+        if self._pairs is not None and len(self._pairs):
+            pairs = self._pairs.arrays
+            self._launcher.call(islands.unite, pairs.pairs, pairs.depths, piece_of, self._islands)
+        if self._thin is not None and len(self._thin):
+            thin = self._thin.arrays
+            sides = np.ascontiguousarray(thin.particles[:, [0, 3]])
+            self._launcher.call(islands.unite, sides, thin.depths, piece_of, self._islands)
+        self._sleep.held[:] = self._pieces.fixed
+        if self._hulls is not None and len(self._hulls):
+            meeting, on_walls = self._hulls.touching
+            self._launcher.call(islands.unite, meeting, np.ones(len(meeting)), piece_of, self._islands)
+            self._sleep.held[piece_of[on_walls]] = True
+        if self._elastic is not None:
+            meeting, on_colliders = self._elastic.touching
+            self._launcher.call(islands.unite, meeting, np.ones(len(meeting)), piece_of, self._islands)
+            self._sleep.held[piece_of[on_colliders]] = True
+        for ready, contacts in zip(self._colliders, self._contacts, strict=True):
+            if not ready.idle:
+                self._sleep.held[piece_of[contacts.depths > 0.0]] = True
+
+    def _fall_asleep(self, h: float) -> None:
+        """Put back what has been quiet for a while; a collider that moves keeps awake what it holds."""
+        piece_of, restless = self._topology.piece_of, self._sleep.restless
+        for k, (ready, contacts) in enumerate(zip(self._colliders, self._contacts, strict=True)):
+            before, now = ready.poses
+            moves = (before.rotation != now.rotation).any() or (before.translation != now.translation).any()
+            if moves or self._friction_on(ready.collider) == 0:
+                restless[piece_of[contacts.depths > 0.0]] = True
+                if self._hulls is not None:
+                    restless[piece_of[self._hulls.touching_wall(k)]] = True
+                if self._elastic is not None:
+                    restless[piece_of[self._elastic.touching_collider(k)]] = True
+        self._sleep.end(h, self._islands, self._particles, self._buffers)
+
+    def _impact(self, h: float) -> Restitution:
+        """Return how contact gives speed back in a substep; what gravity gives in two is no impact."""
+        return Restitution(self.bounce, 2 * h * float(np.linalg.norm(self.gravity)), h)
 
     def _apply_restitution(self, h: float) -> None:
         """Take away the speed that contacts gave beyond what they return."""
         groups, particles, buffers = self._groups, self._particles, self._buffers
-        # What gravity gives in two substeps is no impact.
-        slow = 2 * h * float(np.linalg.norm(self.gravity))
-        restitution = Restitution(self.bounce, slow, h)
+        restitution = self._impact(h)
+        # As groups lie now, or their impulses would not keep angular momentum.
+        self._each_group(rigid.mass_properties, particles.mass, particles.moments, buffers.P, buffers.E)
         if self._pairs is not None and len(self._pairs):
             self._pairs.apply_restitution(restitution, groups, particles, buffers)
         if self._thin is not None and len(self._thin):
@@ -528,6 +683,9 @@ class ParticleSolver:
                 whole = (groups, particles, buffers)
                 self._launcher.run(friction.group_restitution, count, GROUP_GRAIN, *touching, *whole)
         self._each_group(rigid.apply_velocity_corrections, buffers.X, buffers.V, buffers.W)
+        if self._hulls is not None and len(self._hulls):
+            self._hulls.limit_speeds(restitution, groups, particles, buffers)
+            self._each_group(rigid.apply_velocity_corrections, buffers.X, buffers.V, buffers.W)
 
 
 def _for_substep(fraction: float, h: float) -> float:

@@ -1,6 +1,6 @@
 """The state of particles: where they are and how they move, the only thing a step changes."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -43,7 +43,8 @@ class ParticleState:
     positions : (n, 3)
         The particles [m].
     rotations : (n, 3, 3)
-        Their rotations from the rest pose to now.
+        Their rotations from the rest pose to now, the identity in a body that has not moved; the axes of the
+        ellipsoids now are `orientations`.
     velocities : (n, 3)
         Their velocities [m/s].
     spins : (n, 3)
@@ -54,6 +55,8 @@ class ParticleState:
         The shape that the body wants to take.
     pause : (groups,)
         How long each rigid group is still released, to deform plastically [s].
+    still : (n,), optional
+        How long the particle and all that touches it have been quiet, until they sleep [s].
     """
 
     time: float
@@ -64,10 +67,13 @@ class ParticleState:
     pinned: NDArray[np.bool_]
     rest: RestPose
     pause: Array
+    still: Array = field(default_factory=lambda: np.zeros(0))
 
     def __post_init__(self) -> None:
         """Make the arrays read-only, since states are never changed."""
-        for name in ("positions", "rotations", "velocities", "spins", "pinned", "pause"):
+        if not len(self.still):
+            object.__setattr__(self, "still", np.zeros(len(self.positions)))
+        for name in ("positions", "rotations", "velocities", "spins", "pinned", "pause", "still"):
             getattr(self, name).flags.writeable = False
 
     def __len__(self) -> int:
@@ -75,7 +81,7 @@ class ParticleState:
 
     @property
     def orientations(self) -> Array:
-        """Quaternions (n, 4), wxyz: the axes of the ellipsoids now."""
+        """Quaternions (n, 4), wxyz: the axes of the ellipsoids now, their rotations after those at rest."""
         return quaternions_of(self.rotations @ self.rest.rotations)
 
     def replace(self, **changes: Any) -> "ParticleState":

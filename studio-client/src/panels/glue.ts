@@ -6,6 +6,9 @@ import { BINDABLE, DEFAULTS, FAIR_GAP, POOR_GAP, type AttachState } from "../mes
 import { numberAt, textAt, vectorAt } from "../tables";
 import { tools } from "./shared";
 
+/** The joints that turn about an axis, slide along it or across it. */
+const WITH_AXIS = ["hinge", "prismatic", "cylindrical", "planar"];
+
 /** How well a binding with this least gap is determined; NaN for one that has none. */
 function health(gap: number): AttachState["health"] {
   if (Number.isNaN(gap)) return "broken";
@@ -87,6 +90,9 @@ export function gluePanel(app: App): HTMLElement[] {
           ["ball", "Ball joint"],
           ["hinge", "Hinge"],
           ["weld", "Weld"],
+          ["prismatic", "Slider: along an axis"],
+          ["cylindrical", "Slider that turns: along and about an axis"],
+          ["planar", "Slider over a plane, across an axis"],
         ],
         (binding) => app.set({ binding }),
       ),
@@ -146,7 +152,7 @@ function card(app: App, binding: AttachState, number: number): HTMLElement {
     numberField("Parents", numberAt(table, "parents", DEFAULTS.parents), (value) =>
       set("parents")(Math.round(value)),
     ),
-    table.type === "hinge" &&
+    WITH_AXIS.includes(textAt(table, "type")) &&
       choice(
         "Axis",
         ["x", "y", "z"].find((_, k) => axis[k] === 1) ?? "",

@@ -17,7 +17,7 @@ from ...procrustes.matrices import check_out
 from ..linalg.blocks import BlockPattern, Stencils, check_stencils, stencil_sizes
 from ..linalg.kernels import blocks as kernels
 
-__all__ = ["Damped", "Elements", "Energy"]
+__all__ = ["Damped", "Elements", "Energy", "RatePotential"]
 
 GRAIN = 8192  # points worth a thread of their own
 
@@ -263,3 +263,69 @@ class Elements(ABC):
         entries = each.reshape(-1, self.dimension)
         run(kernels.gather, self.count, GRAIN, *self._entries_of_points, entries, out)
         return out
+
+
+class RatePotential(Elements):
+    """An energy with a damping potential of positions and velocities besides, as in the papers.
+
+    Its derivatives are exact, but the solver damps by :meth:`Damped.dissipation`: a force that is told from
+    the positions and velocities at the end of a step is not zero where a body merely turns.
+    """
+
+    @abstractmethod
+    def rate_gradient(self, x: ArrayLike, v: ArrayLike) -> Array:
+        """Return the derivative of the damping potential by the velocities: minus the damping force.
+
+        Parameters
+        ----------
+        x : (n, d)
+            The points [m].
+        v : (n, d)
+            Their velocities [m/s].
+
+        Returns
+        -------
+        (n, d)
+            The derivative [N].
+        """
+
+    @abstractmethod
+    def rate_elements(self, x: ArrayLike, v: ArrayLike, *, symmetric: bool = False) -> tuple[Array, Array]:
+        """Return the derivatives of :meth:`rate_gradient` by x and by v, element by element.
+
+        Parameters
+        ----------
+        x : (n, d)
+            The points [m].
+        v : (n, d)
+            Their velocities [m/s].
+        symmetric : bool
+            Whether the derivative by x, which is not symmetric, is replaced by its symmetric part.
+
+        Returns
+        -------
+        by_x, by_v
+            Arrays as those of :meth:`elements` [N/m, N s/m]. The one by v is positive semidefinite.
+        """
+
+    def rate_hessians(
+        self, x: ArrayLike, v: ArrayLike, *, symmetric: bool = False
+    ) -> tuple[csr_array, csr_array]:
+        """Return the derivatives of :meth:`rate_gradient` by x and by v as matrices.
+
+        Parameters
+        ----------
+        x : (n, d)
+            The points [m].
+        v : (n, d)
+            Their velocities [m/s].
+        symmetric : bool
+            Whether the derivative by x is replaced by its symmetric part.
+
+        Returns
+        -------
+        by_x, by_v : csr_array (d n, d n)
+            The matrices [N/m, N s/m].
+        """
+        by_x, by_v = self.rate_elements(x, v, symmetric=symmetric)
+        return self._matrix(by_x), self._matrix(by_v)

@@ -10,11 +10,10 @@ from ...compute import run
 from ...errors import InputError
 from ...procrustes.fit import for_kernel
 from ..linalg.blocks import check_stencils
-from .base import Elements
 from .kernels import flesh as kernels
 from .kernels.viscous import ViscousElements
-from .materials import lame, lumped, moduli, neo_hookean, per_element
-from .viscous import ViscousDissipation, simplices, viscous_elements
+from .materials import lame, moduli, neo_hookean, per_element
+from .viscous import Solid, simplices
 
 __all__ = ["FleshEnergy"]
 
@@ -23,7 +22,7 @@ GRAIN = 1024  # tetrahedra worth a thread of their own
 MIN_VOLUME_RATIO = 1e-10
 
 
-class FleshEnergy(Elements):
+class FleshEnergy(Solid):
     """The elastic energy of tetrahedra of stable neo-Hookean material.
 
     It is the material of Smith, de Goes and Kim, Stable Neo-Hookean Flesh Simulation (2018). It has finite
@@ -56,8 +55,6 @@ class FleshEnergy(Elements):
     InputError
         If a shape is wrong, a modulus is out of its range, or a tetrahedron is flat or inside out.
     """
-
-    volumes: Array
 
     def __init__(
         self,
@@ -100,40 +97,12 @@ class FleshEnergy(Elements):
             lam=lam,
         )
 
-    @property
-    def damped(self) -> bool:
-        """Whether there is any damping."""
-        return bool(self.damping.any())
-
-    def dissipation(
-        self, slope: float, x: ArrayLike, past: ArrayLike | None = None, extrapolation: float = 0.0
-    ) -> ViscousDissipation:
-        """Return the potential of the damping forces of one step, see `Damped.dissipation`."""
-        before = None if past is None else self._points("past", past)
-        elements = viscous_elements(self._viscous, slope, self._points("x", x), before, extrapolation)
-        return ViscousDissipation(self, elements)
-
     @cached_property
     def _viscous(self) -> ViscousElements:
         """The tetrahedra with the moduli of their damping [Pa s]."""
         tets = self._tets
         mu, lam = (self.damping * modulus for modulus in self._moduli)
         return simplices(tets.corners, tets.weight_gradients, tets.volume, mu, lam)
-
-    def mass(self, density: ArrayLike) -> Array:
-        """Return the masses of the points.
-
-        Parameters
-        ----------
-        density : float or (m,)
-            The density, for all or for each tetrahedron [kg/m^3].
-
-        Returns
-        -------
-        (n,)
-            The masses [kg].
-        """
-        return lumped(density, self.volumes, np.asarray(self.stencils), self.count)
 
     def _values(self, x: Array, out: Array) -> None:
         run(kernels.values, len(self), 4 * GRAIN, x, self._tets, out)

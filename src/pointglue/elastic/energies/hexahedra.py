@@ -11,11 +11,10 @@ from ...errors import InputError
 from ...geometry.simplices import CUBE_CORNERS
 from ...procrustes.fit import for_kernel
 from ..linalg.blocks import check_stencils
-from .base import Elements
 from .kernels import hexahedra as kernels
 from .kernels.viscous import ViscousElements
-from .materials import lame, lumped, moduli, neo_hookean, per_element
-from .viscous import ViscousDissipation, viscous_elements
+from .materials import lame, moduli, neo_hookean, per_element
+from .viscous import Solid
 
 __all__ = ["HexahedronEnergy"]
 
@@ -32,7 +31,7 @@ HOURGLASS = np.stack([*(np.delete(CORNERS, c, axis=1).prod(1) for c in range(3))
 ISOTROPIC_SHARE = 0.99
 
 
-class HexahedronEnergy(Elements):
+class HexahedronEnergy(Solid):
     """The elastic energy of hexahedra of stable neo-Hookean material.
 
     It is the material of :class:`FleshEnergy`, at the mean deformation gradient of each hexahedron. What
@@ -71,8 +70,6 @@ class HexahedronEnergy(Elements):
     InputError
         If a shape is wrong, a number is out of its range, or a hexahedron is flat or inside out at a corner.
     """
-
-    volumes: Array
 
     def __init__(
         self,
@@ -118,19 +115,6 @@ class HexahedronEnergy(Elements):
             stabilisation=for_kernel(stabilisation),
         )
 
-    @property
-    def damped(self) -> bool:
-        """Whether there is any damping."""
-        return bool(self.damping.any())
-
-    def dissipation(
-        self, slope: float, x: ArrayLike, past: ArrayLike | None = None, extrapolation: float = 0.0
-    ) -> ViscousDissipation:
-        """Return the potential of the damping forces of one step, see `Damped.dissipation`."""
-        before = None if past is None else self._points("past", past)
-        elements = viscous_elements(self._viscous, slope, self._points("x", x), before, extrapolation)
-        return ViscousDissipation(self, elements)
-
     @cached_property
     def _viscous(self) -> ViscousElements:
         """The hexahedra with the moduli of their damping [Pa s].
@@ -154,21 +138,6 @@ class HexahedronEnergy(Elements):
             lam=for_kernel(lam[:, None] * centre),
             reference=np.empty((len(self), 9, 3, 3)),
         )
-
-    def mass(self, density: ArrayLike) -> Array:
-        """Return the masses of the points.
-
-        Parameters
-        ----------
-        density : float or (m,)
-            The density, for all or for each hexahedron [kg/m^3].
-
-        Returns
-        -------
-        (n,)
-            The masses [kg].
-        """
-        return lumped(density, self.volumes, np.asarray(self.stencils), self.count)
 
     def _values(self, x: Array, out: Array) -> None:
         run(kernels.values, len(self), 4 * GRAIN, x, self._hexahedra, out)

@@ -13,6 +13,7 @@ from ...compute import run
 from ...errors import InputError
 from ...procrustes import Groups, RestShape, RigidFit
 from ...procrustes import kernels as procrustes_kernels
+from .base import RatePotential
 from .kernels import shape_matching as kernels
 from .kernels.shape_matching import Clusters, Goals
 from .matching import GRAIN, Matching, goals_of, in_space
@@ -26,7 +27,7 @@ MIN_THICKNESS_SQUARED = 1e-12
 MIN_QUADRATIC_MOMENT = 1e-9
 
 
-class ShapeMatchingEnergy(Matching):
+class ShapeMatchingEnergy(Matching, RatePotential):
     """``1/2 sum_r k_r |x_r - goal_r|^2`` over clusters of points that remember their shape.
 
     ``goal_r = t + (blend A + (1 - blend) [R, 0]) q_r``: t is the centroid of a cluster by mass, R its
@@ -217,23 +218,11 @@ class ShapeMatchingEnergy(Matching):
         return self._matrix(out)
 
     def rate_gradient(self, x: ArrayLike, v: ArrayLike) -> Array:
-        """Return the derivative of the potential of the paper by the velocities: minus its damping force.
+        """Return the derivative (n, d) [N] of the potential of the paper by the velocities.
 
         It is ``damping/2 sum k |d(x - goal)/dt|^2 + drag/2 sum m |v|^2`` with the rates in the world. Its
-        force on a deformed body that spins is not zero, and takes angular momentum: the solver damps by
-        :meth:`dissipation` instead.
-
-        Parameters
-        ----------
-        x : (n, d)
-            The points [m].
-        v : (n, d)
-            Their velocities [m/s].
-
-        Returns
-        -------
-        (n, d)
-            The derivative [N].
+        force on a deformed body that spins is not zero, and takes angular momentum. See
+        :meth:`RatePotential.rate_gradient`.
         """
         fit, rates = self._fit(self._points("x", x)), in_space(self._points("v", v))
         alpha, beta = self.damping, self.drag
@@ -242,22 +231,7 @@ class ShapeMatchingEnergy(Matching):
         return alpha * self._gathered(each) + beta * (self._damped_mass * rates.T[: self.dimension]).T
 
     def rate_elements(self, x: ArrayLike, v: ArrayLike, *, symmetric: bool = False) -> tuple[Array, Array]:
-        """Return the derivatives of :meth:`rate_gradient` by x and by v, cluster by cluster.
-
-        Parameters
-        ----------
-        x : (n, d)
-            The points [m].
-        v : (n, d)
-            Their velocities [m/s].
-        symmetric : bool
-            Whether the derivative by x, which is not symmetric, is replaced by its symmetric part.
-
-        Returns
-        -------
-        by_x, by_v
-            Arrays as those of :meth:`elements` [N/m, N s/m]. The one by v is positive semidefinite.
-        """
+        """Return the derivatives of it by x and by v, see :meth:`RatePotential.rate_elements`."""
         fit, rates = self._fit(self._points("x", x)), in_space(self._points("v", v))
         alpha, beta = self.damping, self.drag
         by_x, by_v = np.empty(self._elements_shape), np.empty(self._elements_shape)
@@ -266,28 +240,6 @@ class ShapeMatchingEnergy(Matching):
         self._expand(D, np.zeros_like(k), 0.0, by_x)
         self._expand(alpha * self._gauss_newton_cores(fit), alpha * k + beta * self.mass_shares, alpha, by_v)
         return by_x, by_v
-
-    def rate_hessians(
-        self, x: ArrayLike, v: ArrayLike, *, symmetric: bool = False
-    ) -> tuple[csr_array, csr_array]:
-        """Return the derivatives of :meth:`rate_gradient` by x and by v as matrices.
-
-        Parameters
-        ----------
-        x : (n, d)
-            The points [m].
-        v : (n, d)
-            Their velocities [m/s].
-        symmetric : bool
-            Whether the derivative by x is replaced by its symmetric part.
-
-        Returns
-        -------
-        by_x, by_v : csr_array (d n, d n)
-            The matrices [N/m, N s/m].
-        """
-        by_x, by_v = self.rate_elements(x, v, symmetric=symmetric)
-        return self._matrix(by_x), self._matrix(by_v)
 
     def _rates(self, fit: RigidFit, rates: Array) -> Goals:
         """Return the rates of the centroids and of R."""

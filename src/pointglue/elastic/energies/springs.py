@@ -4,12 +4,11 @@ from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.sparse import csr_array
 
 from ...checks import Array, as_array, as_integers, as_reals, require_finite
 from ...compute import run
 from ...errors import InputError
-from .base import Elements
+from .base import Elements, RatePotential
 from .kernels import springs as kernels
 from .materials import per_element
 
@@ -33,7 +32,7 @@ class _Springs(Elements):
         run(kernels.hessians, len(self), GRAIN, x, self._springs, project, out)
 
 
-class SpringEnergy(_Springs):
+class SpringEnergy(_Springs, RatePotential):
     """The energy k/2 (length - rest length)^2 of springs between pairs of points.
 
     The potential of the damping is c/2 (rate of the length)^2 with c = damping k. A step takes the rate from
@@ -112,22 +111,9 @@ class SpringEnergy(_Springs):
         return np.asarray(np.linalg.norm(points[self.edges[:, 0]] - points[self.edges[:, 1]], axis=1))
 
     def rate_gradient(self, x: ArrayLike, v: ArrayLike) -> Array:
-        """Return the derivative of c/2 (n . relative velocity)^2 by the velocities, n the directions.
+        """Return the derivative (n, d) [N] of c/2 (n . relative velocity)^2 by v, n the directions.
 
-        Its force at the end of a step turns the spring's direction there, but not the velocity: the solver
-        damps by :meth:`dissipation` instead.
-
-        Parameters
-        ----------
-        x : (n, d)
-            The points [m].
-        v : (n, d)
-            Their velocities [m/s].
-
-        Returns
-        -------
-        (n, d)
-            The derivative, minus the force [N].
+        See :meth:`RatePotential.rate_gradient`.
         """
         each = np.empty(self._entry_shape)
         points, rates = self._points("x", x), self._points("v", v)
@@ -135,48 +121,11 @@ class SpringEnergy(_Springs):
         return self._gathered(each)
 
     def rate_elements(self, x: ArrayLike, v: ArrayLike, *, symmetric: bool = False) -> tuple[Array, Array]:
-        """Return the derivatives of :meth:`rate_gradient` by x and by v, element by element.
-
-        Parameters
-        ----------
-        x : (n, d)
-            The points [m].
-        v : (n, d)
-            Their velocities [m/s].
-        symmetric : bool
-            Whether the derivative by x, which is not symmetric, is replaced by its symmetric part.
-
-        Returns
-        -------
-        by_x, by_v : (E, 2 d, 2 d)
-            The derivatives [N/m, N s/m]. The one by v is positive semidefinite.
-        """
+        """Return the derivatives of it by x and by v, see :meth:`RatePotential.rate_elements`."""
         by_x, by_v = np.empty(self._elements_shape), np.empty(self._elements_shape)
         points, rates = self._points("x", x), self._points("v", v)
         run(kernels.rate_hessians, len(self), GRAIN, points, rates, self._springs, symmetric, by_x, by_v)
         return by_x, by_v
-
-    def rate_hessians(
-        self, x: ArrayLike, v: ArrayLike, *, symmetric: bool = False
-    ) -> tuple[csr_array, csr_array]:
-        """Return the derivatives of :meth:`rate_gradient` by x and by v as matrices.
-
-        Parameters
-        ----------
-        x : (n, d)
-            The points [m].
-        v : (n, d)
-            Their velocities [m/s].
-        symmetric : bool
-            Whether the derivative by x is replaced by its symmetric part.
-
-        Returns
-        -------
-        by_x, by_v : csr_array (d n, d n)
-            The matrices [N/m, N s/m].
-        """
-        by_x, by_v = self.rate_elements(x, v, symmetric=symmetric)
-        return self._matrix(by_x), self._matrix(by_v)
 
 
 class SpringDissipation(_Springs):

@@ -1,7 +1,9 @@
 """The viscous damping of elements whose strain is Green's: of flesh, hexahedra and cloth."""
 
+from abc import abstractmethod
+
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from ...checks import Array
 from ...compute import run
@@ -9,8 +11,9 @@ from ...procrustes.fit import for_kernel
 from .base import Elements
 from .kernels import viscous as kernels
 from .kernels.viscous import ViscousElements
+from .materials import lumped
 
-__all__ = ["ViscousDissipation", "simplices", "viscous_elements"]
+__all__ = ["Solid", "ViscousDissipation", "simplices", "viscous_elements"]
 
 GRAIN = 1024  # elements worth a thread of their own
 
@@ -110,3 +113,51 @@ class ViscousDissipation(Elements):
 
     def _hessians(self, x: Array, project: bool, out: Array) -> None:
         run(kernels.hessians, len(self), GRAIN, x, self._elements, project, out)
+
+
+class Solid(Elements):
+    """An energy of elements with a volume, which give its points their mass and may be viscous.
+
+    Attributes
+    ----------
+    volumes : (m,)
+        The volumes of material in the elements at rest [m^3].
+    damping : (m,)
+        The ratios of viscosity to stiffness [s].
+    """
+
+    volumes: Array
+    damping: Array
+
+    @property
+    @abstractmethod
+    def _viscous(self) -> ViscousElements:
+        """The elements with the moduli of their damping [Pa s]."""
+
+    @property
+    def damped(self) -> bool:
+        """Whether there is any damping."""
+        return bool(self.damping.any())
+
+    def dissipation(
+        self, slope: float, x: ArrayLike, past: ArrayLike | None = None, extrapolation: float = 0.0
+    ) -> ViscousDissipation:
+        """Return the potential of the damping forces of one step, see `Damped.dissipation`."""
+        before = None if past is None else self._points("past", past)
+        elements = viscous_elements(self._viscous, slope, self._points("x", x), before, extrapolation)
+        return ViscousDissipation(self, elements)
+
+    def mass(self, density: ArrayLike) -> Array:
+        """Return the masses of the points.
+
+        Parameters
+        ----------
+        density : float or (m,)
+            The density, for all or for each element [kg/m^3].
+
+        Returns
+        -------
+        (n,)
+            The masses [kg].
+        """
+        return lumped(density, self.volumes, np.asarray(self.stencils), self.count)

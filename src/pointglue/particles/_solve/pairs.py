@@ -104,23 +104,43 @@ class PairContacts:
 
     arrays: PairArrays
     """The pairs that may touch, and how far contact has moved them."""
+    hidden: NDArray[np.bool_] | None
+    """Particles (n,) that do not collide, because the hull of their group does; None for none."""
+    taken: NDArray[np.int64]
+    """(k, 2), pairs of which one is elastic: their contacts are not resolved here."""
 
     def __init__(self, count: int, bounds: Array, family: NDArray[np.int64]) -> None:
         self.bounds, self.family = bounds, family
         self.finder = NearPairs(count)
+        self.hidden: NDArray[np.bool_] | None = None
         self._apart_of: NDArray[np.int64] | None = None
         self.arrays = PairArrays(np.empty((0, 2), np.int64), np.zeros(0), np.zeros((0, 3)))
+        self.taken = np.empty((0, 2), np.int64)
 
     def __len__(self) -> int:
         return len(self.arrays.pairs)
 
     def prepare(
-        self, X: Array, P: Array, fixed: NDArray[np.bool_], group_of: Array, touching: NDArray[np.int64]
+        self,
+        X: Array,
+        P: Array,
+        fixed: NDArray[np.bool_],
+        group_of: Array,
+        touching: NDArray[np.int64],
+        elastic: NDArray[np.bool_] | None = None,
     ) -> None:
-        """Find the pairs that may meet on their paths from X to P, sorted by colour."""
+        """Find the pairs that may meet on their paths from X to P, sorted by colour.
+
+        Those of (n,) elastic particles are put aside.
+        """
         if touching is not self._apart_of:
             self._apart_of, self._apart = touching, _listed(touching, len(X))
         pairs = self.finder.find(self.bounds, X, P, PairFilter(self.family, fixed, *self._apart))
+        if self.hidden is not None:
+            pairs = pairs[~self.hidden[pairs].any(1)]
+        if elastic is not None:
+            others = elastic[pairs].any(1)
+            self.taken, pairs = pairs[others], pairs[~others]
         # What is fixed does not keep two pairs from one colour; rigid groups move as a whole.
         moving = np.where(group_of >= 0, len(X) + group_of, np.arange(len(X)))
         order, self.blocks, self.colors = self._in_blocks(np.where(fixed, -1, moving), pairs)

@@ -5,12 +5,23 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
 
 from ...checks import Array
 from ..state import RestPose
 from .colouring import Order, gather
-from .kernels.records import EdgeArrays, ParticleArrays, PieceArrays, RigidGroups, ShapeGroups
+from .kernels.records import (
+    ChainArrays,
+    EdgeArrays,
+    ParticleArrays,
+    PieceArrays,
+    RigidGroups,
+    RotorArrays,
+    ShapeGroups,
+)
 from .kernels.rigid import ROW
+from .kernels.rotors import ROTOR
 from .topology import Topology
 
 __all__ = ["Schedule"]
@@ -56,24 +67,37 @@ class Schedule:
     rigid_starts: NDArray[np.int64]
     """Where each of these groups begins in `rigid_members`."""
     rigid_members: NDArray[np.int64]
+    active: NDArray[np.bool_]
+    """(groups,): rigid, and not released to deform."""
     fixed: NDArray[np.bool_]
-    """(n,): pinned or kinematic."""
+    """(n,): pinned, a pivot or kinematic: no constraint moves it."""
+    clamped: NDArray[np.bool_]
+    """(n,): pinned or kinematic: no constraint turns it."""
     rest: Array
     """(n, 3), positions at rest, m."""
     topology: Topology
 
     @classmethod
     def of(
-        cls, topology: Topology, rest: RestPose, fixed: NDArray[np.bool_], active: NDArray[np.bool_]
+        cls,
+        topology: Topology,
+        rest: RestPose,
+        clamped: NDArray[np.bool_],
+        active: NDArray[np.bool_],
+        elastic: NDArray[np.bool_] | None = None,
     ) -> "Schedule":
-        """Return the schedule for a rest pose, (n,) fixed particles and (groups,) active groups."""
+        """Return the schedule for a rest pose, (n,) clamped particles and (groups,) active groups.
+
+        Particles that are (n,) elastic match no shape of their own.
+        """
         body, n = topology.body, len(topology.body)
+        fixed = clamped | body.pivots
         # A ball has no axes, whatever they are said to be: it is exactly round.
         balls = (body.radii == body.radii[:, :1]).all(1)
         axes = np.where(balls[:, None, None], np.eye(3), rest.rotations)
         shapes = np.einsum("nik,nk,njk->nij", axes, body.radii**2, axes)
         moments = (body.mass / 5 * topology.oriented)[:, None, None] * shapes
-        governed = np.zeros(n, np.bool_)
+        governed = np.zeros(n, np.bool_) if elastic is None else elastic.copy()
         for k in np.flatnonzero(active):
             governed[body.groups[k]] = True
         # A particle alone has nothing to match.
@@ -131,7 +155,9 @@ class Schedule:
             group_of=group_of,
             rigid_starts=rigid_starts,
             rigid_members=rigid_members,
+            active=active,
             fixed=fixed,
+            clamped=clamped,
             rest=rest.positions,
             topology=topology,
         )
@@ -154,6 +180,13 @@ class Schedule:
         """Return the edges with their stiffness (edges,) against stretch and torsion."""
         return EdgeArrays(self.pairs, self.lengths, stretch, torsion)
 
+    def chain_arrays(self, stretch: Array) -> ChainArrays:
+        """Return the chains of edges with the stiffness (edges,) of all edges against stretch."""
+        starts, nodes, along = self.topology.chains
+        length = np.empty(len(self.pairs))
+        length[self.topology.edge_order] = self.lengths
+        return ChainArrays(starts, nodes, length[along], np.where(along < 0, 0.0, stretch[along]))
+
     def rigid_groups(self) -> RigidGroups:
         """Return the rigid groups that move freely, with room for their corrections."""
         return RigidGroups(
@@ -163,11 +196,50 @@ class Schedule:
             rows=np.zeros((len(self.rigid_starts) - 1, ROW)),
         )
 
+    def rotors(self) -> RotorArrays:
+        """Return the rigid groups that may turn, each with the soft particles that hang on it alone."""
+        topology, body = self.topology, self.topology.body
+        n, groups = len(body), body.groups
+        owner = np.where(np.append(self.active, False)[topology.group_of], topology.group_of, -1)
+        free = ~self.fixed
+        rotor_of = np.where(free, owner, -1)
+        # Soft particles in connected pieces: a piece whose edges lead to one group only turns with it.
+        i, j = body.edges.T
+        soft = owner < 0
+        inner = soft[i] & soft[j]
+        links = coo_array((np.ones(inner.sum()), (i[inner], j[inner])), shape=(n, n))
+        count, piece = connected_components(links, directed=False)
+        across = soft[i] != soft[j]
+        ends = np.where(soft[i[across]], [i[across], j[across]], [j[across], i[across]])
+        low, high = np.full(count, len(groups)), np.full(count, -1)
+        np.minimum.at(low, piece[ends[0]], owner[ends[1]])
+        np.maximum.at(high, piece[ends[0]], owner[ends[1]])
+        held = np.bincount(piece, self.fixed & soft, count) > 0
+        hangs = soft & free & (low == high)[piece] & ~held[piece]
+        rotor_of[hangs] = low[piece[hangs]]
+        leads = [next(iter(g[rotor_of[g] == k]), -1) for k, g in enumerate(groups)]
+        turning = np.flatnonzero(np.array(leads, np.int64) >= 0)
+        number = np.append(np.full(len(groups), -1), -1)
+        number[turning] = np.arange(len(turning))
+        rotor_of = number[rotor_of]
+        members = np.argsort(rotor_of, kind="stable")[(rotor_of < 0).sum() :]
+        pivots = [groups[k][self.fixed[groups[k]]] for k in turning]
+        return RotorArrays(
+            starts=np.cumsum([0, *np.bincount(rotor_of[members], minlength=len(turning))]).astype(np.int64),
+            members=members,
+            pivot_starts=np.cumsum([0, *(len(p) for p in pivots)]).astype(np.int64),
+            pivots=np.concatenate([np.empty(0, np.int64), *pivots]),
+            leads=np.array(leads, np.int64)[turning],
+            rotor_of=rotor_of,
+            rigid=(rotor_of >= 0) & ~soft,
+            rows=np.zeros((len(turning), ROTOR)),
+        )
+
     @cached_property
     def inverse_inertia(self) -> Array:
-        """1 over the traces (n,) of the moment matrices [1/(kg m^2)]; 0 if fixed or without orientation."""
+        """1 over the traces (n,) of the moment matrices [1/(kg m^2)]; 0 if clamped or without orientation."""
         trace = self.moments[:, ::4].sum(1)
-        return np.where(self.fixed | (trace == 0), 0.0, 1 / np.where(trace > 0, trace, 1.0))
+        return np.where(self.clamped | (trace == 0), 0.0, 1 / np.where(trace > 0, trace, 1.0))
 
     def particle_arrays(self, bounds: Array) -> ParticleArrays:
         """Return what kernels know of the particles; `bounds` (n,) are radii of balls that hold them [m]."""
@@ -176,6 +248,7 @@ class Schedule:
             mass=topology.body.mass,
             inverse_mass=np.where(fixed, 0.0, 1 / topology.body.mass),
             fixed=fixed,
+            clamped=self.clamped,
             bounds=bounds,
             moments=self.moments,
             shapes=self.shapes,

@@ -1,10 +1,12 @@
 """The structure of a body that does not change with its rest pose: groups, pieces, and the edge system."""
 
+from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array, diags_array
+from scipy.sparse import coo_array, csr_array, diags_array
+from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import splu
 
 from ...checks import Array
@@ -67,6 +69,44 @@ class Topology:
         self._edge_system: tuple[bytes, EdgeSystem] | None = None
         edges = np.arange(0, 2 * len(body.edges) + 1, 2)
         self.edge_order, self.edge_colors = by_color(edges, body.edges.ravel(), n)
+
+    @cached_property
+    def chains(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+        """Chains of edges that resist stretch, with no branch and no loop.
+
+        Where each begins, its particles from end to end, and the edge from each to the next, -1 for the last.
+        """
+        edges, n = self.body.edges, len(self.body)
+        firm = np.flatnonzero(self.body.stretch > 0)
+        ends = edges[firm]
+        degree = np.bincount(ends.ravel(), minlength=n)
+        links = coo_array((np.ones(len(ends)), (ends[:, 0], ends[:, 1])), shape=(n, n))
+        count, piece = connected_components(links, directed=False)
+        most = np.zeros(count, np.int64)
+        np.maximum.at(most, piece, degree)
+        open_ends = np.bincount(piece, degree == 1, count)
+        chain = (most <= 2) & (open_ends == 2)
+        beside: dict[int, list[tuple[int, int]]] = {}
+        for e in firm[chain[piece[ends[:, 0]]]]:
+            i, j = (int(end) for end in edges[e])
+            beside.setdefault(i, []).append((j, int(e)))
+            beside.setdefault(j, []).append((i, int(e)))
+        starts, nodes, along, seen = [0], [], [], set()
+        for first in sorted(i for i, others in beside.items() if len(others) == 1):
+            if first in seen:
+                continue
+            here, came = first, -1
+            while True:
+                nodes.append(here)
+                onward = [(j, e) for j, e in beside[here] if e != came]
+                if not onward:
+                    break
+                here, came = onward[0]
+                along.append(came)
+            along.append(-1)
+            seen.add(here)
+            starts.append(len(nodes))
+        return np.array(starts, np.int64), np.array(nodes, np.int64), np.array(along, np.int64)
 
     def edge_system(self, active: NDArray[np.bool_]) -> "EdgeSystem":
         """Return the edge system while these (groups,) rigid groups are active; it is kept for next time."""

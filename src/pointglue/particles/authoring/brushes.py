@@ -13,7 +13,9 @@ from ...geometry.sampling import inscribed_balls, refined
 from ..particle_checks import check_vector
 from .skinning import Skin
 
-__all__ = ["LOOKOUT_DEPTH", "Brush", "close_inside", "lookouts", "scattered", "see_each_other"]
+__all__ = [
+    "LOOKOUT_DEPTH", "MOST_TRIANGLES", "Brush", "close_inside", "lookouts", "scattered", "see_each_other"
+]  # fmt: skip
 
 # A stroke that would make more particles than this is taken for a mistake.
 MOST_PARTICLES = 50_000

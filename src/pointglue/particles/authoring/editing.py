@@ -5,23 +5,36 @@ all, or None for all of them. Particles that an edit leaves without any neighbou
 they are connected.
 """
 
-from math import inf
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.spatial import cKDTree
 
-from ...checks import Array, as_array, as_integers, check_choice, check_flag, check_real, generator
+from ...checks import check_choice, check_flag, check_real, generator
 from ...errors import InputError
+from ...geometry.inside import Inside
+from ...geometry.sampling import refined
 from ..body import OrientedBody
-from .brushes import LOOKOUT_DEPTH, Brush, close_inside, lookouts, scattered, see_each_other
-from .skinning import Skin, rebound, without_particles
+from ..particle_checks import COINCIDENT, check_vector
+from ..quaternions import quaternions_of
+from .brushes import LOOKOUT_DEPTH, MOST_TRIANGLES, Brush, close_inside, lookouts, scattered, see_each_other
+from .choices import check_body, check_brush, chosen, edited, pairs_of, visual_of
+from .ellipsoid_fitting import LINKS, fitted_ellipsoids
+from .holding import group, hull, pin, ungroup
+from .skinning import rebound, without_particles
 
-__all__ = ["Brush", "add", "bind", "connect", "cut", "erase", "group", "paint", "pin", "spray", "ungroup"]
+__all__ = [
+    "Brush", "add", "bind", "connect", "cut", "erase", "fit_ellipsoids", "group", "hull", "paint", "pin", "pivot",
+    "spray", "ungroup",
+]  # fmt: skip
 
-Field = Literal["stiffness", "stretch", "torsion", "yield_strain", "creep", "mass"]
+Field = Literal["young", "stiffness", "stretch", "torsion", "yield_strain", "creep", "mass"]
 EDGE_FIELDS = ("stretch", "torsion")
+# Particles that a pivot is connected to, at most: four hold it in space.
+PIVOT_EDGES = 4
+# Of the mesh that ellipsoids are fitted to, along the distance of two particles.
+VERTICES_PER_SPACING = 3
 
 
 def add(body: OrientedBody, positions: ArrayLike, *, radii: ArrayLike) -> OrientedBody:
@@ -48,7 +61,7 @@ def add(body: OrientedBody, positions: ArrayLike, *, radii: ArrayLike) -> Orient
     InputError
         If a shape does not fit, a number is out of its bounds, or two particles coincide.
     """
-    _check(body)
+    check_body(body)
     new = OrientedBody(positions, radii=radii, loose=True)
     like = cKDTree(body.positions).query(new.positions)[1]
     density = body.mass / body.radii.prod(1)
@@ -58,11 +71,14 @@ def add(body: OrientedBody, positions: ArrayLike, *, radii: ArrayLike) -> Orient
         "radii": new.radii,
         "mass": density[like] * new.radii.prod(1),
         "stiffness": body.stiffness[like],
+        "density": body.density[like],
+        "young": body.young[like],
         "yield_strain": body.yield_strain[like],
         "creep": body.creep[like],
         "pinned": new.pinned,
+        "pivots": new.pivots,
     }
-    return _edited(body, **{name: np.concatenate([getattr(body, name), v]) for name, v in values.items()})
+    return edited(body, **{name: np.concatenate([getattr(body, name), v]) for name, v in values.items()})
 
 
 def spray(
@@ -101,25 +117,25 @@ def spray(
     InputError
         If the body has no visual mesh, a number is out of its bounds, or there would be too many.
     """
-    _check(body)
-    _brush(where)
+    check_body(body)
+    check_brush(where)
     check_real("spacing", spacing, above=0)
-    rng, skin = generator(seed), _visual(body)
+    rng, skin = generator(seed), visual_of(body)
     points = scattered(skin, where, spacing, rng)
     if not len(points):
         return body
     old = body.positions[Brush(where.centre, where.radius + spacing).covers(body.positions)]
     first, places = len(old), np.concatenate([old, points])
     views, tree = lookouts(skin.inside, places, LOOKOUT_DEPTH * spacing), cKDTree(points)
-    room, chosen = np.ones(len(places), np.bool_), []
+    room, taken = np.ones(len(places), np.bool_), []
     for k in range(len(places)):
         if room[k]:
             near = first + np.array(tree.query_ball_point(places[k], spacing), np.int64)
             near = near[room[near]]
             room[near[see_each_other(skin.inside, views, np.full(len(near), k), near)]] = False
             if k >= first:
-                chosen.append(k)
-    return add(body, places[chosen], radii=0.5 * spacing if radii is None else radii) if chosen else body
+                taken.append(k)
+    return add(body, places[taken], radii=0.5 * spacing if radii is None else radii) if taken else body
 
 
 def erase(body: OrientedBody, where: Brush | ArrayLike) -> OrientedBody:
@@ -144,9 +160,9 @@ def erase(body: OrientedBody, where: Brush | ArrayLike) -> OrientedBody:
     InputError
         If that is every particle, or there is no such particle.
     """
-    _check(body)
+    check_body(body)
     gone = np.zeros(len(body), np.bool_)
-    gone[_chosen("where", where, body.positions, "particles")] = True
+    gone[chosen("where", where, body.positions, "particles")] = True
     if gone.all():
         raise InputError("where covers every particle: a body has at least one")
     if not gone.any():
@@ -161,16 +177,25 @@ def erase(body: OrientedBody, where: Brush | ArrayLike) -> OrientedBody:
         "radii",
         "mass",
         "stiffness",
+        "density",
+        "young",
         "yield_strain",
         "creep",
         "pinned",
+        "pivots",
     )
-    return _edited(
+    return edited(
         body,
         **{name: getattr(body, name)[~gone] for name in per_particle},
         edges=number[body.edges[kept]],
         **{name: getattr(body, name)[kept] for name in EDGE_FIELDS},
         groups=[members for members in groups if len(members)],
+        # A group without some of its particles is no longer what its hull was made for.
+        hulls=[
+            points if len(members) == len(before) else None
+            for points, members, before in zip(body.hulls, groups, body.groups, strict=True)
+            if len(members)
+        ],
         yield_speed=body.yield_speed[alive],
         visual=None
         if body.visual is None
@@ -183,13 +208,14 @@ def connect(
     where: Brush | ArrayLike,
     *,
     longest: float | None = None,
+    across: bool = False,
     stretch: float = 0.0,
     torsion: float = 0.0,
 ) -> OrientedBody:
     """Add edges between all near particles within a brush, or between pairs.
 
     In a body with a visual mesh, the brush measures inside its shape: straight between particles that see
-    each other, else over the surface, and never from one component to another, so that no edge leaps a gap.
+    each other, else over the surface, and not from one component to another, so that no edge leaps a gap.
     Without one it measures straight. Pairs that have an edge keep it.
 
     Parameters
@@ -200,6 +226,8 @@ def connect(
         Where the particles are, or the pairs.
     longest : float
         The longest edge that a brush makes [m]; only with a brush.
+    across : bool
+        Whether a brush also joins particles of different components of the visual mesh, straight.
     stretch, torsion : float
         Those of the new edges, 0 to 1: see :class:`OrientedBody`.
 
@@ -213,9 +241,10 @@ def connect(
     InputError
         If there is no such particle, a pair is one particle twice, or a number is out of its bounds.
     """
-    _check(body)
+    check_body(body)
     check_real("stretch", stretch, at_least=0, at_most=1)
     check_real("torsion", torsion, at_least=0, at_most=1)
+    check_flag("across", across)
     if isinstance(where, Brush):
         if longest is None:
             raise InputError("longest must say how long an edge may be: a brush covers pairs of all lengths")
@@ -224,12 +253,14 @@ def connect(
         points = body.positions[inside]
         pairs = cKDTree(points).query_pairs(longest, output_type="ndarray").astype(np.int64)
         if body.visual is not None and len(pairs):
-            pairs = close_inside(body.visual, points, pairs, longest)
+            owner = body.visual.inside.components_of(points)
+            joining = pairs[owner[pairs[:, 0]] != owner[pairs[:, 1]]] if across else pairs[:0]
+            pairs = np.concatenate([close_inside(body.visual, points, pairs, longest), joining])
         pairs = inside[pairs[np.lexsort(pairs.T[::-1])].reshape(-1, 2)]
     else:
         if longest is not None:
             raise InputError("longest goes with a brush, but where is pairs")
-        pairs = _pairs(where, len(body))
+        pairs = pairs_of(where, len(body))
         if (pairs[:, 0] == pairs[:, 1]).any():
             bad = int((pairs[:, 0] == pairs[:, 1]).argmax())
             raise InputError(f"where[{bad}] joins particle {pairs[bad, 0]} to itself")
@@ -241,7 +272,7 @@ def connect(
             fresh.append((i, j))
     if not fresh:
         return body
-    return _edited(
+    return edited(
         body,
         edges=np.concatenate([body.edges, fresh]),
         stretch=np.concatenate([body.stretch, np.full(len(fresh), stretch)]),
@@ -269,13 +300,13 @@ def cut(body: OrientedBody, where: Brush | ArrayLike) -> OrientedBody:
     InputError
         If a pair has no edge, or there is no such particle.
     """
-    _check(body)
+    check_body(body)
     if isinstance(where, Brush):
         a, b = body.positions[body.edges[:, 0]], body.positions[body.edges[:, 1]]
         along = np.einsum("ni,ni->n", where.centre - a, b - a) / ((b - a) ** 2).sum(1)
         gone = where.covers(a + np.clip(along, 0, 1)[:, None] * (b - a))
     else:
-        pairs = _pairs(where, len(body))
+        pairs = pairs_of(where, len(body))
         number = {tuple(edge): k for k, edge in enumerate(np.sort(body.edges, axis=1).tolist())}
         gone = np.zeros(len(body.edges), np.bool_)
         for i, j in pairs.tolist():
@@ -283,7 +314,7 @@ def cut(body: OrientedBody, where: Brush | ArrayLike) -> OrientedBody:
                 raise InputError(f"where holds [{i}, {j}], but these particles have no edge")
             gone[number[min(i, j), max(i, j)]] = True
     names = ("edges", *EDGE_FIELDS)
-    return _edited(body, **{name: getattr(body, name)[~gone] for name in names}) if gone.any() else body
+    return edited(body, **{name: getattr(body, name)[~gone] for name in names}) if gone.any() else body
 
 
 def paint(
@@ -298,8 +329,8 @@ def paint(
     where : Brush, (k,) or (n,), optional
         Which particles or, for "stretch" and "torsion", which edges: within a brush (edges by their
         midpoints), by number or by a mask; None for all.
-    field : {"stiffness", "stretch", "torsion", "yield_strain", "creep", "mass"}
-        What is changed.
+    field : {"young", "stiffness", "stretch", "torsion", "yield_strain", "creep", "mass"}
+        What is changed. Where stiffness is painted, it holds instead of a Young's modulus.
     value : float
         The value; its bounds and unit are those of the field.
     strength : float
@@ -316,7 +347,7 @@ def paint(
     InputError
         If there is no such field, particle or edge, or a number is out of its bounds.
     """
-    _check(body)
+    check_body(body)
     check_choice("field", field, get_args(Field))
     check_real("value", value, infinite=True)
     check_real("strength", strength, at_least=0, at_most=1)
@@ -326,7 +357,7 @@ def paint(
         share = strength * where.strength(places)
     else:
         share = np.zeros(len(places))
-        share[_chosen("where", where, places, "edges" if edges else "particles")] = strength
+        share[chosen("where", where, places, "edges" if edges else "particles")] = strength
     old = getattr(body, field)
     touched = share > 0
     new = old.copy()
@@ -337,100 +368,99 @@ def paint(
         part = touched & ~whole
         new[whole] = value
         new[part] += share[part] * (value - old[part])
-    return _edited(body, **{field: new})
+    if field == "stiffness":
+        return edited(body, stiffness=new, young=np.where(touched, 0.0, body.young))
+    return edited(body, **{field: new})
 
 
-def pin(body: OrientedBody, where: Brush | ArrayLike | None, *, pinned: bool = True) -> OrientedBody:
-    """Pin particles, so that they stay where they are, or release them.
+def pivot(body: OrientedBody, point: ArrayLike) -> OrientedBody:
+    """Hang a body on a point of the world, about which it turns freely.
+
+    A particle is put there, held in place. It joins the rigid groups of the particle nearest to it, or is
+    connected to the particles nearest to it. Two pivots make a hinge to the world.
 
     Parameters
     ----------
     body : OrientedBody
         The body.
+    point : (3,)
+        Where the pivot is [m].
+
+    Returns
+    -------
+    OrientedBody
+        A copy of the body with the new particle after the old ones; one that is at the point already becomes
+        the pivot itself.
+
+    Raises
+    ------
+    InputError
+        If the point has another shape, or is not finite.
+    """
+    check_body(body)
+    place = check_vector("point", point)
+    distance, nearest = cKDTree(body.positions).query(place, k=min(PIVOT_EDGES, len(body)))
+    distance, nearest = np.atleast_1d(distance), np.atleast_1d(nearest)
+    first, number = int(nearest[0]), len(body)
+    if distance[0] <= COINCIDENT * np.ptp(body.positions, axis=0).max():
+        return pin(body, [first], pinned="position")
+    held = pin(add(body, place[None], radii=float(body.radii[first].min())), [number], pinned="position")
+    if any(first in members for members in body.groups):
+        groups = [np.append(members, number) if first in members else members for members in body.groups]
+        return edited(held, groups=groups)
+    return connect(held, np.stack([nearest, np.full(len(nearest), number)], axis=1))
+
+
+def fit_ellipsoids(
+    body: OrientedBody,
+    where: Brush | ArrayLike | None = None,
+    *,
+    spacing: float | None = None,
+    aspect: float = 2.0,
+) -> OrientedBody:
+    """Give particles the sizes and orientations that fit the visual mesh around them.
+
+    Their axes are those of the part of the surface that each is nearest to, measured inside the shape, and
+    their radii are how far it extends along them. Masses stay.
+
+    Parameters
+    ----------
+    body : OrientedBody
+        The body, with a visual mesh.
     where : Brush, (k,) or (n,), optional
         Which particles: within a brush, by number or by a mask; None for all.
-    pinned : bool
-        Whether they are pinned.
+    spacing : float, optional
+        The distance of the particles, about, above 0 [m]: radii are 0.55 of it at most. By default it is the
+        median length of the edges.
+    aspect : float
+        How many times as long as thick ellipsoids may be, at least 1.
 
     Returns
     -------
     OrientedBody
-        A copy of the body with those particles pinned or released.
+        A copy of the body with the fitted ellipsoids.
 
     Raises
     ------
     InputError
-        If there is no such particle.
+        If the body has no visual mesh, there is no such particle, a number is out of its bounds, or there is
+        neither a spacing nor an edge to measure.
     """
-    _check(body)
-    held = check_flag("pinned", pinned)
-    mask = body.pinned.copy()
-    mask[_chosen("where", where, body.positions, "particles")] = held
-    return body.replace(pinned=mask)
-
-
-def group(body: OrientedBody, where: Brush | ArrayLike | None, *, yield_speed: float = inf) -> OrientedBody:
-    """Make particles one more rigid group.
-
-    Parameters
-    ----------
-    body : OrientedBody
-        The body.
-    where : Brush, (k,) or (n,), optional
-        Which particles: within a brush, by number or by a mask; None for all.
-    yield_speed : float
-        The group deforms permanently if it is hit faster than this [m/s]; inf for never.
-
-    Returns
-    -------
-    OrientedBody
-        A copy of the body with the new group after the old ones.
-
-    Raises
-    ------
-    InputError
-        If there is no such particle, or none at all.
-    """
-    _check(body)
-    check_real("yield_speed", yield_speed, at_least=0, infinite=True)
-    members = _chosen("where", where, body.positions, "particles")
-    if not len(members):
-        raise InputError("where covers no particle: a group has at least one")
-    return _edited(
-        body, groups=[*body.groups, members], yield_speed=np.concatenate([body.yield_speed, [yield_speed]])
-    )
-
-
-def ungroup(body: OrientedBody, where: Brush | ArrayLike | None) -> OrientedBody:
-    """Dissolve rigid groups.
-
-    Parameters
-    ----------
-    body : OrientedBody
-        The body.
-    where : Brush, (k,) or (groups,), optional
-        Which groups: those with a particle within a brush, by number or by a mask; None for all.
-
-    Returns
-    -------
-    OrientedBody
-        A copy of the body without those groups.
-
-    Raises
-    ------
-    InputError
-        If there is no such group.
-    """
-    _check(body)
-    if isinstance(where, Brush):
-        gone = np.array([where.covers(body.positions[members]).any() for members in body.groups], np.bool_)
-    else:
-        gone = np.zeros(len(body.groups), np.bool_)
-        gone[_numbers("where", where, len(body.groups), "groups") if where is not None else slice(None)] = (
-            True
-        )
-    kept = [members for members, leaves in zip(body.groups, gone, strict=True) if not leaves]
-    return _edited(body, groups=kept, yield_speed=body.yield_speed[~gone])
+    check_body(body)
+    skin, at = visual_of(body), chosen("where", where, body.positions, "particles")
+    check_real("aspect", aspect, at_least=1)
+    if spacing is None:
+        if not len(body.edges):
+            raise InputError("spacing must say how far apart particles are: body has no edges to measure")
+        ends = body.positions[body.edges]
+        spacing = float(np.median(np.linalg.norm(ends[:, 1] - ends[:, 0], axis=1)))
+    step = check_real("spacing", spacing, above=0)
+    shape = Inside(*refined(skin.vertices, skin.faces, step / VERTICES_PER_SPACING, MOST_TRIANGLES))
+    links = shape.nearest(body.positions, LINKS)
+    axes, fitted = fitted_ellipsoids(shape, body.positions, links, step, aspect)
+    radii, orientations = body.radii.copy(), body.orientations.copy()
+    radii[at], orientations[at] = fitted[at], quaternions_of(axes[at])
+    return body.replace(radii=radii, orientations=orientations)
 
 
 def bind(
@@ -461,68 +491,10 @@ def bind(
     InputError
         If the body has no visual mesh, or there is no such vertex or particle, or no particle at all.
     """
-    _check(body)
-    skin = _visual(body)
-    at = _chosen("vertices", vertices, skin.vertices, "vertices")
-    to = _chosen("particles", particles, body.positions, "particles")
+    check_body(body)
+    skin = visual_of(body)
+    at = chosen("vertices", vertices, skin.vertices, "vertices")
+    to = chosen("particles", particles, body.positions, "particles")
     if not len(to):
         raise InputError("particles covers none: vertices have to follow something")
     return body.replace(visual=rebound(skin, at, to, body.positions[to])) if len(at) else body
-
-
-def _edited(body: OrientedBody, **changes: Any) -> OrientedBody:
-    """Return the body with fields changed, loose if, and only if, some particle has no neighbour now."""
-    edges, groups = changes.get("edges", body.edges), changes.get("groups", body.groups)
-    joined = np.zeros(len(changes.get("positions", body.positions)), np.bool_)
-    joined[np.concatenate([edges.ravel(), *groups])] = True
-    return body.replace(**changes, loose=bool(len(joined) > 1 and not joined.all()))
-
-
-def _check(body: OrientedBody) -> None:
-    """Raise unless it is a body."""
-    if not isinstance(body, OrientedBody):
-        raise InputError(f"body must be an OrientedBody, got {type(body).__name__}")
-
-
-def _visual(body: OrientedBody) -> Skin:
-    """Return the visual mesh of a body, or raise if it has none."""
-    if body.visual is None:
-        raise InputError("body has no visual mesh: give it one, visual=Skin.of(vertices, faces, ...)")
-    return body.visual
-
-
-def _chosen(name: str, where: Brush | ArrayLike | None, places: Array, what: str) -> NDArray[np.int64]:
-    """Return the numbers of what is within a brush or in a mask, the numbers given, or all for None."""
-    if isinstance(where, Brush):
-        return np.flatnonzero(where.covers(places))
-    return np.arange(len(places)) if where is None else _numbers(name, where, len(places), what)
-
-
-def _numbers(name: str, where: ArrayLike, count: int, what: str) -> NDArray[np.int64]:
-    """Return different numbers below `count`, given as such or by a mask, or raise."""
-    given = as_array(name, where)
-    if given.dtype == np.bool_:
-        if given.shape != (count,):
-            raise InputError(f"{name} is a mask of shape {given.shape}, but there are {count} {what}")
-        return np.flatnonzero(given)
-    numbers = as_integers(name, given)
-    if numbers.size and (numbers.min() < 0 or numbers.max() >= count):
-        wrong = numbers.min() if numbers.min() < 0 else numbers.max()
-        raise InputError(f"{name} holds {wrong}, but there are {count} {what}")
-    return np.unique(numbers)
-
-
-def _pairs(where: ArrayLike, count: int) -> NDArray[np.int64]:
-    """Return pairs (k, 2) of numbers below `count`, or raise."""
-    given = as_array("where", where)
-    if given.ndim != 2 or given.shape[1] != 2:
-        raise InputError(f"where must be a Brush or pairs of shape (k, 2), got shape {given.shape}")
-    pairs = as_integers("where", given.ravel()).reshape(-1, 2)
-    _numbers("where", pairs.ravel(), count, "particles")
-    return pairs
-
-
-def _brush(where: Brush) -> None:
-    """Raise unless it is a brush."""
-    if not isinstance(where, Brush):
-        raise InputError(f"where must be a Brush, got {type(where).__name__}")

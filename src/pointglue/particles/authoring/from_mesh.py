@@ -1,18 +1,20 @@
 """Authoring of particles from any mesh: where they are, which ones are joined and how large they are."""
 
-from collections.abc import Callable, Sequence
+import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 from scipy.spatial import cKDTree
 
-from ...checks import Array, as_array, check_choice, check_real, generator
-from ...errors import InputError
+from ...checks import Array, as_array, check_choice, check_flag, check_integer, check_real, generator
+from ...errors import InputError, PointglueWarning
 from ...geometry.inside import Inside, Viewpoints
+from ...geometry.meshes.mesh_inputs import mesh_arrays
 from ...geometry.sampling import (
     along_skeleton,
     in_volume,
@@ -26,6 +28,7 @@ from ...geometry.simplices import check_cells
 from ...geometry.welding import bounding_diagonal, unique_faces
 from ..quaternions import quaternions_of
 from .ellipsoid_fitting import LINKS, fitted_ellipsoids
+from .ties import Ties
 
 __all__ = [
     "MEASURING_EDGE", "MOST_PARTICLES", "MOST_TRIANGLES", "PER_CUBE", "PER_SQUARE", "SAMPLE_SPACING",
@@ -49,6 +52,8 @@ MEASURING_EDGE = 1 / 3
 MOST_TRIANGLES = 100_000
 # In spacings: the distance between samples of the volume.
 SAMPLE_SPACING = 1 / 3
+# How far, as a share, the number of particles may be from that asked for, and how many spacings are tried.
+COUNT_TOLERANCE, MOST_TRIES = 0.03, 5
 # Least share of a particle in the mean mass: lighter ones would be thrown about by heavy ones.
 LEAST_MASS = 0.1
 
@@ -89,7 +94,9 @@ def author(
     mesh: Any,
     *,
     spacing: float | None,
+    particles: int | None = None,
     placement: Placement | None,
+    tie: bool | None = None,
     reach: float,
     aspect: float,
     density: float,
@@ -99,12 +106,16 @@ def author(
 
     Parameters
     ----------
-    mesh : object with vertices and faces, or a tuple of them
+    mesh : path, mesh or scene of trimesh, object with vertices and faces, or a tuple of them
         The mesh; any triangles and quads do [m].
     spacing : float or None
         The distance of the particles, about [m]; for None there are about `USUAL_PARTICLES`.
+    particles : int or None
+        How many particles there are, about, instead of their spacing.
     placement : {"surface", "volume", "skeleton"} or None
         Where particles are; for None in the volume of components that have one, and else on the surface.
+    tie : bool or None
+        Whether shells that sit on others are tied to them, see `_tied`; None does so and warns.
     reach : float
         Particles closer than this, measured inside the shape, are joined [spacings], at least 1.
     aspect : float
@@ -124,7 +135,7 @@ def author(
         If the mesh has no faces or no size, a number is out of its bounds, or there would be more than
         `MOST_PARTICLES`.
     """
-    vertices, faces = _triangles(mesh)
+    vertices, faces = _triangles(*mesh_arrays(mesh))
     extent = bounding_diagonal(vertices[np.unique(faces)])
     if not extent > 0:
         raise InputError("mesh must have a size: all its vertices are at one place")
@@ -135,46 +146,108 @@ def author(
     check_real("density", density, above=0)
     if placement is not None:
         check_choice("placement", placement, get_args(Placement))
-    rng = generator(seed)
+    if tie is not None:
+        check_flag("tie", tie)
+    if particles is not None and spacing is not None:
+        raise InputError(f"particles and spacing exclude each other, got {particles!r} and {spacing!r}")
     # About the origin, and as large as 1: the same particles wherever the mesh is and whatever its size.
     centroid = vertices[np.unique(faces)].mean(0)
     local = (vertices - centroid) / extent
     inside = Inside(local, faces)
     if placement == "volume" and not inside.solid.any():
         raise InputError("placement 'volume' needs a closed mesh, but this one has no inside: use 'surface'")
-    step = _spacing(spacing, extent, inside, placement) / extent
-    single = unique_faces(faces)
-    finer = refined(local, single, MEASURING_EDGE * step, max(MOST_TRIANGLES, len(single)))
-    if len(finer[0]) > len(local):
-        inside = Inside(*finer)
-    samples = volume_samples(inside, SAMPLE_SPACING * step, rng)
-    points = _placed(inside, step, placement, samples, rng)
-    links = inside.nearest(points, LINKS)
-    edges = _edges(inside, points, links, reach * step)
-    axes, radii = fitted_ellipsoids(inside, points, links, step, aspect)
-    numbers, distances = links
+    options = _Options(placement, tie is not False, reach, aspect)
+    if particles is None:
+        found = _made(inside, _spacing(spacing, extent, inside, placement) / extent, options, generator(seed))
+    else:
+        found = _counted(inside, particles, options, generator(seed))
+    if tie is None and found.tied:
+        warnings.warn(
+            f"mesh has {len(inside.solid)} shells, and {found.tied} of them "
+            f"{'was' if found.tied == 1 else 'were'} tied to what they touch, sit on or are in: tie=True "
+            f"says that this is meant, tie=False leaves every shell on its own",
+            PointglueWarning,
+            stacklevel=3,
+        )
     return Authored(
-        positions=centroid + extent * points,
-        radii=radii * extent,
-        orientations=quaternions_of(axes),
-        mass=density * extent**3 * _volumes(inside, points, radii, samples),
-        edges=edges,
-        loose=len(np.unique(edges)) < len(points),
+        positions=centroid + extent * found.points,
+        radii=found.radii * extent,
+        orientations=quaternions_of(found.axes),
+        mass=density * extent**3 * found.volumes,
+        edges=found.edges,
+        loose=len(np.unique(found.edges)) < len(found.points),
         vertices=vertices,
         faces=faces,
-        links=numbers[: len(vertices)],
-        distances=extent * distances[: len(vertices)],
+        links=found.links[: len(vertices)],
+        distances=extent * found.distances[: len(vertices)],
     )
 
 
-def _triangles(mesh: Any) -> tuple[Array, Indices]:
-    """Return vertices and triangles of what was given, quads cut along a diagonal."""
-    pair = isinstance(mesh, Sequence) and not isinstance(mesh, str) and len(mesh) == 2
-    if not pair and not (hasattr(mesh, "vertices") and hasattr(mesh, "faces")):
-        raise InputError(
-            f"mesh must have vertices and faces, or be a tuple of them, got {type(mesh).__name__}"
-        )
-    vertices, faces = mesh if pair else (mesh.vertices, mesh.faces)
+class _Options(NamedTuple):
+    """How particles are made."""
+
+    placement: Placement | None
+    tie: bool
+    """Whether shells are tied."""
+    reach: float
+    """[spacings]."""
+    aspect: float
+
+
+class _Particles(NamedTuple):
+    """Particles in a mesh as large as 1; see `Authored`."""
+
+    points: Array
+    axes: Array
+    radii: Array
+    volumes: Array
+    edges: Indices
+    links: NDArray[np.int32]
+    distances: Array
+    tied: int
+    """How many shells are tied to others."""
+
+
+def _made(raw: Inside, step: float, options: _Options, rng: np.random.Generator) -> _Particles:
+    """Return the particles of a mesh of size 1 at a spacing."""
+    single = unique_faces(raw.faces)
+    finer = refined(raw.vertices, single, MEASURING_EDGE * step, max(MOST_TRIANGLES, len(single)))
+    whole = Inside(*finer) if len(finer[0]) > len(raw.vertices) else raw
+    ties = Ties.of(whole, step) if options.tie and len(whole.solid) > 1 else None
+    inside = whole if ties is None else ties.without_riders(whole)
+    samples = volume_samples(inside, SAMPLE_SPACING * step, rng)
+    points = _placed(inside, step, options.placement, samples, rng)
+    links = inside.nearest(points, LINKS)
+    edges = _edges(inside, points, links, options.reach * step)
+    if ties is not None:
+        edges = ties.joined(inside, links, edges, options.reach * step)
+        ties.carry_riders(whole, links)
+    axes, radii = fitted_ellipsoids(inside, points, links, step, options.aspect)
+    volumes = _volumes(inside, points, radii, samples)
+    return _Particles(points, axes, radii, volumes, edges, *links, 0 if ties is None else ties.count)
+
+
+def _counted(raw: Inside, wanted: int, options: _Options, rng: np.random.Generator) -> _Particles:
+    """Return the particles of a mesh of size 1, about as many as wanted."""
+    check_integer("particles", wanted, at_least=1)
+    if wanted > MOST_PARTICLES:
+        raise InputError(f"particles must be at most {MOST_PARTICLES}, got {wanted}")
+    count = _estimate(raw, options.placement)
+    start, step = rng.bit_generator.state, _step_for(wanted, count)
+    tries: list[_Particles] = []
+    for _ in range(MOST_TRIES):
+        rng.bit_generator.state = start  # the same random numbers at every spacing
+        tries.append(_made(raw, step, options, rng))
+        ratio = len(tries[-1].points) / wanted
+        if abs(ratio - 1) <= COUNT_TOLERANCE:
+            break
+        # The estimate errs by about the same ratio at the next spacing.
+        step = _step_for(count(step) / ratio, count)
+    return min(tries, key=lambda found: abs(len(found.points) - wanted))
+
+
+def _triangles(vertices: ArrayLike, faces: ArrayLike) -> tuple[Array, Indices]:
+    """Return vertices and triangles as arrays, quads cut along a diagonal, or raise."""
     cells = as_array("faces", faces)
     if not cells.size:
         raise InputError("mesh must have faces, got none")
@@ -190,11 +263,7 @@ def _spacing(given: float | None, extent: float, inside: Inside, placement: Plac
     """Return the spacing asked for [m], if it makes a sensible number of particles, or one that does."""
     count = _estimate(inside, placement)
     if given is None:
-        low, high = 1e-6, 1.0
-        for _ in range(40):
-            step = (low * high) ** 0.5
-            low, high = (step, high) if count(step) > USUAL_PARTICLES else (low, step)
-        return extent * high
+        return extent * _step_for(USUAL_PARTICLES, count)
     check_real("spacing", given, above=0)
     if given > extent:
         raise InputError(
@@ -206,6 +275,15 @@ def _spacing(given: float | None, extent: float, inside: Inside, placement: Plac
             f"{extent:.4g} across; at most {MOST_PARTICLES} are allowed"
         )
     return float(given)
+
+
+def _step_for(wanted: float, count: Callable[[float], float]) -> float:
+    """Return the spacing at which the estimate says that there are so many particles."""
+    low, high = 1e-6, 1.0
+    for _ in range(40):
+        step = (low * high) ** 0.5
+        low, high = (step, high) if count(step) > wanted else (low, step)
+    return high
 
 
 def _estimate(inside: Inside, placement: Placement | None) -> Callable[[float], float]:

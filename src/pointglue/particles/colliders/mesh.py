@@ -1,6 +1,7 @@
 """Triangle meshes that particles cannot enter or pass."""
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -8,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from ...checks import Array, as_array, as_integers, check_rows
 from ...errors import InputError
 from ...geometry.bvh import TriangleTree
+from ...geometry.meshes.mesh_inputs import mesh_arrays
 from .._solve.kernels.mesh_colliders import find_near_mesh, resolve_mesh
 from .._solve.kernels.records import ContactArrays, Ellipsoids, MeshArrays, MeshNeighbours
 from ..particle_checks import frozen
@@ -28,9 +30,10 @@ class MeshCollider(Collider):
 
     Parameters
     ----------
-    vertices : (n, 3)
-        The vertices [m].
-    faces : (m, 3)
+    vertices : (n, 3), or a mesh
+        The vertices [m]; or, without `faces`, a whole mesh: a file, a mesh or scene of trimesh, or any object
+        with vertices and faces.
+    faces : (m, 3), optional
         Their triangles; of a closed mesh, counter-clockwise seen from outside.
     motion, friction, spin_friction
         See :class:`Collider`.
@@ -49,16 +52,17 @@ class MeshCollider(Collider):
         closed mesh is inside out.
     """
 
-    vertices: ArrayLike
-    faces: ArrayLike
+    vertices: Any
+    faces: ArrayLike | None = None
     closed: bool = field(init=False)
     arrays: MeshArrays = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         """Check the mesh and sort its triangles."""
         super().__post_init__()
-        vertices = check_rows("vertices", self.vertices)
-        faces = as_array("faces", self.faces)
+        given, cells = mesh_arrays(self.vertices) if self.faces is None else (self.vertices, self.faces)
+        vertices = check_rows("vertices", given)
+        faces = as_array("faces", cells)
         if faces.ndim != 2 or faces.shape[1] != 3 or not len(faces):
             raise InputError(f"faces must have shape (m, 3) with at least one row, got shape {faces.shape}")
         faces = as_integers("faces", faces.ravel()).reshape(-1, 3)

@@ -8,10 +8,10 @@ A solver uses them as follows, all arrays in place and float64:
     ready.poses                                                           # for friction
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from ...checks import Array, check_real
 from ...compute.launching import Launcher
@@ -161,31 +161,40 @@ class Box(Collider):
     ----------
     center : (3,)
         Its centre [m].
-    half_extents : (3,)
-        Half its sizes along its axes, above 0 [m].
+    half_extents : (3,), optional
+        Half its sizes along its axes, above 0 [m]; or give `size`.
     rotation : (3, 3), optional
         Its axes, as columns; without it they are those of the world.
+    size : (3,), optional
+        Its whole sizes along its axes, as :func:`block` has them, above 0 [m].
     motion, friction, spin_friction
         See :class:`Collider`.
 
     Raises
     ------
     InputError
-        If a shape does not fit, a number is not finite or out of its bounds, or `rotation` is none.
+        If a shape does not fit, a number is not finite or out of its bounds, `rotation` is none, or there are
+        both `half_extents` and `size`, or neither.
     """
 
     center: ArrayLike
-    half_extents: ArrayLike
+    half_extents: ArrayLike | None = None
     rotation: ArrayLike | None = None
+    size: ArrayLike | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         """Check the box."""
         super().__post_init__()
         object.__setattr__(self, "center", check_vector("center", self.center))
-        half = check_vector("half_extents", self.half_extents)
-        if not (half > 0).all():
-            raise InputError(f"half_extents must be positive, got {half.tolist()}")
+        if (self.half_extents is None) == (self.size is None):
+            raise InputError("Box needs either half_extents or size, and not both")
+        name = "size" if self.half_extents is None else "half_extents"
+        lengths = check_vector(name, getattr(self, name))
+        if not (lengths > 0).all():
+            raise InputError(f"{name} must be positive, got {lengths.tolist()}")
+        half = lengths if name == "half_extents" else frozen(0.5 * lengths)
         object.__setattr__(self, "half_extents", half)
+        object.__setattr__(self, "size", frozen(2 * half))
         rotation = np.eye(3) if self.rotation is None else check_rotation("rotation", self.rotation)
         object.__setattr__(self, "rotation", frozen(rotation))
 
@@ -253,11 +262,14 @@ class ReadyCollider:
 
     poses: ColliderPoses
     """How the collider stands at the start and at the end of the substep."""
+    hidden: NDArray[np.bool_] | None
+    """Particles (n,) that do not collide with it, because a hull does in their place; None for none."""
 
     def __init__(self, collider: Collider, count: int) -> None:
         self.collider = collider
         self._launcher = Launcher()
         self._near = np.zeros(count, np.bool_)
+        self.hidden: NDArray[np.bool_] | None = None
         self._chosen = np.empty(0, np.int64)
         self._time: float | None = None
         here = self._pose(np.eye(3), np.zeros(3))
@@ -279,7 +291,7 @@ class ReadyCollider:
             self.poses = ColliderPoses(before, self._pose(*pose_at("motion", motion, time_now)))
             self._time = time_now
         self._find_near(X, P, bounds)
-        self._chosen = np.flatnonzero(self._near)
+        self._chosen = np.flatnonzero(self._near if self.hidden is None else self._near & ~self.hidden)
 
     @property
     def idle(self) -> bool:

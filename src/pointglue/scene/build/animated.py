@@ -51,7 +51,7 @@ def motion_of(
     if not isinstance(mesh, FromFile):
         moving = " or a ".join(name for name, asset in ASSETS.items() if asset.motion is not None)
         raise InputError(f"mesh must be a {moving} or a numbered sequence of files, got a {mesh.shape}")
-    from ...io.meshes import read_mesh  # not before it is needed: it takes a while to load
+    from ...geometry.meshes.mesh_files import read_mesh  # not before it is needed: it takes a while to load
 
     poses = [start]
     for path in sequence(folder / mesh.file)[1:]:

@@ -16,6 +16,7 @@ from ...errors import InputError
 from ...geometry.simplices import tets_of_hexahedra
 from ...glue import Binding, Joint, Slider, Spring, bind_glue, bind_joint, bind_linear, bind_slider
 from ..schema import scene as schema
+from ..schema.attachments import GlueAttach, JointAttach, SpringAttach
 from ..schema.fields import Points
 from ..schema.loading import LoadedScene, Problem
 from ..schema.motors import AngleMotor, SlideMotor
@@ -54,21 +55,21 @@ def bonds_of(
         }
         held = (
             limits
-            if isinstance(table, schema.SpringAttach)
+            if isinstance(table, SpringAttach)
             else limits | {"break_torque": table.break_torque or inf}
         )
         with recording("attach", k):
             among = None if table.among is None else _chosen("among", table.among, other, one)
-            if isinstance(table, schema.JointAttach):
+            if isinstance(table, JointAttach):
                 joint = joint_of(table, one.points, other.points, among)
                 joints.append(JointBond(table.source, table.to, joint, **held, **_drives(table, tables)))
                 continue
             rows = _chosen("points", table.points, one, other)
-            if isinstance(table, schema.GlueAttach) and table.binding == "linear":
+            if isinstance(table, GlueAttach) and table.binding == "linear":
                 glue.append(Bond(table.source, rows, table.to, _linear(other, one.points[rows]), **held))
                 continue
             binding = bind_glue(other.points, one.points[rows], among=among, **table.glue_options)
-            if isinstance(table, schema.SpringAttach):
+            if isinstance(table, SpringAttach):
                 spring = Spring(table.stiffness, damping=table.damping, **limits)
                 glue.append(Bond(table.source, rows, table.to, binding, spring=spring))
             else:
@@ -76,9 +77,7 @@ def bonds_of(
     return glue, joints
 
 
-def joint_of(
-    table: schema.JointAttach, one: Array, other: Array, among: Indices | None = None
-) -> Joint | Slider:
+def joint_of(table: JointAttach, one: Array, other: Array, among: Indices | None = None) -> Joint | Slider:
     """Return the joint of a table between points `one` (n, 3) and those `among` points `other` (m, 3)."""
     if table.type == "curve" or table.type == "surface":
         return bind_slider(
@@ -104,7 +103,7 @@ def joint_of(
     )
 
 
-def _drives(table: schema.JointAttach, tables: schema.SceneFile) -> dict[str, Any]:
+def _drives(table: JointAttach, tables: schema.SceneFile) -> dict[str, Any]:
     """Return the limits and motors of a joint, as options of `JointBond`."""
     return {
         "stiffness": table.stiffness,
@@ -163,7 +162,7 @@ def cycle_problem(
         found += [
             number
             for number, table in enumerate(attach)
-            if isinstance(table, schema.GlueAttach)
+            if isinstance(table, GlueAttach)
             and (table.source, table.to) == (names[k], names[j])
             and one - starts[k] in _chosen("points", table.points, built[table.source], built[table.to])
         ][:1]

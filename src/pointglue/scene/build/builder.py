@@ -17,7 +17,7 @@ from ...elastic import Contact, ElasticBody, ImplicitSolver, RigidBody
 from ...errors import BindingCycleError, InputError, IntersectionError, PointglueError, PointglueWarning
 from ...glue import Spring, bind_glue
 from ...io.frame_records import Motion, StoredObject
-from ...particles import KinematicParticles, ParticleSolver
+from ...particles import KinematicParticles, ParticleSolver, editing
 from ..engines import HandleEngine, ImplicitEngine, ParticleEngine
 from ..schema import scene as schema
 from ..schema.loading import LoadedScene, Problem, Where, read_tables, validated
@@ -288,7 +288,7 @@ class _Builder:
                 if one.track is not None:
                     kinematic.append(KinematicParticles(first + one.rows, one.track.at))
                 else:
-                    body = body.replace(pinned=body.pinned | np.isin(np.arange(len(body)), one.rows))
+                    body = editing.pin(body, one.rows, pinned=table.pinned == "all" or "position")
             bodies.append(body)
             velocities.append(start_velocities(table, body.positions))
             spins.append(np.tile(table.spin, (len(body), 1)))

@@ -94,7 +94,9 @@ def _mesh_of(mesh: shapes.Mesh, folder: Path) -> tuple[Array, Array]:
         case shapes.ModelShape():
             return mesh.asset.build(**mesh.parameters)
         case shapes.FromFile():
-            from ...io.meshes import read_mesh  # not before it is needed: it takes a while to load
+            from ...geometry.meshes.mesh_files import (
+                read_mesh,  # not before it is needed: it takes a while to load
+            )
 
             read = read_mesh(folder / mesh.file)
             return read.vertices, read.faces

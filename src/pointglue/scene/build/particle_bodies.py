@@ -9,7 +9,7 @@ import numpy as np
 from ...checks import Array
 from ...errors import InputError
 from ...io import load_body, save_body
-from ...particles import OrientedBody, Skin, rope, sheet
+from ...particles import OrientedBody, Skin, editing, rope, sheet
 from ..cache import cached
 from ..schema.scene import ParticlesObject
 from ..schema.shapes import RopeShape, SheetShape
@@ -38,9 +38,11 @@ def build_particles(table: ParticlesObject, surface: Surface | None, folder: Pat
     material = table.material
     own = {
         name: getattr(material, name)
-        for name in ("stiffness", "stretch", "torsion", "yield_speed", "yield_strain", "creep")
+        for name in ("young", "stiffness", "stretch", "torsion", "yield_speed", "yield_strain", "creep")
         if getattr(material, name) is not None
     }
+    if "stiffness" in own:
+        own.setdefault("young", 0.0)
     options = {**PRESETS[material.preset], **own}
     if table.body is not None:
         body = load_body(folder / table.body)
@@ -59,10 +61,14 @@ def build_particles(table: ParticlesObject, surface: Surface | None, folder: Pat
     if table.rigid:
         body = body.replace(groups=[_piece(table, k, body.positions) for k in range(len(table.rigid))])
     body = body.replace(**own)
+    if body.groups and body.visual is not None and table.collision != "particles" and table.body is None:
+        body = editing.hull(body, filled=0.0) if table.collision == "hull" else editing.hull(body)
     if material.mass is not None:
-        body = body.replace(mass=body.mass * (material.mass / body.mass.sum()))
+        heavier = material.mass / body.mass.sum()
+        body = body.replace(mass=heavier * body.mass, density=heavier * body.density)
     if material.floats is not None:
-        body = body.replace(mass=material.floats * WATER_DENSITY * 4 / 3 * np.pi * body.radii.prod(1))
+        density = material.floats * WATER_DENSITY
+        body = body.replace(mass=density * 4 / 3 * np.pi * body.radii.prod(1), density=density)
     visual = body.visual
     visible = Surface(body.positions, np.empty((0, 3), np.int64))
     if visual is not None:
@@ -88,6 +94,7 @@ def _from_mesh(table: ParticlesObject, surface: Surface | None, options: dict[st
         fine = sheet_grid(size, (SHEET_REFINEMENT * mesh.cells[0], SHEET_REFINEMENT * mesh.cells[1]))
         body = body.replace(
             mass=density * thickness * size[0] * size[1] / len(body),
+            density=density,
             visual=Skin.of(*fine, body.positions),
         )
         return body.moved(rotation=rotation(transform.rotate), translation=transform.translate)
@@ -99,9 +106,11 @@ def _from_mesh(table: ParticlesObject, surface: Surface | None, options: dict[st
         volume = np.pi * radius**2 * float(np.linalg.norm(ends[1] - ends[0]))
         return body.replace(
             mass=density * volume / len(body),
+            density=density,
             visual=Skin.of(surface.vertices, surface.faces, body.positions),
         )
-    choices = (table.spacing, table.placement, table.reach, table.aspect, density, *sorted(options.items()))
+    sampling = (table.spacing, table.particles, table.placement, table.tie, table.reach, table.aspect)
+    choices = (*sampling, density, *sorted(options.items()))
     body = sampled_body(surface.vertices.tobytes(), surface.faces.tobytes(), choices)
     return body.moved(rotation=rotation(transform.rotate), translation=transform.translate)
 
@@ -109,13 +118,15 @@ def _from_mesh(table: ParticlesObject, surface: Surface | None, options: dict[st
 @lru_cache(8)  # a scene often has several of a kind, and it takes seconds to build one
 def sampled_body(vertices: bytes, faces: bytes, choices: tuple[Any, ...]) -> OrientedBody:
     """Return the body of particles that are sampled from a surface, given as bytes."""
-    spacing, placement, reach, aspect, density, *options = choices
+    spacing, particles, placement, tie, reach, aspect, density, *options = choices
 
     def build() -> OrientedBody:
         return OrientedBody.from_mesh(
             (np.frombuffer(vertices).reshape(-1, 3), np.frombuffer(faces, np.int64).reshape(-1, 3)),
             spacing=spacing,
+            particles=particles,
             placement=placement,
+            tie=tie,
             reach=reach,
             aspect=aspect,
             density=density,

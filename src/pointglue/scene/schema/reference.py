@@ -5,6 +5,7 @@
 
 from typing import Any, Literal, get_args, get_origin
 
+from . import attachments as attaching
 from . import fields as tables
 from . import materials, shapes
 from . import scene as schema
@@ -58,7 +59,7 @@ def reference() -> str:
     kinds = {f'kind = "{kind}"': model for kind, model in _members(schema.Object).items()}
     meshes = {f'shape = "{shape}"': model for shape, model in _members(shapes.Mesh).items()}
     meshes = {"a file": meshes.pop('shape = "file"'), **meshes}
-    attachments = {f"[[attach]] of {kind}": model for kind, model in _members(schema.Attach).items()}
+    attachments = {f"[[attach]] of {kind}": model for kind, model in _members(attaching.Attach).items()}
     pushes = {f"[[force]]: {kind}": model for kind, model in _members(schema.Force).items()}
     return "\n".join(
         [

@@ -351,7 +351,7 @@ class Attach(Edit):
     type: Literal["attach"] = "attach"
     object: Text
     to: Text
-    kind: Literal["glue", "spring", "ball", "hinge", "weld"]
+    kind: Literal["glue", "spring", "ball", "hinge", "weld", "prismatic", "cylindrical", "planar"]
 
 
 class Detach(Edit):

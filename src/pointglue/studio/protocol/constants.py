@@ -4,8 +4,9 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from ...scene.schema.attachments import GlueAttach
 from ...scene.schema.materials import ClothMaterial, FleshMaterial, JellyMaterial, RigidMaterial
-from ...scene.schema.scene import GlueAttach, HandlesObject
+from ...scene.schema.scene import HandlesObject
 from .commands import SHAPES
 
 __all__ = ["BINDABLE", "FAIR_GAP", "GROUND", "POOR_GAP", "page_constants"]

@@ -376,8 +376,14 @@ def pair_restitution(start, stop, base, restitution, contacts, groups, particles
         excess = (uj - ui) * nx + (vj - vi) * ny + (wj - wi) * nz - returned
         if excess > 0.0 or returned > 0.0:
             normal = (nx, ny, nz)
-            point_i, point_j = (X[i, 0], X[i, 1], X[i, 2]), (X[j, 0], X[j, 1], X[j, 2])
-            w = inverse_effective_mass(i, point_i, normal, group_of, rows, inverse_mass)
-            w += inverse_effective_mass(j, point_j, normal, group_of, rows, inverse_mass)
-            apply_impulse(i, excess / w, point_i, normal, group_of, rows, inverse_mass, V)
-            apply_impulse(j, -excess / w, point_j, normal, group_of, rows, inverse_mass, V)
+            # At one point of both, which keeps angular momentum; particles have theirs at the centre.
+            f = 0.5 if group_of[i] >= 0 and group_of[j] >= 0 else (1.0 if group_of[j] < 0 else 0.0)
+            point = (
+                X[i, 0] + f * (X[j, 0] - X[i, 0]),
+                X[i, 1] + f * (X[j, 1] - X[i, 1]),
+                X[i, 2] + f * (X[j, 2] - X[i, 2]),
+            )
+            w = inverse_effective_mass(i, point, normal, group_of, rows, inverse_mass)
+            w += inverse_effective_mass(j, point, normal, group_of, rows, inverse_mass)
+            apply_impulse(i, excess / w, point, normal, group_of, rows, inverse_mass, V)
+            apply_impulse(j, -excess / w, point, normal, group_of, rows, inverse_mass, V)

@@ -2,10 +2,9 @@
 
 import math
 
-import numpy as np
-
 from ....compute import kernel
-from .rotations import inertia, inertia_times, rotate, rotation_between, update_moment
+from .rotations import inertia, inertia_times, rotate, rotation_between, solve_symmetric, update_moment
+from .rotors import PRECESSION, add_arc, add_tangent
 
 __all__ = ["MOTION", "SUMS", "balance", "conserve", "finish", "predict"]
 
@@ -33,10 +32,10 @@ MOST_TURN = 1e6
 
 
 @kernel
-def predict(start, stop, h, farthest, pieces, particles, buffers, sums):
+def predict(start, stop, h, farthest, pieces, particles, rotors, buffers, sums):
     """Predict x = X + h v and E = exp(h w) F (equations 10, 11) after v += gain; paths end at `farthest` [m].
 
-    The momenta before constraints act go into `sums`.
+    Rotors turn on the way. The momenta before constraints act go into `sums`.
     """
     chunks, origins, order = pieces.chunks, pieces.origins, pieces.order
     mass, fixed, M = particles.mass, particles.fixed, particles.moments
@@ -45,14 +44,14 @@ def predict(start, stop, h, farthest, pieces, particles, buffers, sums):
     for c in range(start, stop):
         o = origins[c]
         lx = ly = lz = px = py = pz = 0.0
-        for k in range(chunks[c], chunks[c + 1]):
-            i = order[k]
+        for e in range(chunks[c], chunks[c + 1]):
+            i = order[e]
             touched[i] = False
             u = v = w = 0.0
             if fixed[i]:
                 for j in range(3):
                     V[i, j] = 0.0
-                    W[i, j] = 0.0
+                    W[i, j] = 0.0 if particles.clamped[i] else W[i, j]
             else:
                 for j in range(3):
                     V[i, j] += gain[i, j]
@@ -73,7 +72,13 @@ def predict(start, stop, h, farthest, pieces, particles, buffers, sums):
             for j in range(9):
                 E[i, j] = F[i, j]
             x, y, z = W[i, 0], W[i, 1], W[i, 2]
-            if not fixed[i]:
+            k = rotors.rotor_of[i]
+            if k >= 0:
+                add_arc(i, h, rotors.rows[k], X, P)
+            if rotors.rigid[i]:
+                row = rotors.rows[k]
+                x, y, z = x + row[PRECESSION], y + row[PRECESSION + 1], z + row[PRECESSION + 2]
+            elif not fixed[i]:
                 x, y, z = _precessed(h, F[i], M[i], (x, y, z), (u, v, w))
             most = h * max(abs(x), abs(y), abs(z))
             f = h if most < MOST_TURN else h * (MOST_TURN / most)
@@ -106,7 +111,7 @@ def _precessed(h, F, M, spin, momentum):
 
 
 @kernel
-def finish(start, stop, h, pieces, particles, buffers, sums):
+def finish(start, stop, h, pieces, particles, rotors, buffers, sums):
     """Compute v = (x - X) / h and w = vector(E F^T) / h (equations 12 to 15), and the sums for `balance`."""
     chunks, origins, order = pieces.chunks, pieces.origins, pieces.order
     mass, fixed, M = particles.mass, particles.fixed, particles.moments
@@ -124,6 +129,9 @@ def finish(start, stop, h, pieces, particles, buffers, sums):
                 W[i, j] /= h
             if fixed[i]:
                 continue
+            r = rotors.rotor_of[i]
+            if r >= 0:
+                add_tangent(i, h, rotors.rows[r], rotors.rigid[i], P, V, W)
             s = mass[i]
             if buffers.touched[i]:
                 touching += 1.0
@@ -160,7 +168,6 @@ def balance(pieces, X, sums, motion) -> None:
     Matching straight paths to a turning shape loses angular momentum of the order of (w h)^2 a step. What is
     pinned or touches something gives and takes momentum there, and nothing is made up for.
     """
-    J = np.empty(9)
     for piece in range(len(pieces.piece_chunks) - 1):
         first = pieces.piece_chunks[piece]
         for c in range(first + 1, pieces.piece_chunks[piece + 1]):
@@ -173,14 +180,14 @@ def balance(pieces, X, sums, motion) -> None:
             continue
         x, y, z = s[FIRST_MOMENT] / m, s[FIRST_MOMENT + 1] / m, s[FIRST_MOMENT + 2] / m
         u, v, w = s[LINEAR] / m, s[LINEAR + 1] / m, s[LINEAR + 2] / m
-        J[0], J[4], J[8] = (
+        J = (
             s[INERTIA] - m * (y * y + z * z),
+            s[INERTIA + 1] + m * x * y,
+            s[INERTIA + 2] + m * x * z,
             s[INERTIA + 3] - m * (x * x + z * z),
+            s[INERTIA + 4] + m * y * z,
             s[INERTIA + 5] - m * (x * x + y * y),
         )
-        J[1], J[2] = s[INERTIA + 1] + m * x * y, s[INERTIA + 2] + m * x * z
-        J[5] = s[INERTIA + 4] + m * y * z
-        J[3], J[6], J[7] = J[1], J[2], J[5]
         free = not pieces.fixed[piece] and s[TOUCHING] == 0.0
         now = WANTED_ANGULAR if free else ANGULAR
         # What rounding took of the linear momentum, which would add up over thousands of steps.
@@ -189,8 +196,10 @@ def balance(pieces, X, sums, motion) -> None:
             if free
             else (0.0, 0.0, 0.0)
         )
-        gx, gy, gz = _solve(J, s[now] - s[ANGULAR], s[now + 1] - s[ANGULAR + 1], s[now + 2] - s[ANGULAR + 2])
-        rx, ry, rz = _solve(
+        gx, gy, gz = solve_symmetric(
+            J, s[now] - s[ANGULAR], s[now + 1] - s[ANGULAR + 1], s[now + 2] - s[ANGULAR + 2]
+        )
+        rx, ry, rz = solve_symmetric(
             J,
             s[now] - m * (y * w - z * v),
             s[now + 1] - m * (z * u - x * w),
@@ -229,15 +238,3 @@ def conserve(start, stop, damped, dragged, particles, motion, buffers):
                 W[i, j] = dragged * (r[SPIN + j] + damped * (W[i, j] + r[MISSING_SPIN + j] - r[SPIN + j]))
         for j in range(3):
             X[i, j] = P[i, j]
-
-
-@kernel
-def _solve(J, x, y, z):
-    """Return J^-1 (x, y, z) for a symmetric positive matrix; zero where it has no inverse."""
-    a, b, c = J[4] * J[8] - J[5] * J[7], J[5] * J[6] - J[3] * J[8], J[3] * J[7] - J[4] * J[6]
-    det = J[0] * a + J[1] * b + J[2] * c
-    trace = abs(J[0] + J[4] + J[8])  # that of a point without orientation is rounding, of either sign
-    if not det > 1e-14 * trace * trace * trace:
-        return 0.0, 0.0, 0.0
-    d, e, f = J[0] * J[8] - J[2] * J[6], J[1] * J[6] - J[0] * J[7], J[0] * J[4] - J[1] * J[3]
-    return (a * x + b * y + c * z) / det, (b * x + d * y + e * z) / det, (c * x + e * y + f * z) / det

@@ -33,7 +33,7 @@ MIN_GAP = 1e-8
 
 
 @kernel
-def match_shapes(start, stop, base, groups, fixed, M, P, E):
+def match_shapes(start, stop, base, groups, clamped, M, P, E):
     """Move the particles of each group towards their places in its best-fit rigid pose, x += s (g - x).
 
     A = sum_i m_i (x_i - c) p_i^T + B_i,  Q = polar(A),  g_i = Q' p_i + c, with p_i the offset from the
@@ -70,7 +70,7 @@ def match_shapes(start, stop, base, groups, fixed, M, P, E):
                 g = first + k
                 _pull(g, k, groups, P, places, centroids)
                 for e in range(starts[g], starts[g] + turning[g]):
-                    if not fixed[members[e]]:
+                    if not clamped[members[e]]:
                         _take(members[e], k, Q, M, P, E)
 
 

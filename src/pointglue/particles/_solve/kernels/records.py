@@ -11,13 +11,20 @@ from numpy.typing import NDArray
 from ....checks import Array
 
 __all__ = [
+    "ChainArrays",
     "ColliderPoses",
     "ContactArrays",
     "EdgeArrays",
     "Ellipsoids",
     "Friction",
     "HashGrid",
+    "HullArrays",
+    "HullPlaces",
+    "HullSides",
     "Immersed",
+    "ImpulseBodies",
+    "ImpulseContacts",
+    "Lattice",
     "Medium",
     "MeshArrays",
     "MeshNeighbours",
@@ -31,6 +38,7 @@ __all__ = [
     "Pose",
     "Restitution",
     "RigidGroups",
+    "RotorArrays",
     "ShapeGroups",
     "Sheets",
     "Solid",
@@ -50,7 +58,9 @@ class ParticleArrays(NamedTuple):
     inverse_mass: Array
     """(n,), 1/kg; 0 where `fixed`."""
     fixed: Booleans
-    """(n,): pinned or kinematic, so that no constraint moves it."""
+    """(n,): pinned, a pivot or kinematic, so that no constraint moves it."""
+    clamped: Booleans
+    """(n,): pinned or kinematic, so that no constraint turns it."""
     bounds: Array
     """(n,), radius of a ball that holds the ellipsoid, m."""
     moments: Array
@@ -126,6 +136,27 @@ class RigidGroups(NamedTuple):
     """(groups, ROW), mass properties and gathered corrections of each group: see the columns in `rigid`."""
 
 
+class RotorArrays(NamedTuple):
+    """Rigid groups, each with the soft particles that hang on it alone: what turns as one, see `rotors`."""
+
+    starts: Integers
+    """(rotors + 1,): rotor k has the particles ``members[starts[k]:starts[k + 1]]``."""
+    members: Integers
+    """(entries,), numbers of particles; none of them is fixed."""
+    pivot_starts: Integers
+    """(rotors + 1,): where those of each rotor begin in `pivots`."""
+    pivots: Integers
+    """(entries,), the fixed particles of the groups."""
+    leads: Integers
+    """(rotors,), a particle of the group, which tells how it turns."""
+    rotor_of: Integers
+    """(n,), the rotor of each particle; -1 for none."""
+    rigid: Booleans
+    """(n,): belongs to the rotor's group, and turns with it."""
+    rows: Array
+    """(rotors, ROTOR), how each of them turns: see the columns in `rotors`."""
+
+
 class ShapeGroups(NamedTuple):
     """The groups of shape matching, in the order in which they are worked on: see `Schedule`."""
 
@@ -160,6 +191,78 @@ class EdgeArrays(NamedTuple):
     """(m,), the fraction of a deviation in length that is corrected in an iteration."""
     torsion: Array
     """(m,), the fraction of a twist that is corrected in a substep."""
+
+
+class Lattice(NamedTuple):
+    """The beams of one elastic piece of p particles: see `lattice`."""
+
+    members: Integers
+    """(p,), numbers of particles."""
+    starts: Integers
+    """(p + 1,): where the beams of each particle begin in the three lists."""
+    others: Integers
+    """(2 m,), the particle at the other end."""
+    numbers: Integers
+    """(2 m,), which beam it is."""
+    signs: Array
+    """(2 m,), 1 if the beam begins here and -1 if it ends here."""
+    rest: Array
+    """(m, 3), its vector at rest, m."""
+    stretch: Array
+    """(m,), k, N/m."""
+    bend: Array
+    """(m, 9), D = tr(K)/2 - K, N m."""
+
+
+class ImpulseBodies(NamedTuple):
+    """Particles in contact, by the bodies through which impulses on them move each other."""
+
+    particles: Integers
+    """(t,), their numbers, body by body."""
+    body_of: Integers
+    """(t,)."""
+    starts: Integers
+    """(bodies + 1,): where the particles of each body begin."""
+    block_starts: Integers
+    """(bodies + 1,): where the responses of each body begin."""
+    responses: Array
+    """(blocks, 9): how far particle a of a body goes for an impulse on its particle b, row by row, 1/kg."""
+    moved: Array
+    """(t, 3), how far the impulses have moved each particle, m."""
+
+
+class ImpulseContacts(NamedTuple):
+    """Contacts whose impulses are found together: the first particle is pushed along the normal."""
+
+    first: Integers
+    """(k,), which of the particles in contact."""
+    second: Integers
+    """(k,), the other one, -1 for a collider."""
+    normals: Array
+    """(k, 3), from the second to the first."""
+    needs: Array
+    """(k,), how far the first has to go along the normal, negative where it need not, m."""
+    slips: Array
+    """(k, 3), how far it has gone against the second within the substep, m."""
+    friction: Array
+    """(k,), Coulomb's coefficient."""
+    impulses: Array
+    """(k, 3), on the first particle, all of this substep, kg m."""
+    gives: Array
+    """(k, 2), how far the contact gives way to an impulse of 1, along the normal and across it, 1/kg."""
+
+
+class ChainArrays(NamedTuple):
+    """Chains of edges, whose lengths are corrected together."""
+
+    starts: Integers
+    """(chains + 1,): where each begins in `nodes`."""
+    nodes: Integers
+    """(entries,), numbers of particles, from one end to the other."""
+    lengths: Array
+    """(entries,), of the edge from each to the next at rest, m; of the last nothing."""
+    stretch: Array
+    """(entries,), the fraction of a deviation in length that is corrected in an iteration."""
 
 
 class PlasticEdges(NamedTuple):
@@ -202,6 +305,59 @@ class ColliderPoses(NamedTuple):
 
     before: Pose
     now: Pose
+
+
+class HullArrays(NamedTuple):
+    """Convex hulls in their own coordinates: those of rigid groups that have one, and of box colliders."""
+
+    corner_starts: Integers
+    """(hulls + 1,): where those of each hull begin in `corners`."""
+    corners: Array
+    """(corners, 3), m."""
+    face_starts: Integers
+    """(hulls + 1,): where those of each hull begin in `normals`."""
+    normals: Array
+    """(faces, 3), unit vectors outwards."""
+    loop_starts: Integers
+    """(faces + 1,): where the corners of each face begin in `loops`."""
+    loops: Integers
+    """(entries,), numbers of corners, counterclockwise as seen from outside."""
+    edge_starts: Integers
+    """(hulls + 1,): where those of each hull begin in `edges`."""
+    edges: Integers
+    """(edges, 4), numbers of two corners and of the two faces beside them."""
+    middles: Array
+    """(hulls, 3), a point inside, m."""
+    bounds: Array
+    """(hulls,), radius of a ball about the middle that holds it, m."""
+    sizes: Array
+    """(hulls,), distance of the nearest face from the middle, m."""
+    leads: Integers
+    """(hulls,), the particle that it moves with, its origin; -1 for a collider."""
+
+
+class HullPlaces(NamedTuple):
+    """Convex hulls where they are now, in world coordinates."""
+
+    corners: Array
+    """(corners, 3), m."""
+    normals: Array
+    """(faces, 3)."""
+    offsets: Array
+    """(faces,), n x of the points of a face, m."""
+    middles: Array
+    """(hulls, 3), m."""
+
+
+class HullSides(NamedTuple):
+    """The two sides of contacts: first all hulls, by their numbers, and then all particles."""
+
+    leads: Integers
+    """(hulls,), the particle that each hull moves with; -1 for a collider."""
+    poses: tuple[Array, Array]
+    """(hulls, 12) each, R and t of all hulls at the start of the substep, and of colliders at its end."""
+    turning: Booleans
+    """(n,): a particle that is alone or in a rigid group, so that its surface turns with it."""
 
 
 class ContactArrays(NamedTuple):

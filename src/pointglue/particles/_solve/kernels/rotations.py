@@ -7,7 +7,8 @@ import numpy as np
 from ....compute import kernel
 
 __all__ = [
-    "flow_edges", "flow_turns", "inertia", "inertia_times", "rotate", "rotation_between", "update_moment",
+    "flow_edges", "flow_turns", "inertia", "inertia_times", "rotate", "rotation_between", "solve_symmetric",
+    "update_moment",
 ]  # fmt: skip
 
 
@@ -114,6 +115,19 @@ def inertia(E, M):
     a, b = E[6] * M[0] + E[7] * M[3] + E[8] * M[6], E[6] * M[1] + E[7] * M[4] + E[8] * M[7]
     c = E[6] * M[2] + E[7] * M[5] + E[8] * M[8]
     return xx, xy, xz, yy, yz, trace - (a * E[6] + b * E[7] + c * E[8])
+
+
+@kernel
+def solve_symmetric(J, x, y, z):
+    """Return J^-1 (x, y, z) for a positive J = (xx, xy, xz, yy, yz, zz); zero where it has no inverse."""
+    a, b, c, d, e, f = J
+    p, q, r = d * f - e * e, c * e - b * f, b * e - c * d
+    det = a * p + b * q + c * r
+    trace = abs(a + d + f)  # that of a point without orientation is rounding, of either sign
+    if not det > 1e-14 * trace * trace * trace:
+        return 0.0, 0.0, 0.0
+    u, v, w = a * f - c * c, b * c - a * e, a * d - b * b
+    return (p * x + q * y + r * z) / det, (q * x + u * y + v * z) / det, (r * x + v * y + w * z) / det
 
 
 @kernel

@@ -131,7 +131,7 @@ def _particles(table: schema.ParticlesObject, surface: Surface) -> Estimate:
     filled = table.placement in (None, "volume") and volume > 0
     per = PER_CUBE * volume if filled else PER_SQUARE * area
     power = 3 if filled else 2
-    step = table.spacing or max(per / USUAL_PARTICLES, 1e-300) ** (1 / power)
+    step = table.spacing or max(per / (table.particles or USUAL_PARTICLES), 1e-300) ** (1 / power)
     with np.errstate(over="ignore"):
         wanted = float(np.maximum(1.0, (longest / (MEASURING_EDGE * step)) ** 2).sum())
         count = per / step**power

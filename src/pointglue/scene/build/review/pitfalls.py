@@ -13,6 +13,7 @@ from ....checks import Array
 from ....errors import InputError
 from ....geometry.inside import Inside
 from ...schema import scene as schema
+from ...schema.attachments import GlueAttach
 from ...schema.fields import Key
 from ...schema.loading import LoadedScene, Problem, Where
 from ...schema.shapes import PlaneShape
@@ -263,7 +264,7 @@ def _is_carried(scene: schema.SceneFile, body: _Body, built: Mapping[str, Built]
     for one in body.item.pinned:
         carried[one.rows] = True
     for table in scene.attach:
-        if isinstance(table, schema.GlueAttach) and table.source == body.name and table.to in built:
+        if isinstance(table, GlueAttach) and table.source == body.name and table.to in built:
             with suppress(InputError):  # a choice of no points is told where bonds are built
                 carried[select(table.points, body.item.points, body.item.groups, built[table.to].points)] = (
                     True

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 
 from ...schema import scene as schema
+from ...schema.attachments import JointAttach
 from ...simulation import ObjectSummary
 from ..built import (
     Built,
@@ -133,7 +134,7 @@ def _attachments(scene: schema.SceneFile, name: str, item: Built) -> list[str]:
         words.append("its place")
     for attach in scene.attach:
         if attach.source == name:
-            kind = f"{attach.type} joint" if isinstance(attach, schema.JointAttach) else attach.kind
+            kind = f"{attach.type} joint" if isinstance(attach, JointAttach) else attach.kind
             to = "itself" if attach.to == name else attach.to
             words.append(f"{to} ({kind})")
     return list(dict.fromkeys(words))

@@ -23,10 +23,10 @@ from trimesh.exchange.load import mesh_formats
 from trimesh.visual.color import to_rgba
 from trimesh.visual.material import empty_material
 
-from ..checks import Array
-from ..errors import InputError, MissingDependencyError, PointglueError, PointglueWarning
+from ...checks import Array
+from ...errors import InputError, MissingDependencyError, PointglueError, PointglueWarning
 
-__all__ = ["Mesh", "Part", "UniqueNames", "read_mesh"]
+__all__ = ["Mesh", "Part", "UniqueNames", "mesh_of_scene", "read_mesh"]
 
 # The attributes of trimesh's materials that hold images.
 IMAGES = (
@@ -200,6 +200,30 @@ def read_mesh(path: str | os.PathLike[str]) -> Mesh:
                 f"{file}: faces must index the {len(part.vertices)} vertices, "
                 f"got {part.faces.min()} to {part.faces.max()}"
             )
+    return Mesh(tuple(parts))
+
+
+def mesh_of_scene(scene: Any) -> Mesh:
+    """Return the triangles of a scene of trimesh, each mesh where the scene has it.
+
+    Parameters
+    ----------
+    scene : trimesh.Scene
+        The scene.
+
+    Returns
+    -------
+    Mesh
+        One part for each mesh of the scene.
+
+    Raises
+    ------
+    InputError
+        If it holds no triangles.
+    """
+    parts = _parts(scene)
+    if not parts:
+        raise InputError("mesh must have faces, got a scene without triangles")
     return Mesh(tuple(parts))
 
 

@@ -1,0 +1,96 @@
+"""Impulses of contacts of which each moves whole bodies, found together by projected Gauss-Seidel sweeps."""
+
+import math
+
+import numpy as np
+
+from ....compute import kernel
+
+__all__ = ["find_impulses"]
+
+
+@kernel
+def _push(t, x, y, z, bodies):
+    """Move all particles in contact of the body of particle t by an impulse on it."""
+    b = bodies.body_of[t]
+    first, count = bodies.starts[b], bodies.starts[b + 1] - bodies.starts[b]
+    block, W, moved = bodies.block_starts[b] + t - first, bodies.responses, bodies.moved
+    for a in range(count):
+        w = block + a * count
+        moved[first + a, 0] += W[w, 0] * x + W[w, 1] * y + W[w, 2] * z
+        moved[first + a, 1] += W[w, 3] * x + W[w, 4] * y + W[w, 5] * z
+        moved[first + a, 2] += W[w, 6] * x + W[w, 7] * y + W[w, 8] * z
+
+
+@kernel
+def _add_response(a, b, factor, bodies, W):
+    """Add the symmetric part of the response of particle a to impulses on b, times a factor, to W (9,)."""
+    body = bodies.body_of[a]
+    if body != bodies.body_of[b]:
+        return
+    first, count = bodies.starts[body], bodies.starts[body + 1] - bodies.starts[body]
+    own = bodies.responses[bodies.block_starts[body] + (a - first) * count + b - first]
+    for r in range(3):
+        for c in range(3):
+            W[3 * r + c] += 0.5 * factor * (own[3 * r + c] + own[3 * c + r])
+
+
+@kernel
+def _give(a, b, normal, bodies, W):
+    """Return how far a contact gives way to an impulse of 1: along its normal, and at most across it."""
+    W[:] = 0.0
+    _add_response(a, a, 1.0, bodies, W)
+    if b >= 0:
+        _add_response(b, b, 1.0, bodies, W)
+        _add_response(a, b, -2.0, bodies, W)
+    x, y, z = normal
+    u, v, w = W[0] * x + W[1] * y + W[2] * z, W[3] * x + W[4] * y + W[5] * z, W[6] * x + W[7] * y + W[8] * z
+    along = u * x + v * y + w * z
+    # The larger eigenvalue of the part across the normal, from its trace and its norm.
+    square = along * along - 2.0 * (u * u + v * v + w * w)
+    for k in range(9):
+        square += W[k] * W[k]
+    half = 0.5 * (W[0] + W[4] + W[8] - along)
+    return along, half + math.sqrt(max(0.0, 0.5 * square - half * half))
+
+
+@kernel
+def find_impulses(sweeps, tolerance, bodies, contacts) -> None:
+    """Change the impulses until what has to go far enough does, with friction.
+
+    Normal impulses are not negative; tangential ones stop the slip, if that takes no more than Coulomb's cone
+    allows. Sweeps end when no contact is moved by more than the tolerance [m].
+    """
+    impulses, moved, count = contacts.impulses, bodies.moved, len(contacts.first)
+    gives, W = contacts.gives, np.empty(9)
+    for k in range(count):
+        normal = (contacts.normals[k, 0], contacts.normals[k, 1], contacts.normals[k, 2])
+        gives[k, 0], gives[k, 1] = _give(contacts.first[k], contacts.second[k], normal, bodies, W)
+    for _ in range(sweeps):
+        most = 0.0
+        for k in range(count):
+            a, b, along, across = contacts.first[k], contacts.second[k], gives[k, 0], gives[k, 1]
+            if not along > 0.0:
+                continue
+            x, y, z = contacts.normals[k, 0], contacts.normals[k, 1], contacts.normals[k, 2]
+            u, v, w = moved[a, 0], moved[a, 1], moved[a, 2]
+            if b >= 0:
+                u, v, w = u - moved[b, 0], v - moved[b, 1], w - moved[b, 2]
+            jx, jy, jz = impulses[k, 0], impulses[k, 1], impulses[k, 2]
+            j = jx * x + jy * y + jz * z
+            tx, ty, tz = jx - j * x, jy - j * y, jz - j * z
+            j = max(0.0, j + (contacts.needs[k] - (u * x + v * y + w * z)) / along)
+            u, v, w = u + contacts.slips[k, 0], v + contacts.slips[k, 1], w + contacts.slips[k, 2]
+            off, f = u * x + v * y + w * z, 1.0 / max(across, 1e-6 * along)
+            tx, ty, tz = tx - f * (u - off * x), ty - f * (v - off * y), tz - f * (w - off * z)
+            length, allowed = math.sqrt(tx * tx + ty * ty + tz * tz), contacts.friction[k] * j
+            f = allowed / length if length > allowed else 1.0
+            dx, dy, dz = j * x + f * tx - jx, j * y + f * ty - jy, j * z + f * tz - jz
+            if dx != 0.0 or dy != 0.0 or dz != 0.0:
+                impulses[k, 0], impulses[k, 1], impulses[k, 2] = jx + dx, jy + dy, jz + dz
+                _push(a, dx, dy, dz, bodies)
+                if b >= 0:
+                    _push(b, -dx, -dy, -dz, bodies)
+                most = max(most, max(along, across) * math.sqrt(dx * dx + dy * dy + dz * dz))
+        if most <= tolerance:
+            break
