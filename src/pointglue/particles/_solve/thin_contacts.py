@@ -73,6 +73,7 @@ class ThinContacts:
         )
         # How far parts may be moved before they are looked at again, m.
         self.margin = 0.5 * float(radii.min())
+        self._seen = np.empty((len(self.vertices), 3))
         self.finders: dict[str, NearPairs] = {}
         self._nothing = self.arrays = _joined([])
 
@@ -81,7 +82,7 @@ class ThinContacts:
 
     def begin(self) -> None:
         """Begin a substep: nothing has been found yet."""
-        self._seen: Array | None = None
+        self._seen[0, 0] = np.nan
 
     def prepare(
         self, buffers: ParticleBuffers, particles: ParticleArrays, group_of: NDArray[np.int64]
@@ -101,11 +102,7 @@ class ThinContacts:
 
     def _have_moved(self, P: Array) -> bool:
         """Return whether thin parts have been moved since they were looked at, and take note of it."""
-        now = P[self.vertices, :3]
-        if self._seen is not None and np.abs(now - self._seen).max() <= self.margin:
-            return False
-        self._seen = now
-        return True
+        return bool(self.launcher.call(kernels.note_moves, self.vertices, self.margin, P, self._seen))
 
     def _found(self, buffers: ParticleBuffers, particles: ParticleArrays) -> ThinContactArrays:
         """Return what may meet on its path from X to P."""

@@ -15,7 +15,7 @@ from .ellipsoids import shape_matrix, support
 from .rigid import apply_impulse, corrected_position, inverse_effective_mass
 
 __all__ = [
-    "NEIGHBOURS", "choose_candidates", "find_crossings", "find_passing", "item_paths",
+    "NEIGHBOURS", "choose_candidates", "find_crossings", "find_passing", "item_paths", "note_moves",
     "separate_thin", "survey", "thin_friction", "thin_restitution",
 ]  # fmt: skip
 
@@ -45,6 +45,23 @@ def find_crossings(start, stop, pairs, X, cross):
             size += (X[b, j] - X[a, j]) ** 2
         inner = _INNER < s < 1.0 - _INNER and _INNER < t < 1.0 - _INNER
         cross[k] = inner and square < _NEAR * _NEAR * size
+
+
+@kernel
+def note_moves(which, margin, P, seen) -> bool:
+    """Return whether a particle is farther than a margin from where it was `seen`, in any coordinate, or NaN.
+
+    If so, all are seen where they are now.
+    """
+    moved = False
+    for k in range(len(which)):
+        for j in range(3):
+            moved = moved or not abs(P[which[k], j] - seen[k, j]) <= margin
+    if moved:
+        for k in range(len(which)):
+            for j in range(3):
+                seen[k, j] = P[which[k], j]
+    return moved
 
 
 @kernel
