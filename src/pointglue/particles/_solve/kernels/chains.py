@@ -13,7 +13,7 @@ from ....compute import kernel
 __all__ = ["correct_chains"]
 
 
-# Newton steps at most, for chains that do not give way; the strain at which an edge is as long as it should be;
+# Newton steps at most, for chains that do not give way; the strain at which an edge is as long as it should;
 # and how far a particle goes in a step, in lengths of the edges beside it.
 STEPS, EXACT, FARTHEST = 20, 1e-4, 0.25
 
