@@ -5,6 +5,7 @@ pointglue bench particles [--markdown] [--quick] [--json FILE]
 
 import time
 
+import _cantilever
 import _pypbd
 import numpy as np
 from _racing import Results, Row, iteration_time, main, timed
@@ -131,7 +132,8 @@ def measure(quick: bool = False) -> Results:
         water = Buoyancy(level=2.0, current=(0.2, 0.0, 0.0))
         rows += paper_scene("fish and plants", fish_and_plants(), 10e-3, colliders=[ground], forces=[water])
         rows += [against_pypbd(10, size, rng) for size in ((7,) if quick else (7, 27))]
-    notes = scaling([10] if quick else [10, 22, 46])
+        notes = _cantilever.table(quick)
+    notes += scaling([10] if quick else [10, 22, 46])
     return Results("particles", rows, notes, "pyPBD 2.2")
 
 

@@ -462,7 +462,7 @@ def test_none_is_the_whole_body():
         (lambda b: connect(b, [[0, 2]], torsion="x"), "torsion must be .* 0 and of at most 1, got 'x'$"),
         (lambda b: cut(b, [[0, 2]]), r"where holds \[0, 2\], but these particles have no edge"),
         (lambda b: cut(b, [[0, 9]]), "where holds 9, but there are 6 particles"),
-        (lambda b: paint(b, EVERYWHERE, "colour", 1), "field must be .stiffness., .*, got 'colour'"),
+        (lambda b: paint(b, EVERYWHERE, "colour", 1), "field must be .young., .*, got 'colour'"),
         (lambda b: paint(b, EVERYWHERE, "mass", "heavy"), "value must be a number, got 'heavy'"),
         (lambda b: paint(b, EVERYWHERE, "mass", 0), "mass must be positive and finite"),
         (lambda b: paint(b, EVERYWHERE, "mass", np.inf), "mass must be positive and finite"),

@@ -98,8 +98,8 @@ ONE = block((1, 1, 1), (2, 2, 2), rigid=True)
         (lambda: sheet((1, 1), (2, 2), thickness=None), "thickness"),
         (lambda: block((1, 1, 1), (2, 2, 2), density="x"), "density"),
         (
-            lambda: rope((0, 0, 0), (1, 0, 0), particles=3, radius=0.1, weight=3.0),
-            "'weight' is not an option",
+            lambda: rope((0, 0, 0), (1, 0, 0), particles=3, radius=0.1, colour=3.0),
+            "'colour' is not an option",
         ),
         (lambda: block((1, 1, 1), (2, 2, 2), positions=3), "'positions' is not an option"),
         (lambda: Buoyancy(level=[1, 2]), r"level must be a finite number, got \[1, 2\]"),

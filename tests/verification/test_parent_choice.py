@@ -128,7 +128,7 @@ def amplification(glue, rest):
     return np.sqrt(np.linalg.eigvalsh(response)[-1])
 
 
-@pytest.mark.parametrize("height", [0.0, 0.3, 1.0, 3.0, 5.0])
+@pytest.mark.parametrize("height", [0.0, 0.3, 1.0, 2.0, 3.0])
 def test_far_targets_move_at_most_a_few_times_as_far_as_their_parents(height):
     """The lever arm is bounded.
 
@@ -142,15 +142,15 @@ def test_far_targets_move_at_most_a_few_times_as_far_as_their_parents(height):
 @pytest.mark.parametrize("height", [6.0, 10.0, 30.0])
 @pytest.mark.parametrize("parents", [8, 24])
 def test_very_far_targets_have_few_parents(height, parents):
-    """At most 8 times as many as were asked for; then the arm is 1.8 h / sqrt(k), or 3.6 if that is more."""
+    """Less than 4 times as many as were asked for; then the arm is 2.5 h / sqrt(k), or 3.6 if that is more."""
     rest = grid(121, 121)
     glue = pg.bind_glue(rest, [[0.2, 0.1, height]], parents=parents)
-    assert len(glue.weights) < 8 * parents
-    assert amplification(glue, rest) < max(3.7, 1.05 * np.hypot(1, np.sqrt(np.pi / parents) * height))
+    assert len(glue.weights) < 4 * parents
+    assert amplification(glue, rest) < max(3.7, 1.05 * np.hypot(1, np.sqrt(2 * np.pi / parents) * height))
 
 
 def test_amid_a_ball_all_of_its_points_are_parents():
-    """Though these are more than 8 times as many as were asked for: none of them is nearer than others."""
+    """Though these are more than 4 times as many as were asked for: none of them is nearer than others."""
     rest = fibonacci_ball(200)
     glue = pg.bind_glue(rest, np.zeros((1, 3)))
     np.testing.assert_allclose(glue.weights, 1 / 200, rtol=1e-9)  # 1 / 0.002 times what rounding makes

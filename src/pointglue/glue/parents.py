@@ -8,9 +8,9 @@ parent. Points at one distance weigh the same, whatever the units, and however a
 The reach grows with the distance of the target from the points, which bounds how much farther it moves than
 they do: at the distance h from a surface, by a factor of sqrt(1 + 8 h^2 / (r^2 - h^2)) < 3.6.
 
-Parents cost time, the square of their number in a matrix. So the reach ends at the (8 k)-th nearest point, or
-just beyond the k-th where that is as far. Above a surface this happens from 1.8 sqrt(k) spacings s on: from 5
-for 8 parents. From there on the factor is about 1.8 h / (s sqrt(k)).
+Parents cost time, the square of their number in a matrix. So the reach ends at the (4 k)-th nearest point, or
+just beyond the k-th where that is as far. Above a surface this happens from 1.1 sqrt(k) spacings s on: from 3
+for 8 parents. From there on the factor is about 2.5 h / (s sqrt(k)).
 
 Where the points within reach are close to a line, the reach grows until they make a frame; it grows
 continuously, too, as far as there are points.
@@ -63,7 +63,7 @@ MAX_PARENTS = 4096
 REACH_BEYOND_LAST, REACH_BY_FIRST = 1.2, 0.5
 # Ratios of the largest number of parents to k, but for those at one distance, and of the least reach to the
 # distance of the k-th nearest point.
-MOST_BEYOND, LEAST_REACH = 8, 1.001
+MOST_BEYOND, LEAST_REACH = 4, 1.001
 # Ratio by which distances may differ that count as equal: far above rounding, far below any distance meant.
 TIE = 1e-6
 # Ratio of one reach to the next that is tried where parents are close to a line, and how often the interval

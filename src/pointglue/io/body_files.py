@@ -19,7 +19,7 @@ VERSION = 2
 RAGGED = ("groups", "hulls", "visual")
 BODY_FIELDS = [name for name in OrientedBody.__dataclass_fields__ if name not in RAGGED]
 # Fields that files of earlier versions do not have.
-LATER_FIELDS = {"pivots", "young"}
+LATER_FIELDS = {"pivots", "young", "density"}
 SKIN_FIELDS = list(Skin.__dataclass_fields__)
 
 

@@ -1,5 +1,6 @@
 """Bodies: particles with an orientation, the edges between them and the groups they form."""
 
+import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import inf, pi
@@ -11,8 +12,9 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from ..checks import Array, as_reals, check_choice, check_flag, check_real, check_rotations, require_finite
-from ..errors import InputError
+from ..errors import InputError, PointglueWarning
 from ._solve.pairs import touching_pairs
+from .advice import LARGEST_PIECE, LONGEST_SUBSTEP, reachable_young, suitable_substep, unit_advice
 from .authoring.from_mesh import Placement, author
 from .authoring.hull_fitting import CONVEX, fitted_hulls
 from .authoring.skinning import Blend, Skin, join_skins, links_of
@@ -32,6 +34,10 @@ from .state import ParticleState, RestPose
 __all__ = ["WATER", "OrientedBody", "join"]
 
 WATER = 1000.0  # kg/m^3, the density of a body whose mass is not said
+GRAVITY = 9.81  # m/s^2, by which bodies from meshes are made to hold their shape
+# Ratio of the Young's modulus of a body made from a mesh to the pressure at its foot: legs neither kneel
+# under its weight nor buckle when it drops from its own height.
+HOLDING = 1e5
 # What edges and groups have that are added to a body without any.
 DEFAULTS = {"stretch": 0.0, "torsion": 0.0, "yield_speed": inf}
 # Ratio of the radii of one particle: flatter or longer, contact points lose half their digits.
@@ -61,8 +67,8 @@ class OrientedBody:
     edges : (m, 2)
         Pairs of particles, each pair once.
     young : float or (n,)
-        Young's modulus [Pa] of an elastic body, at least 0: it bends and stretches as beam theory says, whatever
-        its particles, its substep and its iterations are. Where it is 0, `stiffness` holds instead.
+        Young's modulus [Pa] of an elastic body, at least 0: it bends and stretches as beam theory says,
+        whatever its particles, its substep and its iterations are. Where it is 0, `stiffness` holds instead.
     stiffness : float or (n,)
         How much of its deviation a particle's group corrects in 1/60 s, 0 to 1, if its `young` is 0.
     stretch : float or (m,)
@@ -260,6 +266,8 @@ class OrientedBody:
             Where random numbers begin.
         **options
             Fields of the body, which replace what is found from the mesh; `mass` is that of each particle.
+            Without `young` and `stiffness`, Young's modulus is 10^5 times the pressure of the body's own
+            height, 1 GPa for a figure of 1 m: it holds its shape whatever its size is.
 
         Returns
         -------
@@ -286,9 +294,20 @@ class OrientedBody:
             density=density,
             seed=seed,
         )
-        body = cls(found.positions, **{**found.fields, **options})
-        skin = Skin(found.vertices, found.faces, *links_of(found.links, found.distances))
+        whole = check_flag("rigid", rigid)
+        if not whole and not {"young", "stiffness"} & set(options):
+            height = float(np.ptp(found.positions, axis=0).max())
+            options["young"] = HOLDING * density * GRAVITY * height
+        # Other masses in the same volumes.
+        heavy = density * as_reals("mass", options.get("mass", found.mass)) / found.mass
+        body = cls(found.positions, **{**found.fields, "density": heavy, **options})
         if check_flag("rigid", rigid):
+            body = body.replace(groups=body.pieces)
+        advice = unit_advice(body._size, float(body.mass.sum()))
+        if advice is not None:
+            warnings.warn(advice, PointglueWarning, stacklevel=2)
+        skin = Skin(found.vertices, found.faces, *links_of(found.links, found.distances))
+        if whole:
             groups, owners = body.pieces, skin.links[:, 0]
             hulls = fitted_hulls(groups, skin.vertices, skin.faces, owners, CONVEX)
             body = body.replace(groups=groups, hulls=options.get("hulls", hulls))
@@ -320,9 +339,57 @@ class OrientedBody:
         parts = np.split(order, np.cumsum(np.bincount(components))[:-1])
         return [part for part in parts if len(part) > 1]
 
+    @property
+    def _size(self) -> float:
+        """How large it is, its largest extent [m]."""
+        reach = self.radii.max(1)[:, None]
+        return float(((self.positions + reach).max(0) - (self.positions - reach).min(0)).max())
+
     def check(self) -> list[str]:
-        """Return what about the body is probably not meant, a sentence each; an empty list if nothing is."""
-        return [*loose_pieces(self)]
+        """Return what may not be as it was meant, a sentence each: loose pieces, units, substeps and stiffness.
+
+        Returns
+        -------
+        list of str
+            Empty if there is nothing to say.
+
+        Examples
+        --------
+        >>> from pointglue.particles import block
+        >>> block((273.0, 100.0, 100.0), (4, 2, 2)).check()[0][:50]
+        'the body is 273 m across and weighs 2.73e+09 kg: l'
+        """
+        said = [*loose_pieces(self), unit_advice(self._size, float(self.mass.sum()))]
+        substep = suitable_substep(self.positions, self.radii, self.components, GRAVITY)
+        if substep < LONGEST_SUBSTEP:
+            said.append(f"it is so small that its substeps are {substep:.2g} s")
+        said.extend(self.stiffness_advice(substep))
+        return [*(sentence for sentence in said if sentence is not None), *loose_pieces(self)]
+
+    def stiffness_advice(self, substep: float) -> list[str]:
+        """Return what is said about connected pieces that are too large for their Young's modulus.
+
+        Parameters
+        ----------
+        substep : float
+            The substep by which the body is stepped [s].
+
+        Returns
+        -------
+        list of str
+            Empty if there is nothing to say.
+        """
+        pieces = self.components
+        large = (np.bincount(pieces) > LARGEST_PIECE)[pieces] & (self.young > 0)
+        if not large.any():
+            return []
+        spacing = float(np.median(np.linalg.norm(np.diff(self.positions[self.edges], axis=1)[:, 0], axis=1)))
+        reached = reachable_young(float(self.density[large].mean()), spacing, substep)
+        return [
+            f"a piece has {int(np.bincount(pieces).max())} particles: up to {LARGEST_PIECE} have the Young's "
+            f"modulus that is asked for, and beyond about {reached:.1g} Pa are reached: take a larger "
+            f"spacing, a rigid group, or shorter substeps"
+        ]
 
     def start(self) -> ParticleState:
         """Return the state of the body at rest in its bind pose, at time 0."""

@@ -1,5 +1,6 @@
 """The oriented-particle solver: position-based dynamics with shape matching of oriented particles."""
 
+import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -12,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from ..checks import Array, as_integers, as_reals, check_choice, check_integer, check_real, require_finite
 from ..compute import thread_count
 from ..compute.launching import Launcher
-from ..errors import InputError
+from ..errors import InputError, PointglueWarning
 from ._solve.elastic_contacts import ElasticBodies, Scene
 from ._solve.elasticity import elastic_edges, elastic_pieces
 from ._solve.hulls import HullContacts, Wall, rigid_hulls
@@ -35,7 +36,10 @@ from ._solve.pairs import PairContacts
 from ._solve.plasticity import creep, set_rest_shape
 from ._solve.schedule import Schedule
 from ._solve.sleep import Sleep
+from ._solve.thin import thin_parts
+from ._solve.thin_contacts import ThinContacts
 from ._solve.topology import Topology
+from .advice import suitable_substep
 from .body import OrientedBody, join
 from .colliders.motion import RigidMotion, pose_at
 from .colliders.primitives import Box, Collider, Plane
@@ -59,6 +63,8 @@ PARTICLE_GRAIN, EDGE_GRAIN, GROUP_GRAIN, CHAIN_GRAIN = 4096, 512, 8, 8
 RECOVERY_RATE = 10.0
 # Passes over the contacts in an iteration if there are rigid groups, which pass impacts on at once.
 RIGID_PASSES = 3
+# Passes over the contacts of thin parts after friction, in which they come to agree.
+THIN_PASSES = 4
 Contacts = Literal["all", "bodies", "none"]
 
 
@@ -90,9 +96,10 @@ class ParticleSolver:
         What is simulated.
     iterations : int
         Iterations over all constraints in each substep, at least 1.
-    substep : float
+    substep : float, optional
         The longest internal step [s]: :meth:`step` cuts its time into equal parts no longer than that, so
-        that the same motion comes out whether it is called 30, 60 or 120 times a second.
+        that the same motion comes out whether it is called 30, 60 or 120 times a second. Without it 1/120 s,
+        or less if a body is so small that it would fall an eighth of its size in that time.
     gravity : (3,)
         The acceleration of gravity [m/s^2].
     colliders : iterable of Collider
@@ -137,7 +144,7 @@ class ParticleSolver:
         bodies: OrientedBody | Sequence[OrientedBody],
         *,
         iterations: int = 2,
-        substep: float = 1 / 120,
+        substep: float | None = None,
         gravity: ArrayLike = (0.0, -9.81, 0.0),
         colliders: Iterable[Collider] = (),
         forces: Iterable[Force] = (),
@@ -158,8 +165,10 @@ class ParticleSolver:
         self.visual_parts = tuple(slice(int(a), int(b)) for a, b in pairwise(shown))
         self.iterations = check_integer("iterations", iterations, at_least=1)
         self.plastic_time = check_real("plastic_time", plastic_time, above=0)
-        self.substep = check_real("substep", substep, above=0)
         self.gravity = check_vector("gravity", gravity)
+        pulled = float(np.linalg.norm(self.gravity))
+        suitable = suitable_substep(self.body.positions, self.body.radii, self.body.components, pulled)
+        self.substep = suitable if substep is None else check_real("substep", substep, above=0)
         self.friction = check_real("friction", friction, at_least=0)
         self.spin_friction = check_real("spin_friction", spin_friction, at_least=0, at_most=1)
         self.bounce = check_real("bounce", bounce, at_least=0, at_most=1)
@@ -179,6 +188,12 @@ class ParticleSolver:
         # Within a rigid group nothing collides.
         family = self._part_of if contacts == "bodies" else self._topology.group_of
         self._pairs = None if contacts == "none" or n == 1 else PairContacts(n, self._bounds, family)
+        parts = thin_parts(self._topology)
+        has_thin = len(parts.edges) + len(parts.triangles) > 0
+        self._thin: ThinContacts | None = None
+        if self._pairs is not None and has_thin:
+            pieces = self._topology.piece_of
+            self._thin = ThinContacts(parts, self._bounds, family, pieces, self.body.positions)
         self._colliders = tuple(
             collider.ready(n) for collider in check_list("colliders", colliders, Collider)
         )
@@ -186,6 +201,8 @@ class ParticleSolver:
         self._twists = bool(self.body.torsion.any())
         self._creeps = bool((np.isfinite(self.body.yield_strain) & (self.body.creep > 0)).any())
         self._dents = np.flatnonzero(np.isfinite(self.body.yield_speed))
+        for sentence in self.body.stiffness_advice(self.substep):
+            warnings.warn(sentence, PointglueWarning, stacklevel=2)
         self._planned: ParticleState | None = None  # the state that the schedule was made for
         self._allocate(n)
 
@@ -261,7 +278,7 @@ class ParticleSolver:
         for k in range(count):
             state = self._substep(state, time + k * h, time + (k + 1) * h, h)
         state = self._written(state, time + dt)
-        return creep(self.body, state, self._topology, self._schedule, dt) if self._creeps else state
+        return creep(self.body, state, self._topology, self._flow, dt) if self._creeps else state
 
     def _read(self, state: ParticleState) -> None:
         """Copy the state into the buffers."""
@@ -294,6 +311,9 @@ class ParticleSolver:
         elastic = np.zeros(len(self.body), np.bool_)
         elastic[self.body.edges[elastic_edges(self.body, active)]] = True
         self._schedule = Schedule.of(self._topology, state.rest, clamped, active, elastic)
+        # Plastic flow is that of all groups, also of those that are elastic between their yields.
+        flows = elastic.any() and self._creeps
+        self._flow = Schedule.of(self._topology, state.rest, clamped, active) if flows else self._schedule
         self._buffers.P[:, 3] = ~self._schedule.fixed
         self._layers = self._schedule.order.layers.tolist()
         self._particles: ParticleArrays = self._schedule.particle_arrays(self._bounds)
@@ -304,8 +324,9 @@ class ParticleSolver:
         self._hulls = self._hull_contacts(state, self._schedule.fixed)
         self._elastic = None
         if elastic.any():
-            fixed = self._schedule.fixed
-            pieces = elastic_pieces(self.body, state.rest, fixed, active, self._schedule.moments)
+            plan = self._schedule
+            held = {"fixed": plan.fixed, "clamped": plan.clamped, "moments": plan.moments}
+            pieces = elastic_pieces(self.body, state.rest, active, **held)
             rough = [self._friction_on(ready.collider) for ready in self._colliders]
             self._elastic = ElasticBodies(pieces, self._schedule.group_of, [*rough, self.friction])
 
@@ -422,6 +443,8 @@ class ParticleSolver:
         flying = (pieces, particles, self._rotors, buffers, self._sums)
         self._launcher.run(integration.predict, count, 4, h, farthest, *flying)
         self._follow_motions(now, h)
+        if self._thin is not None:
+            self._thin.begin()
         if self._pairs is not None:
             fixed, group_of = particles.fixed, self._groups.group_of
             meets = None if self._elastic is None else self._elastic.meets
@@ -445,6 +468,9 @@ class ParticleSolver:
             self._relax()
             if elastic is not None:
                 elastic.relax(h, scene)
+            if self._thin is not None:
+                # Stretched cloth is moved much farther by its constraints than it was going to go.
+                self._thin.prepare(buffers, particles, self._groups.group_of)
             self._each_group(rigid.mass_properties, particles.mass, particles.moments, buffers.P, buffers.E)
             for _ in range(RIGID_PASSES if len(self._groups.starts) > 1 else 1):
                 self._separate(recovery)
@@ -456,7 +482,10 @@ class ParticleSolver:
             self._solve_hulls()
         if elastic is not None:
             elastic.relax(h, scene)
+            elastic.recover(buffers)
         self._apply_friction(h, recovery)
+        if self._thin is not None:
+            self._thin.hold(self._groups, particles, buffers)
         self._each_rotor(rotors.end_rotors, self._rotors, particles.mass, buffers)
         self._launcher.run(integration.finish, count, 4, h, *flying)
         self._launcher.call(integration.balance, pieces, buffers.X, self._sums, self._motion)
@@ -526,6 +555,9 @@ class ParticleSolver:
         if self._pairs is not None and len(self._pairs):
             self._pairs.separate(recovery, self._groups, self._particles, self._buffers)
             self._apply_corrections()
+        if self._thin is not None and len(self._thin):
+            self._thin.separate(recovery, self._groups, self._particles, self._buffers)
+            self._apply_corrections()
 
     def _resolve(self, k: int, recovery: float, h: float) -> None:
         """Move what is in collider k out of it, rigid groups as a whole."""
@@ -560,6 +592,12 @@ class ParticleSolver:
             between = Friction(self.friction, _for_substep(self.spin_friction, h))
             self._pairs.apply_friction(between, *bodies)
             self._apply_corrections()
+        if self._thin is not None and len(self._thin):
+            self._thin.apply_friction(Friction(self.friction, 0.0), *bodies)
+            self._apply_corrections()
+            for _ in range(THIN_PASSES):
+                self._thin.separate(recovery, *bodies)
+                self._apply_corrections()
         for k, (ready, contacts) in enumerate(zip(self._colliders, self._contacts, strict=True)):
             if ready.idle:
                 continue
@@ -588,6 +626,10 @@ class ParticleSolver:
         if self._pairs is not None and len(self._pairs):
             pairs = self._pairs.arrays
             self._launcher.call(islands.unite, pairs.pairs, pairs.depths, piece_of, self._islands)
+        if self._thin is not None and len(self._thin):
+            thin = self._thin.arrays
+            sides = np.ascontiguousarray(thin.particles[:, [0, 3]])
+            self._launcher.call(islands.unite, sides, thin.depths, piece_of, self._islands)
         self._sleep.held[:] = self._pieces.fixed
         if self._hulls is not None and len(self._hulls):
             meeting, on_walls = self._hulls.touching
@@ -611,10 +653,12 @@ class ParticleSolver:
                 restless[piece_of[contacts.depths > 0.0]] = True
                 if self._hulls is not None:
                     restless[piece_of[self._hulls.touching_wall(k)]] = True
+                if self._elastic is not None:
+                    restless[piece_of[self._elastic.touching_collider(k)]] = True
         self._sleep.end(h, self._islands, self._particles, self._buffers)
 
     def _impact(self, h: float) -> Restitution:
-        """Return how contact gives speed back in a substep of length h; what gravity gives in two is no impact."""
+        """Return how contact gives speed back in a substep; what gravity gives in two is no impact."""
         return Restitution(self.bounce, 2 * h * float(np.linalg.norm(self.gravity)), h)
 
     def _apply_restitution(self, h: float) -> None:
@@ -625,6 +669,8 @@ class ParticleSolver:
         self._each_group(rigid.mass_properties, particles.mass, particles.moments, buffers.P, buffers.E)
         if self._pairs is not None and len(self._pairs):
             self._pairs.apply_restitution(restitution, groups, particles, buffers)
+        if self._thin is not None and len(self._thin):
+            self._thin.apply_restitution(restitution, groups, particles, buffers)
         count = len(groups.starts) - 1
         for ready, contacts in zip(self._colliders, self._contacts, strict=True):
             if ready.idle:

@@ -43,7 +43,8 @@ class ParticleState:
     positions : (n, 3)
         The particles [m].
     rotations : (n, 3, 3)
-        Their rotations from the rest pose to now.
+        Their rotations from the rest pose to now, the identity in a body that has not moved; the axes of the
+        ellipsoids now are `orientations`.
     velocities : (n, 3)
         Their velocities [m/s].
     spins : (n, 3)
@@ -80,7 +81,7 @@ class ParticleState:
 
     @property
     def orientations(self) -> Array:
-        """Quaternions (n, 4), wxyz: the axes of the ellipsoids now."""
+        """Quaternions (n, 4), wxyz: the axes of the ellipsoids now, their rotations after those at rest."""
         return quaternions_of(self.rotations @ self.rest.rotations)
 
     def replace(self, **changes: Any) -> "ParticleState":

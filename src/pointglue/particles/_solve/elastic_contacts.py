@@ -1,8 +1,8 @@
 """Elastic pieces in a substep: their relaxation, and their contacts with colliders, each other and the rest.
 
-Contacts are found as those of single particles are, and taken over: instead of being moved alone, the particles
-of elastic pieces get impulses, which are found together for all of their contacts and move whole pieces. An
-impulse also changes where its particle would be without forces, so that relaxation keeps it.
+Contacts are found as those of single particles are, and taken over: instead of being moved alone, the
+particles of elastic pieces get impulses, which are found together for all of their contacts and move whole
+pieces. Relaxation of a piece keeps its impulses, up to where they turn out to be too large.
 """
 
 from typing import NamedTuple
@@ -32,10 +32,16 @@ from .kernels.rigid import CENTROID, INVERSE_INERTIA, INVERSE_MASS, ROTATION, RO
 __all__ = ["ElasticBodies"]
 
 Integers = NDArray[np.int64]
-# Sweeps over all contacts, at most.
-SWEEPS = 40
+# Where the moment B is in a row of P.
+MOMENT = [4, 5, 6, 8, 9, 10, 12, 13, 14]
+# Sweeps over all contacts, at most: heavy things on light ones take hundreds.
+SWEEPS = 400
+# Sweeps over the overlaps of a piece by which it is shifted out of them.
+SHIFTS = 3
 # Ratio of the stiffness by which impulses give way to that of the bodies themselves.
 GAIN = 10.0
+# Ratio of the give of a contact along its normal and across it, at least.
+LEAST_GIVE = 1e-9
 # Ratio to the slowest impact: contacts that are moved more slowly have settled.
 SETTLED = 1e-3
 
@@ -46,6 +52,20 @@ class Scene(NamedTuple):
     particles: ParticleArrays
     buffers: ParticleBuffers
     groups: RigidGroups
+
+
+class _Acting(NamedTuple):
+    """The ends of some contacts at one elastic piece."""
+
+    piece: int
+    which: Integers
+    """(k,), numbers of the contacts."""
+    sign: float
+    """1 for their first particles, -1 for their second ones."""
+    particles: Integers
+    """(k,), numbers of particles."""
+    there: Array
+    """(k, 3), where the other ends are; 0 for colliders, m."""
 
 
 class _Touching:
@@ -71,7 +91,7 @@ class _Touching:
         if self.second is not None:
             second = self.second[which]
             return before - buffers.X[second], now - buffers.P[second, :3]
-        return before + _displacements(self.poses, now), now
+        return (before if self.poses is None else before + _displacements(self.poses, now)), now
 
     def meet(
         self, which: Integers, depths: Array, normals: Array, buffers: ParticleBuffers, impact: Restitution
@@ -79,7 +99,7 @@ class _Touching:
         """Take over contacts that overlap by `depths` along `normals`.
 
         What came nearer in the substep is held back by an impulse. What overlapped before goes apart without
-        one, so that no speed comes of it. In an impact the first goes on to where its returned speed takes it.
+        one, so that no speed comes of it. In an impact the first goes to where its returned speed takes it.
         """
         before, now = (np.einsum("ni,ni->n", normals, v) for v in self.vectors(which, buffers))
         nearer = np.clip(before - now, 0.0, depths)
@@ -131,10 +151,11 @@ class ElasticBodies:
 
     def begin(self, pairs: Integers, buffers: ParticleBuffers) -> None:
         """Begin a substep: where the particles are now is where they are without forces; pairs may meet."""
-        self._free[0][:], self._free[1][:] = buffers.P[:, :3], buffers.E
+        self._free[0][:], self._free[1][:] = buffers.P[:, :3], buffers.P[:, MOMENT]
         for touching in self._colliders:
             touching.begin()
         self._holds: dict[int, Holds] = {}
+        self._acting: list[_Acting] = []
         self._listed = np.ascontiguousarray(pairs)
         self._pairs = _Touching(pairs[:, 1], pairs[:, 0], self._friction)
 
@@ -142,9 +163,12 @@ class ElasticBodies:
     def touching(self) -> tuple[Integers, Integers]:
         """The pairs (k, 2) that have met in this substep, and the particles that have met a collider."""
         pairs = np.ascontiguousarray(self._listed[self._pairs.active])
-        return pairs, np.concatenate(
-            [np.empty(0, np.int64), *(np.flatnonzero(t.active) for t in self._colliders)]
-        )
+        met = [self.touching_collider(k) for k in range(len(self._colliders))]
+        return pairs, np.concatenate([np.empty(0, np.int64), *met])
+
+    def touching_collider(self, k: int) -> Integers:
+        """Return the particles that have met collider k in this substep."""
+        return np.flatnonzero(self._colliders[k].active)
 
     def relax(self, h: float, scene: Scene) -> None:
         """Relax every piece."""
@@ -198,9 +222,9 @@ class ElasticBodies:
         )
         vectors = [t.vectors(which, scene.buffers) for t, which in kinds]
         before, now = (np.concatenate(v) for v in zip(*vectors, strict=True))
-        normals, levels, overlaps, old = (
+        normals, levels, old = (
             np.concatenate([getattr(t, name)[which] for t, which in kinds])
-            for name in ("normals", "levels", "overlaps", "impulses")
+            for name in ("normals", "levels", "impulses")
         )
         bodies = self._bodies(impact.substep, first, second, scene)
         contacts = ImpulseContacts(
@@ -230,35 +254,35 @@ class ElasticBodies:
         before: Array,
         P: Array,
     ) -> None:
-        """Let the impulses act on each piece while it is relaxed, as if the others stood where they are now."""
+        """Let the impulses act on each piece while it is relaxed, as if the others stood where they are."""
         self._holds, self._acting = {}, []
         for sign, mine, other in ((1.0, ends[0], ends[1]), (-1.0, ends[1], ends[0])):
             elastic = np.flatnonzero((mine >= 0) & self.meets[mine])
             there = np.where((other >= 0)[:, None], P[other, :3], 0.0)
             for name in np.unique(self._body_of[mine[elastic]]):
                 which = elastic[self._body_of[mine[elastic]] == name]
-                self._acting.append((int(name), which, sign, mine[which], there[which]))
-        for name in sorted({entry[0] for entry in self._acting}):
-            entries = [entry for entry in self._acting if entry[0] == name]
-            which = np.concatenate([entry[1] for entry in entries])
-            sign = np.concatenate([np.full(len(entry[1]), entry[2]) for entry in entries])
-            particles = np.concatenate([entry[3] for entry in entries])
-            there = np.concatenate([entry[4] for entry in entries])
-            normals = sign[:, None] * contacts.normals[which]
-            impulses = sign[:, None] * contacts.impulses[which]
+                self._acting.append(_Acting(int(name), which, sign, mine[which], there[which]))
+        for name in sorted({end.piece for end in self._acting}):
+            own = [end for end in self._acting if end.piece == name]
+            which = np.concatenate([end.which for end in own])
+            signs = np.repeat([end.sign for end in own], [len(end.which) for end in own])[:, None]
+            there = np.concatenate([end.there for end in own])
+            normals, impulses = signs * contacts.normals[which], signs * contacts.impulses[which]
             pushes = (normals * impulses).sum(1)
-            held, slots = np.unique(self._number[particles], return_inverse=True)
+            gives = contacts.gives[which]
+            held, slots = np.unique(
+                self._number[np.concatenate([end.particles for end in own])], return_inverse=True
+            )
             self._holds[name] = Holds(
                 particles=held,
                 slots=slots,
                 normals=normals,
                 levels=levels[which] + (normals * there).sum(1),
                 pushes=pushes,
-                anchors=there + sign[:, None] * before[which],
+                anchors=there + signs * before[which],
                 drags=impulses - pushes[:, None] * normals,
                 bounds=contacts.friction[which] * pushes,
-                gains=GAIN
-                / np.maximum(contacts.gives[which], 1e-9 * contacts.gives[which].max(1, keepdims=True)),
+                gains=GAIN / np.maximum(gives, LEAST_GIVE * gives.max(1, keepdims=True)),
             )
 
     def _read_impulses(self, P: Array) -> None:
@@ -272,16 +296,39 @@ class ElasticBodies:
             name: holds.impulses(P[self.pieces[name].lattice.members[holds.particles], :3])
             for name, holds in self._holds.items()
         }
-        for name, which, sign, _, _ in self._acting:
-            part = slice(seen[name], seen[name] + len(which))
+        for end in self._acting:
+            name, size = end.piece, len(end.which)
+            part = slice(seen[name], seen[name] + size)
             along, across, _ = acting[name]
             normals = self._holds[name].normals[part]
-            total[which] += sign * (along[part, None] * normals + across[part])
-            sides[which] += 1
-            seen[name] += len(which)
+            total[end.which] += end.sign * (along[part, None] * normals + across[part])
+            sides[end.which] += 1
+            seen[name] += size
         ends = np.cumsum([len(which) for _, which in self._last])[:-1]
         for (t, which), impulses in zip(self._last, np.split(total / sides[:, None], ends), strict=True):
             t.impulses[which] = impulses
+
+    def recover(self, buffers: ParticleBuffers) -> None:
+        """Shift pieces out of what they overlapped before the substep, of which no speed comes."""
+        for t in (*self._colliders, self._pairs):
+            which = np.flatnonzero(t.active & (t.overlaps > 0.0))
+            if not len(which):
+                continue
+            share = np.ones(len(which)) if t.second is None else np.full(len(which), 0.5)
+            ends = [(t.first[which], 1.0)] + ([] if t.second is None else [(t.second[which], -1.0)])
+            for particles, sign in ends:
+                for name in np.unique(self._body_of[particles][self.meets[particles]]):
+                    mine = self._body_of[particles] == name
+                    piece = self.pieces[name]
+                    if piece.fixed.any():
+                        continue
+                    normals, wanted = sign * t.normals[which][mine], (share * t.overlaps[which])[mine]
+                    way = np.zeros(3)
+                    for _ in range(SHIFTS):
+                        for n, far in zip(normals, wanted, strict=True):
+                            way += max(0.0, far - float(n @ way)) * n
+                    buffers.P[piece.lattice.members, :3] += way
+                    buffers.X[piece.lattice.members] += way
 
     def _bodies(self, h: float, first: Integers, second: Integers, scene: Scene) -> ImpulseBodies:
         """Return the particles in contact, by their bodies, with their responses to impulses."""
@@ -312,7 +359,7 @@ class ElasticBodies:
             arms = cross_matrices(scene.buffers.P[chosen, :3] - row[CENTROID : CENTROID + 3])
             inverse = _inverse_inertia(row)
             turned = np.einsum("aij,jk,blk->abil", arms, inverse, arms)
-            return (row[INVERSE_MASS] * np.eye(3) + turned).reshape(-1, 9)
+            return np.asarray(row[INVERSE_MASS] * np.eye(3) + turned).reshape(-1, 9)
         piece, local = self.pieces[name], self._number[chosen]
         own = piece.responses(h, local)[:, :, local, :3]
         turns = scene.buffers.E[chosen].reshape(-1, 3, 3)

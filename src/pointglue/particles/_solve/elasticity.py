@@ -19,6 +19,7 @@ from scipy.sparse.linalg import SuperLU, splu
 from ...checks import Array
 from ...compute.launching import Launcher
 from ...procrustes.space import cross_matrices
+from ..advice import LARGEST_PIECE
 from ..body import OrientedBody
 from ..state import RestPose
 from .kernels.lattice import add_displacement, residual
@@ -42,16 +43,21 @@ SHORTENINGS, DECREASE = 8, 1e-4
 MOST_TURN = 0.3
 # Factors that a piece keeps, for substeps of different lengths.
 KEPT_FACTORS = 3
-# Ratio of the length of a beam: once plastic flow has changed one by more, the Hessian is factored again.
-STALE = 0.05
 # Ratio of an energy below which a rise of the objective is rounding.
 ROUNDING = 1e-12
 
 
 def elastic_edges(body: OrientedBody, active: NDArray[np.bool_]) -> Integers:
-    """Return the numbers of the edges that are beams while these (groups,) rigid groups are active."""
+    """Return the numbers of the edges that are beams while these (groups,) rigid groups are active.
+
+    Those of pieces too large to be relaxed as a whole are none.
+    """
     i, j = body.edges.T
     beams = (body.young[i] > 0) & (body.young[j] > 0)
+    if not beams.any():
+        return np.flatnonzero(beams)
+    pieces = body.components
+    beams &= (np.bincount(pieces) <= LARGEST_PIECE)[pieces[i]]
     for group in (g for g, on in zip(body.groups, active, strict=True) if on):
         inside = np.zeros(len(body), np.bool_)
         inside[group] = True
@@ -132,7 +138,7 @@ class _Factors:
     rows: Integers
     """(p,), where the response to impulses on each particle is in `responses`; -1 while unknown."""
     responses: Array
-    """(rows, 3, p, 6): displacements for impulses of 1 along the axes of a particle, in the particles' frames."""
+    """(rows, 3, p, 6): displacements for impulses of 1 along the axes of a particle, in their frames."""
     count: int = 0
     """How many rows are in use."""
 
@@ -148,8 +154,10 @@ class ElasticPiece:
         Their stiffness against bending, K [N m].
     pairs : (m, 2)
         Their ends, as numbers within the piece.
-    mass, inertia, fixed : (p,), (p, 3, 3), (p,)
-        Of the particles: mass [kg], inertia at rest [kg m^2], and which do not move.
+    mass, inertia : (p,), (p, 3, 3)
+        Of the particles: mass [kg] and inertia at rest [kg m^2].
+    fixed, clamped : (p,)
+        Which of them do not move, and which do not turn.
     """
 
     def __init__(
@@ -160,9 +168,10 @@ class ElasticPiece:
         mass: Array,
         inertia: Array,
         fixed: NDArray[np.bool_],
+        clamped: NDArray[np.bool_],
     ) -> None:
         self.lattice = lattice
-        self.mass, self.inertia, self.fixed = mass, inertia, fixed
+        self.mass, self.inertia, self.fixed, self.clamped = mass, inertia, fixed, clamped
         self._bending, self._pairs = bending, pairs
         self._factors: dict[float, _Factors] = {}
         p = len(lattice.members)
@@ -204,7 +213,9 @@ class ElasticPiece:
         own = np.zeros((p, 6, 6))
         own[:, [0, 1, 2], [0, 1, 2]] = self.mass[:, None]
         own[:, 3:, 3:] = self.inertia
-        own[self.fixed] += FIXED * max(h * h * blocks.max(initial=0.0), own.max()) * np.eye(6)
+        firm = FIXED * max(h * h * blocks.max(initial=0.0), own.max()) * np.eye(3)
+        own[self.fixed, :3, :3] += firm
+        own[self.clamped, 3:, 3:] += firm
         dofs = np.arange(6 * p).reshape(p, 6)
         rows = np.concatenate([rows, np.repeat(dofs, 6, axis=1).ravel()])
         columns = np.concatenate([columns, np.tile(dofs, (1, 6)).ravel()])
@@ -264,7 +275,7 @@ class ElasticPiece:
         holds: Holds | None,
     ) -> float:
         """Compute the gradient, and return the objective."""
-        of = (self.lattice, particles, buffers, free, self._energies, self._gradient)
+        of = (self.lattice, particles, buffers, free, (self._energies, self._gradient))
         self._launcher.run(residual, len(self), GRAIN, h, *of)
         energy = float(self._energies.sum())
         if holds is not None:
@@ -276,7 +287,7 @@ class ElasticPiece:
 
     def _inverse(self, h: float, buffers: ParticleBuffers, holds: Holds | None) -> Callable[[Array], Array]:
         """Return the function that solves by the Hessian at rest, and that of what is held (Woodbury)."""
-        solve = self._factored(h).solver.solve
+        solve: Callable[[Array], Array] = self._factored(h).solver.solve
         if holds is None:
             return solve
         k, at = len(holds.particles), self.lattice.members[holds.particles]
@@ -300,7 +311,7 @@ class ElasticPiece:
         self._launcher.run(add_displacement, len(self), 16 * GRAIN, *moved)
 
     def responses(self, h: float, chosen: Integers) -> Array:
-        """Return how all particles move for impulses on the chosen ones, (k, 3, p, 6), in their own frames."""
+        """Return how all particles move for impulses on the chosen ones, (k, 3, p, 6), in own frames."""
         factors = self._factored(h)
         new = chosen[factors.rows[chosen] < 0]
         if len(new):
@@ -325,7 +336,7 @@ class ElasticPiece:
         particles: ParticleArrays,
         buffers: ParticleBuffers,
     ) -> None:
-        """Move all particles by impulses (k, 3) on the chosen ones, in world axes, as far as they turn little."""
+        """Move all by impulses (k, 3) on the chosen particles, in world axes, as far as they turn little."""
         own = _own_axes(impulses, buffers.E[self.lattice.members[chosen]])
         step = np.einsum("ka,kapi->pi", own, self.responses(h, chosen))
         most = float(np.abs(step[:, 3:]).max())
@@ -338,7 +349,7 @@ def _own_axes(vectors: Array, turns: Array) -> Array:
 
 
 def turned_responses(own: Array, turns: Array) -> Array:
-    """Return responses in world axes, (particle, impulse, 3, 3), from own axes (impulse, axis, particle, axis)."""
+    """Return responses (particle, impulse, 3, 3) in world axes, from (impulse, axis, particle, axis)."""
     # To the particle's world axes, then from those of the impulse.
     half = np.matmul(turns[None], own.transpose(0, 2, 3, 1))
     return np.asarray(np.matmul(half, turns.transpose(0, 2, 1)[:, None]).transpose(1, 0, 2, 3))
@@ -359,11 +370,18 @@ def _secant(
 
 
 def elastic_pieces(
-    body: OrientedBody, rest: RestPose, fixed: NDArray[np.bool_], active: NDArray[np.bool_], moments: Array
+    body: OrientedBody,
+    rest: RestPose,
+    active: NDArray[np.bool_],
+    *,
+    fixed: NDArray[np.bool_],
+    clamped: NDArray[np.bool_],
+    moments: Array,
 ) -> list[ElasticPiece]:
-    """Return the elastic pieces of a body, for a rest pose, (n,) fixed particles and (groups,) active groups.
+    """Return the elastic pieces of a body, for a rest pose and (groups,) active groups.
 
-    `moments` (n, 9) are the moment matrices of the particles at rest [kg m^2].
+    Particles that are (n,) fixed do not move, those that are (n,) clamped do not turn; `moments` (n, 9) are
+    their moment matrices at rest [kg m^2].
     """
     numbers = elastic_edges(body, active)
     if not len(numbers):
@@ -383,7 +401,15 @@ def elastic_pieces(
         local = np.searchsorted(members, ends[beams])
         lattice = _lattice(members, local, rest.positions, k[beams], K[beams])
         pieces.append(
-            ElasticPiece(lattice, K[beams], local, body.mass[members], inertia[members], fixed[members])
+            ElasticPiece(
+                lattice,
+                K[beams],
+                local,
+                body.mass[members],
+                inertia[members],
+                fixed[members],
+                clamped[members],
+            )
         )
     return pieces
 

@@ -23,7 +23,7 @@ from .kernels.records import (
     RigidGroups,
 )
 
-__all__ = ["PairContacts", "touching_pairs"]
+__all__ = ["NearPairs", "PairContacts", "each_color", "touching_pairs"]
 
 # Particles that are closer at rest than this fraction of the smaller radius count as touching there.
 TOUCHING = 0.02
@@ -33,10 +33,10 @@ GRAIN = 512
 BLOCK = 2048
 
 
-class _NearPairs:
+class NearPairs:
     """The spatial hash: cells as wide as particles reach, by their size, in a table of fixed size."""
 
-    def __init__(self, count: int) -> None:
+    def __init__(self, count: int, launcher: Launcher | None = None) -> None:
         self.grid = HashGrid(
             balls=np.empty((count, 4)),
             cells=np.empty((count, 4), np.int64),
@@ -44,7 +44,7 @@ class _NearPairs:
             ids=np.empty(count, np.int64),
             sorted_balls=np.empty((count, 4)),
         )
-        self.launcher = Launcher()
+        self.launcher = launcher or Launcher()
         self.starts = np.empty(count + 1, np.int64)
         self.near, self.counts = np.empty((count, 8), np.int32), np.empty(count, np.int64)
 
@@ -65,6 +65,22 @@ class _NearPairs:
         return pairs
 
 
+def each_color(
+    launcher: Launcher, colors: NDArray[np.int64], function: Callable[..., None], *arguments: object
+) -> None:
+    """Call a kernel colour after colour; those too small to be divided are done in one call."""
+    base, count = int(colors[0]), int(colors[-1])
+    large = 2 * GRAIN if thread_count() > 1 else count + 1
+    for begin, end in pairwise(colors):
+        if end - begin >= large:
+            if base < begin:
+                launcher.call(function, 0, begin - base, base, *arguments)
+            launcher.run(function, end - begin, GRAIN, begin, *arguments)
+            base = end
+    if base < count:
+        launcher.call(function, 0, count - base, base, *arguments)
+
+
 def touching_pairs(positions: Array, rotations: Array, radii: Array) -> NDArray[np.int64]:
     """Return the pairs (k, 2) of ellipsoids that overlap or as good as touch."""
     count = len(positions)
@@ -75,7 +91,7 @@ def touching_pairs(positions: Array, rotations: Array, radii: Array) -> NDArray[
         apart=np.empty(0, np.int64),
         apart_starts=np.zeros(count + 1, np.int64),
     )
-    near = _NearPairs(count).find(bounds, positions, positions, everyone)
+    near = NearPairs(count).find(bounds, positions, positions, everyone)
     axes = np.einsum("nik,nk,njk->nij", rotations, radii**2, rotations).reshape(count, 9)
     unturned, depth = np.tile(np.eye(3).reshape(9), (count, 1)), np.empty(len(near))
     run(contacts.overlaps, len(near), GRAIN, near, positions, axes, unturned, depth)
@@ -95,7 +111,7 @@ class PairContacts:
 
     def __init__(self, count: int, bounds: Array, family: NDArray[np.int64]) -> None:
         self.bounds, self.family = bounds, family
-        self.finder = _NearPairs(count)
+        self.finder = NearPairs(count)
         self.hidden: NDArray[np.bool_] | None = None
         self._apart_of: NDArray[np.int64] | None = None
         self.arrays = PairArrays(np.empty((0, 2), np.int64), np.zeros(0), np.zeros((0, 3)))
@@ -174,13 +190,10 @@ class PairContacts:
         return block_of
 
     def _each(self, function: Callable[..., None], *arguments: object) -> None:
-        """Call a kernel block after block, then colour after colour for what is between blocks.
-
-        Colours too small to be divided are done in one call.
-        """
-        count, launcher = len(self), self.finder.launcher
-        if not count:
+        """Call a kernel block after block, then colour after colour for what is between blocks."""
+        if not len(self):
             return
+        launcher = self.finder.launcher
         if len(self.blocks) > 1:
             blocks = self.blocks
 
@@ -189,15 +202,7 @@ class PairContacts:
                 function(0, end - first, first, *arguments)
 
             run(work, len(blocks) - 1, 1)
-        base, large = int(self.colors[0]), 2 * GRAIN if thread_count() > 1 else count + 1
-        for begin, end in pairwise(self.colors):
-            if end - begin >= large:
-                if base < begin:
-                    launcher.call(function, 0, begin - base, base, *arguments)
-                launcher.run(function, end - begin, GRAIN, begin, *arguments)
-                base = end
-        if base < count:
-            launcher.call(function, 0, count - base, base, *arguments)
+        each_color(launcher, self.colors, function, *arguments)
 
     def separate(
         self, recovery: float, groups: RigidGroups, particles: ParticleArrays, buffers: ParticleBuffers

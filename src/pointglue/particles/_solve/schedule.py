@@ -73,6 +73,8 @@ class Schedule:
     """(n,): pinned, a pivot or kinematic: no constraint moves it."""
     clamped: NDArray[np.bool_]
     """(n,): pinned or kinematic: no constraint turns it."""
+    rest: Array
+    """(n, 3), positions at rest, m."""
     topology: Topology
 
     @classmethod
@@ -156,6 +158,7 @@ class Schedule:
             active=active,
             fixed=fixed,
             clamped=clamped,
+            rest=rest.positions,
             topology=topology,
         )
 
@@ -251,6 +254,7 @@ class Schedule:
             shapes=self.shapes,
             piece_of=topology.piece_of,
             alone=topology.alone,
+            rest=self.rest,
         )
 
     def piece_arrays(self) -> PieceArrays:

@@ -4,10 +4,10 @@ An edge between particles i and j, with rest vector d of length L, has the energ
 
     k/2 |x_j - x_i - (R_i + R_j) d / 2|^2 + 1/2 phi^T K phi,
 
-with R the rotations of the particles from rest and phi the rotation from one to the other, seen from rest. With
-the area A of the section between the cells of the two, k = E A / L resists stretch and shear alike, as in a
-material of Poisson's ratio 0, and K = k C' resists bending and twist, with C' from the second moments C of the
-cells. On a regular lattice of any spacing these are the stretch and the bending of beam theory.
+with R the rotations of the particles from rest and phi the rotation from one to the other, seen from rest.
+With the area A of the section between the cells of the two, k = E A / L resists stretch and shear alike, as
+in a material of Poisson's ratio 0, and K = k C' resists bending and twist, with C' from the second moments of
+the cells. On a regular lattice of any spacing these are the stretch and the bending of beam theory.
 """
 
 import numpy as np
@@ -31,8 +31,8 @@ def edge_stiffness(body: OrientedBody, young: Array) -> tuple[Array, Array]:
     Sections are not known, but volumes are, the mass over the density. About a particle of volume V a uniform
     strain e has the energy V E tr(e^2) / 2 if A_j L_j / 2 = V u_j^T M^+ u_j, with the directions u_j of its
     edges and M = sum_j (1 + g_j) u_j u_j^T; where nothing is opposite to a neighbour, g is 1 and stands for
-    the half of the cell that nothing strains. In a disordered lattice particles give way to strain: the part of
-    the energy that each would lose alone is added.
+    the half of the cell that nothing strains. In a disordered lattice particles give way to strain: the part
+    of the energy that each would lose alone is added.
     """
     i, j = body.edges.T
     d = body.positions[j] - body.positions[i]
@@ -74,11 +74,11 @@ def _edge_modulus(young: Array, i: Array, j: Array) -> Array:
 
 
 def _cells(body: OrientedBody, volumes: Array) -> Array:
-    """Return the second moments (n, 3, 3) of the particles' cells, ellipsoids that have their volumes [m^2]."""
+    """Return the second moments (n, 3, 3) of the particles' cells, ellipsoids of their volumes [m^2]."""
     axes = matrices_of(body.orientations)
     own = 4 / 3 * np.pi * body.radii.prod(1)
     squares = body.radii**2 / 5 * np.cbrt(volumes / own)[:, None] ** 2
-    return np.einsum("nik,nk,njk->nij", axes, squares, axes)
+    return np.asarray(np.einsum("nik,nk,njk->nij", axes, squares, axes))
 
 
 def _sums(owner: Array, values: Array, count: int) -> Array:

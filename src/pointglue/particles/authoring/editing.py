@@ -29,7 +29,7 @@ __all__ = [
     "pivot", "spray", "ungroup",
 ]  # fmt: skip
 
-Field = Literal["stiffness", "stretch", "torsion", "yield_strain", "creep", "mass"]
+Field = Literal["young", "stiffness", "stretch", "torsion", "yield_strain", "creep", "mass"]
 EDGE_FIELDS = ("stretch", "torsion")
 # Particles that a pivot is connected to, at most: four hold it in space.
 PIVOT_EDGES = 4
@@ -329,8 +329,8 @@ def paint(
     where : Brush, (k,) or (n,), optional
         Which particles or, for "stretch" and "torsion", which edges: within a brush (edges by their
         midpoints), by number or by a mask; None for all.
-    field : {"stiffness", "stretch", "torsion", "yield_strain", "creep", "mass"}
-        What is changed.
+    field : {"young", "stiffness", "stretch", "torsion", "yield_strain", "creep", "mass"}
+        What is changed. Where stiffness is painted, it holds instead of a Young's modulus.
     value : float
         The value; its bounds and unit are those of the field.
     strength : float
@@ -368,6 +368,8 @@ def paint(
         part = touched & ~whole
         new[whole] = value
         new[part] += share[part] * (value - old[part])
+    if field == "stiffness":
+        return edited(body, stiffness=new, young=np.where(touched, 0.0, body.young))
     return edited(body, **{field: new})
 
 

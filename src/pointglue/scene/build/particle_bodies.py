@@ -38,9 +38,11 @@ def build_particles(table: ParticlesObject, surface: Surface | None, folder: Pat
     material = table.material
     own = {
         name: getattr(material, name)
-        for name in ("stiffness", "stretch", "torsion", "yield_speed", "yield_strain", "creep")
+        for name in ("young", "stiffness", "stretch", "torsion", "yield_speed", "yield_strain", "creep")
         if getattr(material, name) is not None
     }
+    if "stiffness" in own:
+        own.setdefault("young", 0.0)
     options = {**PRESETS[material.preset], **own}
     if table.body is not None:
         body = load_body(folder / table.body)
@@ -62,9 +64,11 @@ def build_particles(table: ParticlesObject, surface: Surface | None, folder: Pat
     if body.groups and body.visual is not None and table.collision != "particles" and table.body is None:
         body = editing.hull(body, filled=0.0) if table.collision == "hull" else editing.hull(body)
     if material.mass is not None:
-        body = body.replace(mass=body.mass * (material.mass / body.mass.sum()))
+        heavier = material.mass / body.mass.sum()
+        body = body.replace(mass=heavier * body.mass, density=heavier * body.density)
     if material.floats is not None:
-        body = body.replace(mass=material.floats * WATER_DENSITY * 4 / 3 * np.pi * body.radii.prod(1))
+        density = material.floats * WATER_DENSITY
+        body = body.replace(mass=density * 4 / 3 * np.pi * body.radii.prod(1), density=density)
     visual = body.visual
     visible = Surface(body.positions, np.empty((0, 3), np.int64))
     if visual is not None:
@@ -90,6 +94,7 @@ def _from_mesh(table: ParticlesObject, surface: Surface | None, options: dict[st
         fine = sheet_grid(size, (SHEET_REFINEMENT * mesh.cells[0], SHEET_REFINEMENT * mesh.cells[1]))
         body = body.replace(
             mass=density * thickness * size[0] * size[1] / len(body),
+            density=density,
             visual=Skin.of(*fine, body.positions),
         )
         return body.moved(rotation=rotation(transform.rotate), translation=transform.translate)
@@ -101,6 +106,7 @@ def _from_mesh(table: ParticlesObject, surface: Surface | None, options: dict[st
         volume = np.pi * radius**2 * float(np.linalg.norm(ends[1] - ends[0]))
         return body.replace(
             mass=density * volume / len(body),
+            density=density,
             visual=Skin.of(surface.vertices, surface.faces, body.positions),
         )
     sampling = (table.spacing, table.particles, table.placement, table.tie, table.reach, table.aspect)

@@ -37,6 +37,9 @@ class ParticleMaterial(Table):
     floats: Annotated[float, Quantity("", above=0, most=100)] | None = None
     """Instead of both: the mass of each particle relative to that of the water it displaces; it hovers
     at 1 and rises below."""
+    young: Annotated[float, Quantity("Pa", above=0)] | None = None
+    """The Young's modulus of an elastic body, instead of its stiffness: 1e5 Pa is muscle, 1e7 Pa rubber,
+    1e9 Pa plastic. It bends as beam theory says, whatever the number of its particles."""
     stiffness: Share | None = None
     """How much of a deformation is taken back in 1/60 s."""
     stretch: Share | None = None

@@ -365,8 +365,8 @@ class ParticleOptions(Table):
 
     iterations: Annotated[int, Field(strict=True, ge=1, le=1000)] = 2
     """Iterations over all constraints in an internal step."""
-    substep: _Seconds = 1 / 120
-    """The longest internal step."""
+    substep: _Seconds | None = None
+    """The longest internal step; without it 1/120 s, or less for bodies of less than 5 cm."""
     contacts: Literal["all", "bodies", "none"] = "all"
     """Which particles collide: all, those of different objects, or none."""
     friction: _Friction = 0.5

@@ -17,6 +17,8 @@ BROAD_PHASE_INFLATION = 1.1
 COARSEST = 40
 # Ratio of the balls about two paths to those of the particles from which on the paths are looked at.
 LONG_PATHS = 1.25
+# Ratio of distances at rest, to that at which two particles touch, up to which they are neighbours there.
+NEIGHBOURS = 3.0
 # Cells along each side of the cube that is ordered by the curve, as a power of 2; farther ones begin again.
 CURVE_BITS = 10
 
@@ -227,19 +229,37 @@ def overlaps(start, stop, pairs, X, C, E, depth):
 
 
 @kernel
+def _have_crossed(i, j, normal, widest, rest, E):
+    """Return whether two neighbours at rest have changed sides, as both see it from how they are turned.
+
+    To part them along `normal`, from i to j, would hold them there, against the shape of their body.
+    """
+    x, y, z = rest[j, 0] - rest[i, 0], rest[j, 1] - rest[i, 1], rest[j, 2] - rest[i, 2]
+    if x * x + y * y + z * z > (NEIGHBOURS * widest) ** 2:
+        return False
+    first = second = 0.0
+    for k in range(3):
+        first += normal[k] * (E[i, 3 * k] * x + E[i, 3 * k + 1] * y + E[i, 3 * k + 2] * z)
+        second += normal[k] * (E[j, 3 * k] * x + E[j, 3 * k + 1] * y + E[j, 3 * k + 2] * z)
+    return first + second < 0.0
+
+
+@kernel
 def separate(start, stop, base, recovery, contacts, groups, particles, buffers):
     """Move the two particles of each overlapping pair, or their rigid groups, apart by equal impulses.
 
     They part along the line of their centres, so that angular momentum is kept; if they went through each
     other within the substep, along the line on which they came. Overlaps of before the substep are resolved
-    by at most `recovery` radii. Particles that met another piece are marked as `touched`.
+    by at most `recovery` radii. Neighbours at rest that have changed sides are let back. Particles that met
+    another piece are marked as `touched`.
     """
     pairs, depths, normals = contacts.pairs, contacts.depths, contacts.normals
-    inverse_mass, bounds, C, piece_of = (
+    inverse_mass, bounds, C, piece_of, rest = (
         particles.inverse_mass,
         particles.bounds,
         particles.shapes,
         particles.piece_of,
+        particles.rest,
     )
     group_of, rows = groups.group_of, groups.rows
     X, P, E, touched = buffers.X, buffers.P, buffers.E, buffers.touched
@@ -278,6 +298,8 @@ def separate(start, stop, base, recovery, contacts, groups, particles, buffers):
             nx, ny, nz = x / length, y / length, z / length
         else:
             nx, ny, nz = 0.0, 1.0, 0.0  # at one point: any direction, as long as it is always the same
+        if piece_of[i] == piece_of[j] and _have_crossed(i, j, (nx, ny, nz), widest, rest, E):
+            continue
         # Planes across the line of centres would already part them: the cheaper question, asked first.
         if nx * x + ny * y + nz * z >= support(G, nx, ny, nz) + support(H, nx, ny, nz):
             continue

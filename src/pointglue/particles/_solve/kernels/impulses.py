@@ -55,8 +55,8 @@ def _give(a, b, normal, bodies, W):
 
 
 @kernel
-def find_impulses(sweeps, tolerance, bodies, contacts) -> int:
-    """Change the impulses until what has to go far enough does, with friction; return the sweeps it took.
+def find_impulses(sweeps, tolerance, bodies, contacts) -> None:
+    """Change the impulses until what has to go far enough does, with friction.
 
     Normal impulses are not negative; tangential ones stop the slip, if that takes no more than Coulomb's cone
     allows. Sweeps end when no contact is moved by more than the tolerance [m].
@@ -66,7 +66,7 @@ def find_impulses(sweeps, tolerance, bodies, contacts) -> int:
     for k in range(count):
         normal = (contacts.normals[k, 0], contacts.normals[k, 1], contacts.normals[k, 2])
         gives[k, 0], gives[k, 1] = _give(contacts.first[k], contacts.second[k], normal, bodies, W)
-    for sweep in range(sweeps):
+    for _ in range(sweeps):
         most = 0.0
         for k in range(count):
             a, b, along, across = contacts.first[k], contacts.second[k], gives[k, 0], gives[k, 1]
@@ -93,5 +93,4 @@ def find_impulses(sweeps, tolerance, bodies, contacts) -> int:
                     _push(b, -dx, -dy, -dz, bodies)
                 most = max(most, max(along, across) * math.sqrt(dx * dx + dy * dy + dz * dz))
         if most <= tolerance:
-            return sweep + 1
-    return sweeps
+            break

@@ -2,10 +2,11 @@
 
 The objective of a substep of length h, times h^2, over positions x and rotations R from rest, is
 
-    sum_i m_i/2 |x_i - y_i|^2 - tr(R_i M_i S_i^T) + h^2 sum_e k/2 |r|^2 - tr(D R_i^T R_j),
+    sum_i m_i/2 |x_i - y_i|^2 - tr(R_i B_i^T) + h^2 sum_e k/2 |r|^2 - tr(D R_i^T R_j),
 
-with y, S where particles are without forces, r = x_j - x_i - (R_i + R_j) d / 2, and D = tr(K)/2 - K, by which
-the last term is phi^T K phi / 2 for small rotations phi from one particle to the other. Contact changes y.
+with y and the moments B = S M where particles are, at y and turned by S, without forces,
+r = x_j - x_i - (R_i + R_j) d / 2, and D = tr(K)/2 - K, by which the last term is phi^T K phi / 2 for small
+rotations phi from one particle to the other.
 """
 
 import numpy as np
@@ -48,29 +49,24 @@ def _product(A, i, B, j, out):
 
 
 @kernel
-def residual(start, stop, h, lattice, particles, buffers, free, energies, out):
+def residual(start, stop, h, lattice, particles, buffers, free, result):
     """Compute the gradient of the objective by position and rotation, (p, 6), in the frames of the particles.
 
     Also the objective itself, each edge half with either particle, and each particle's own part. `free` are
-    the places y (n, 3) and rotations S (n, 9) without forces.
+    the places y (n, 3) and moments B (n, 9) without forces; `result` are the values (p,) and the gradient.
     """
     members, starts, others = lattice.members, lattice.starts, lattice.others
     signs, numbers = lattice.signs, lattice.numbers
     rest, stretch, bend = lattice.rest, lattice.stretch, lattice.bend
     P, E, mass, M = buffers.P, buffers.E, particles.mass, particles.moments
-    y, S = free
+    (y, B), (energies, out) = free, result
     N, T, square = np.empty(9), np.empty((1, 9)), h * h
     for a in range(start, stop):
         i = members[a]
         px, py, pz = P[i, 0] - y[i, 0], P[i, 1] - y[i, 1], P[i, 2] - y[i, 2]
         energy = 0.5 * mass[i] * (px * px + py * py + pz * pz)
         gx, gy, gz = mass[i] * px, mass[i] * py, mass[i] * pz
-        for r in range(3):
-            for c in range(3):
-                T[0, 3 * r + c] = (
-                    E[i, 3 * r] * M[i, c] + E[i, 3 * r + 1] * M[i, 3 + c] + E[i, 3 * r + 2] * M[i, 6 + c]
-                )
-        _product(T, 0, S, i, N)
+        _product(E, i, B, i, N)
         energy -= N[0] + N[4] + N[8] - M[i, 0] - M[i, 4] - M[i, 8]
         tx, ty, tz = N[7] - N[5], N[2] - N[6], N[3] - N[1]
         for e in range(starts[a], starts[a + 1]):
@@ -119,12 +115,13 @@ def add_displacement(start, stop, factor, step, lattice, particles, buffers):
     members, P, E, M = lattice.members, buffers.P, buffers.E, particles.moments
     for a in range(start, stop):
         i = members[a]
-        if particles.fixed[i]:
-            continue
         x, y, z = factor * step[a, 0], factor * step[a, 1], factor * step[a, 2]
         u, v, w = factor * step[a, 3], factor * step[a, 4], factor * step[a, 5]
-        for r in range(3):
-            P[i, r] += E[i, 3 * r] * x + E[i, 3 * r + 1] * y + E[i, 3 * r + 2] * z
+        if not particles.fixed[i]:
+            for r in range(3):
+                P[i, r] += E[i, 3 * r] * x + E[i, 3 * r + 1] * y + E[i, 3 * r + 2] * z
+        if particles.clamped[i]:
+            continue
         p = E[i, 0] * u + E[i, 1] * v + E[i, 2] * w
         q = E[i, 3] * u + E[i, 4] * v + E[i, 5] * w
         t = E[i, 6] * u + E[i, 7] * v + E[i, 8] * w

@@ -40,7 +40,10 @@ __all__ = [
     "RigidGroups",
     "RotorArrays",
     "ShapeGroups",
+    "Sheets",
     "Solid",
+    "Survey",
+    "ThinContactArrays",
 ]
 
 Integers = NDArray[np.int64]
@@ -68,6 +71,8 @@ class ParticleArrays(NamedTuple):
     """(n,), the number of the connected piece."""
     alone: Booleans
     """(n,): the only particle of its piece."""
+    rest: Array
+    """(n, 3), positions at rest, m."""
 
 
 class ParticleBuffers(NamedTuple):
@@ -221,7 +226,7 @@ class ImpulseBodies(NamedTuple):
     block_starts: Integers
     """(bodies + 1,): where the responses of each body begin."""
     responses: Array
-    """(blocks, 9): how far particle a of a body goes for an impulse of 1 on its particle b, row by row, 1/kg."""
+    """(blocks, 9): how far particle a of a body goes for an impulse on its particle b, row by row, 1/kg."""
     moved: Array
     """(t, 3), how far the impulses have moved each particle, m."""
 
@@ -375,6 +380,59 @@ class PairArrays(NamedTuple):
     """(k,), how far contact has moved the two apart for their own masses, m."""
     normals: Array
     """(k, 3), unit vector from the first to the second."""
+
+
+class ThinContactArrays(NamedTuple):
+    """Contacts of thin parts that may come about in one substep, sorted by colour: see `thin`."""
+
+    particles: Integers
+    """(k, 4), numbers: a particle and a triangle, or two edges."""
+    faces: Booleans
+    """(k,): a triangle, not an edge."""
+    bulky: Booleans
+    """(k,): the first side is a particle that is no thin part, and its ellipsoid counts."""
+    reach: Array
+    """(k,), the distance at which thin parts meet, without such an ellipsoid, m."""
+    starts: Array
+    """(k,), the distance at the start of the substep, m."""
+    weights: Array
+    """(k, 4), c at the last correction."""
+    depths: Array
+    """(k,), how far contact has moved the two sides apart, m."""
+    normals: Array
+    """(k, 3), unit vector from the second side to the first."""
+
+
+class Sheets(NamedTuple):
+    """The connected pieces that have thin parts, called sheets here, in patches."""
+
+    sheet_of: Integers
+    """(n,), the sheet of each corner of a thin part; -1 for all others."""
+    patch_of: Integers
+    """(n,), the patch of each corner of a thin part; -1 for all others."""
+    sheets: Integers
+    """(patches,), the sheet of each patch."""
+    pieces: Integers
+    """(sheets,), the number of its piece."""
+    detours: Array
+    """(sheets,), the largest ratio of the way from one point to another along the sheet to the straight one."""
+    corners: Integers
+    """(entries,), the corners of the parts of patches."""
+    patches: Integers
+    """(entries,), the patches that they belong to."""
+
+
+class Survey(NamedTuple):
+    """Where thin parts may meet something in a substep."""
+
+    calm: Booleans
+    """(sheets,): cannot meet itself."""
+    boxes: Array
+    """(patches + 1, 6), boxes about the paths of their corners: least and greatest coordinates, m."""
+    active: Booleans
+    """(patches,): may meet something."""
+    wanted: Booleans
+    """(n,): may meet a patch."""
 
 
 class PairFilter(NamedTuple):

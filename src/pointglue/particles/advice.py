@@ -1,0 +1,57 @@
+"""What is said about bodies that are not what they were probably meant to be: units, substeps, stiffness."""
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..checks import Array
+
+__all__ = ["LARGEST_PIECE", "LONGEST_SUBSTEP", "reachable_young", "suitable_substep", "unit_advice"]
+
+# Particles of a connected piece that can be relaxed as a whole; larger ones match shapes of neighbourhoods.
+LARGEST_PIECE = 2000
+# s: the substep of bodies of usual size.
+LONGEST_SUBSTEP = 1 / 120
+# Substeps in the time in which something as large as a body falls its own height, at least, about.
+SUBSTEPS_PER_FALL = 8
+# m: sizes beyond which another unit was probably meant.
+SMALLEST, LARGEST = 0.005, 50.0
+# Ratio of the Young's modulus that shape matching reaches to density (spacing / substep)^2, found by trying.
+MATCHING = 30.0
+# What meshes are measured in instead of metres, largest first.
+UNITS = ((1e3, "kilometres"), (0.01, "centimetres"), (0.001, "millimetres"), (1e-6, "micrometres"))
+
+
+def unit_advice(size: float, mass: float) -> str | None:
+    """Return what is said about a body of this size [m] and mass [kg], or None if both are usual."""
+    if SMALLEST <= size <= LARGEST:
+        return None
+    fitting = [unit for unit in UNITS if SMALLEST <= unit[0] * size <= LARGEST]
+    text = f"the body is {size:.3g} m across and weighs {mass:.3g} kg"
+    if not fitting:
+        return f"{text}: lengths are metres, scale the mesh to what was meant"
+    scale, name = fitting[0]
+    return f"{text}: lengths are metres. If they were meant as {name}, scale the mesh by {scale:g}"
+
+
+def suitable_substep(positions: Array, radii: Array, pieces: NDArray[np.int64], gravity: float) -> float:
+    """Return the longest substep [s] in which the smallest connected piece falls a small part of its size.
+
+    `pieces` (n,) are the numbers of the pieces; single particles do not count.
+    """
+    count = int(pieces.max()) + 1
+    several = np.bincount(pieces, minlength=count) > 1
+    if not several.any() or gravity == 0.0:
+        return LONGEST_SUBSTEP
+    low, high = np.full((count, 3), np.inf), np.full((count, 3), -np.inf)
+    reach = radii.max(1)[:, None]
+    np.minimum.at(low, pieces, positions - reach)
+    np.maximum.at(high, pieces, positions + reach)
+    smallest = float((high - low).max(1)[several].min())
+    return min(LONGEST_SUBSTEP, math.sqrt(smallest / gravity) / SUBSTEPS_PER_FALL)
+
+
+def reachable_young(density: float, spacing: float, substep: float) -> float:
+    """Return about the Young's modulus [Pa] that shape matching reaches in bodies too large for more."""
+    return MATCHING * density * (spacing / substep) ** 2
