@@ -124,6 +124,28 @@ def scaling(sides: list[int]) -> list[str]:
     return lines
 
 
+def heaps(counts: list[int], rng: np.random.Generator) -> list[str]:
+    """Loose balls of all sizes that fall in a heap, from few to many, by the processor's time of a frame."""
+    lines = []
+    for count in counts:
+        side = 0.09 * count ** (1 / 3)
+        x = rng.uniform(0, side, (count, 3)) + [0, 0.05, 0]
+        body = pg.OrientedBody(x, radii=0.02 * np.exp(rng.normal(0, 0.5, count)), loose=True)
+        solver = pg.ParticleSolver(body, colliders=[Plane((0, 0, 0), (0, 1, 0))])
+        state, times = solver.start(), []
+        for _ in range(40):
+            start = time.process_time()
+            state = solver.step(state, FRAME)
+            times.append(time.process_time() - start)
+        seconds = float(np.median(times[-10:]))
+        pairs = len(solver.candidate_pairs)
+        lines.append(
+            f"{count:,} loose balls of all sizes, {pairs:,} pairs near each other, frame of 2 x 2: "
+            f"{seconds * 1e3:.1f} ms of CPU ({seconds / count * 1e9:.0f} ns a ball)"
+        )
+    return lines
+
+
 def measure(quick: bool = False) -> Results:
     rng = np.random.default_rng(0)
     with pg.threads(1), threadpool_limits(1):

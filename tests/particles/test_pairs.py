@@ -74,7 +74,7 @@ def test_every_pair_that_meets_on_its_way_is_found(seed, n, spread, sizes, speed
 
 
 def test_long_ways_that_stay_apart_are_no_pairs():
-    """Balls that fall side by side, each at its own speed, meet no other: a ball about a way is not the way."""
+    """Balls that fall side by side at their own speeds meet no other: a ball about a way is not the way."""
     columns = 0.5 * np.stack(np.meshgrid(*[np.arange(12.0)] * 2, indexing="ij"), -1).reshape(-1, 2)
     X = np.stack([columns[:, 0], np.zeros(144), columns[:, 1]], axis=1)
     P = X - np.linspace(0, 20, 144)[:, None] * [0, 1, 0]
@@ -82,7 +82,7 @@ def test_long_ways_that_stay_apart_are_no_pairs():
 
 
 def test_pairs_in_blocks_are_those_of_one_block_and_share_nothing(rng):
-    """Many particles are worked on in blocks: each pair once, and what runs side by side shares no particle."""
+    """Many particles are worked on in blocks: each pair once; what runs side by side shares no particle."""
     n = 5000
     X, group_of = rng.uniform(0, 12, (n, 3)), np.full(n, -1)
     group_of[rng.choice(n, 60, replace=False)] = np.arange(60) // 12

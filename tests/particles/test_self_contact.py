@@ -18,7 +18,7 @@ def deviation(body, state):
 
 @pytest.mark.parametrize("seed", [0, 1, 3, 4])
 def test_a_body_thrown_hard_comes_back_to_its_rest_shape(seed):
-    """Left alone in space, shape matching alone decides: its only fixed point near the pose is the rest shape.
+    """Left alone in space, shape matching decides: its only fixed point near the pose is the rest shape.
 
     Particles that changed sides in the impact held each other there for good, 2 to 3 radii off.
     """

@@ -46,7 +46,7 @@ def test_what_particles_cover_needs_no_edges():
 
 
 def is_below(point, positions, triangles):
-    """Whether a point is on the lower side of a sheet whose border is fixed: the parity of crossings above."""
+    """Whether a point is below a sheet whose border is fixed: the parity of crossings above it."""
     a, b, c = (positions[triangles[:, k], :] - point for k in range(3))
 
     def side(p, q):

@@ -10,7 +10,7 @@ from ...checks import Array
 from ...compute import kernel
 from ...procrustes.groups import bisect_points
 
-__all__ = ["Order", "arrange", "by_color", "gather", "in_blocks", "in_chunks"]
+__all__ = ["Order", "by_color", "by_number", "gather", "in_blocks", "in_chunks"]
 
 
 @kernel
@@ -74,6 +74,12 @@ def by_color(starts: Array, members: Array, particles: int) -> tuple[Array, Arra
     while not paint(starts, members, np.zeros((particles, words), np.uint64), colors):
         words *= 2
     order, bounds = arrange(colors, 64 * words)
+    return order, bounds
+
+
+def by_number(numbers: Array) -> tuple[Array, Array]:
+    """Return the items (k,) sorted by their numbers, from 0 on, and where each number begins and ends."""
+    order, bounds = arrange(numbers, int(numbers.max(initial=0)) + 1)
     return order, bounds
 
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from ...checks import Array
 from ...compute import run, thread_count
 from ...compute.launching import Launcher
-from .colouring import arrange, by_color
+from .colouring import by_color, by_number
 from .kernels import contacts, friction
 from .kernels.records import (
     Friction,
@@ -51,10 +51,11 @@ class NearPairs:
     def find(self, bounds: Array, X: Array, P: Array, without: PairFilter) -> NDArray[np.int64]:
         """Return the pairs (k, 2) that may meet on their paths and that are not filtered out."""
         count, grid = len(bounds), self.grid
-        self.cell, levels = self.launcher.call(contacts.fill_table, bounds, X, P, grid)
+        grids = self.launcher.call(contacts.fill_table, bounds, X, P, grid)
+        self.cell = grids[0]
         while True:
-            found = (grid, without, bounds, X, self.near, self.counts)
-            self.launcher.run(contacts.find_near, count, GRAIN, self.cell, levels, *found)
+            looked_at = (grids, grid, without, bounds, X, (self.near, self.counts))
+            self.launcher.run(contacts.find_near, count, GRAIN, *looked_at)
             most = int(self.counts.max())
             if most <= self.near.shape[1]:
                 break
@@ -168,7 +169,7 @@ class PairContacts:
         within, between = np.flatnonzero(shared >= 0), np.flatnonzero(shared < 0)
         order, _ = by_color(starts[: len(within) + 1], nodes[within].ravel(), count)
         order = within[order]
-        block_order, blocks = arrange(shared[order], len(shared))
+        block_order, blocks = by_number(shared[order])
         last, colors = by_color(starts[: len(between) + 1], nodes[between].ravel(), count)
         return np.concatenate([order[block_order], between[last]]), blocks, len(within) + colors
 

@@ -66,8 +66,8 @@ def thin_parts(topology: Topology) -> ThinParts:
     shapes = np.einsum("nik,nk,njk->nij", axes, body.radii**2, axes)
     covered = _Coverage(topology, shapes)
     keys = edges @ [len(body), 1]
-    sides = np.stack([triangles[:, pair] @ [len(body), 1] for pair in ([0, 1], [0, 2], [1, 2])], axis=1)
-    sides = np.searchsorted(keys, sides)
+    pairs = np.stack([triangles[:, pair] @ [len(body), 1] for pair in ([0, 1], [0, 2], [1, 2])], axis=1)
+    sides = np.searchsorted(keys, pairs)
     uses = np.bincount(sides.ravel(), minlength=len(edges))
     open_edges = ~covered(edges, np.full(2, 1 / 2))
     open_triangles = ~covered(triangles, np.full(3, 1 / 3)) | open_edges[sides].any(1)
@@ -155,7 +155,7 @@ class _Coverage:
 
 
 def _detours(topology: Topology, vertices: NDArray[np.int64]) -> Array:
-    """Return the largest detour in each piece, as seen from some of its `vertices`; 1 where there are none."""
+    """Return the largest detour in each piece, as seen from some of its `vertices`; 1 without any."""
     body, X = topology.body, topology.body.positions
     detours = np.ones(len(topology.pieces) - 1)
     i, j = body.edges.T
@@ -186,4 +186,4 @@ def _triangle_radii(body: OrientedBody, triangles: NDArray[np.int64], shapes: Ar
     normal = np.cross(b - a, c - a)
     normal /= np.maximum(np.linalg.norm(normal, axis=1, keepdims=True), 1e-300)
     squares = np.einsum("ti,tkij,tj->tk", normal, shapes[triangles], normal)
-    return np.sqrt(squares.min(1, initial=np.inf))
+    return np.asarray(np.sqrt(squares.min(1, initial=np.inf)))

@@ -1,6 +1,7 @@
 """Contacts of thin parts, ropes and cloth, with particles and with each other in one substep."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -85,7 +86,7 @@ class ThinContacts:
     def prepare(
         self, buffers: ParticleBuffers, particles: ParticleArrays, group_of: NDArray[np.int64]
     ) -> None:
-        """Find what may meet on its path from X to P, sorted by colour; what was found before may still do."""
+        """Find what may meet on its path from X to P, by colour; what was found before may still do."""
         X, P = buffers.X, buffers.P
         if not self._have_moved(P):
             return
@@ -96,7 +97,7 @@ class ThinContacts:
         moving = np.where(group_of >= 0, len(X) + group_of, np.arange(len(X)))
         nodes = np.where(particles.fixed, -1, moving)[found.particles].ravel()
         order, self.colors = by_color(np.arange(0, len(nodes) + 1, 4), nodes, int(moving.max()) + 1)
-        self.arrays = ThinContactArrays(*(array[order] for array in found))
+        self.arrays = _rows(found, order)
 
     def _have_moved(self, P: Array) -> bool:
         """Return whether thin parts have been moved since they were looked at, and take note of it."""
@@ -124,7 +125,7 @@ class ThinContacts:
         if len(kept):
             chosen = (self.family, particles, X, P, found, kept)
             self.launcher.run(kernels.choose_candidates, len(kept), GRAIN, *chosen)
-        return ThinContactArrays(*(array[kept] for array in found))
+        return _rows(found, kept)
 
     def _families(self, corners: NDArray[np.int64], otherwise: Array | int) -> NDArray[np.int64]:
         """Return the families of parts by a corner: one for each calm sheet, which does not meet itself."""
@@ -167,7 +168,7 @@ class ThinContacts:
         bulky = near[self.bulky[near]] if parts.ropes[chosen].any() else near[:0]
         within = np.where(parts.inner[chosen], KINDS.index("inner"), -1)
         sides = [
-            (bulky[:, None], self.bounds[bulky], KINDS.index("particle")),
+            (bulky[:, None], self.bounds[bulky], self._families(bulky, KINDS.index("particle"))),
             (
                 parts.edges[chosen],
                 parts.edge_radii[chosen],
@@ -189,7 +190,11 @@ class ThinContacts:
         return [at_ropes, _contacts(members, none, none, parts.edge_radii[a] + parts.edge_radii[b])]
 
     def _near(
-        self, name: str, sides: list[tuple[NDArray[np.int64], Array, Array | int]], X: Array, P: Array
+        self,
+        name: str,
+        sides: Sequence[tuple[NDArray[np.int64], Array, NDArray[np.int64]]],
+        X: Array,
+        P: Array,
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the near pairs, smaller number first, of all that both sides list, one after the other."""
         count = sum(len(members) for members, _, _ in sides)
@@ -198,8 +203,9 @@ class ThinContacts:
         for members, radii, kin in sides:
             part = slice(first, first + len(members))
             family[part] = kin
-            paths = (np.ascontiguousarray(members), radii, X, P, begin[part], end[part], bounds[part])
-            self.launcher.run(kernels.item_paths, len(members), GRAIN, *paths)
+            paths = (begin[part], end[part], bounds[part])
+            items = (np.ascontiguousarray(members), radii, X, P, paths)
+            self.launcher.run(kernels.item_paths, len(members), GRAIN, *items)
             first += len(members)
         finder = self.finders.get(name)
         if finder is None or len(finder.counts) != count:
@@ -307,8 +313,15 @@ def _contacts(
     )
 
 
+def _rows(contacts: ThinContactArrays, which: Array) -> ThinContactArrays:
+    """Return some of the contacts, by number or mask."""
+    arrays: list[Any] = [array[which] for array in contacts]
+    return ThinContactArrays(*arrays)
+
+
 def _joined(listed: list[ThinContactArrays]) -> ThinContactArrays:
     """Return all contacts of a list as one."""
     no_flags = np.zeros(0, np.bool_)
     none = _contacts(np.empty((0, 4), np.int64), no_flags, no_flags, np.zeros(0))
-    return ThinContactArrays(*(np.concatenate(arrays) for arrays in zip(none, *listed, strict=True)))
+    together: list[Any] = [np.concatenate(arrays) for arrays in zip(none, *listed, strict=True)]
+    return ThinContactArrays(*together)

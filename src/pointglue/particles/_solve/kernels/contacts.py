@@ -93,18 +93,19 @@ def curve_keys(start, stop, cell, balls, keys):
 
 
 @kernel
-def find_near(start, stop, cell, levels, grid, without, bounds, X, near, counts):
+def find_near(start, stop, grids, grid, without, bounds, X, found):
     """List for each particle those that may come near it, of its own level and of all coarser ones.
 
     Of its own level it looks at its cell and at half of the cells around it: the other half finds the same
     pairs from the other side. Coarser levels do not look at finer ones, and are looked at all around. Three
-    cells of a row lie side by side in the table. near (n, room) and counts are in the order of the table;
-    counts may exceed the room, which means: ask again with more. `without` is a `PairFilter`.
+    cells of a row lie side by side in the table. `grids` are what `fill_table` returns. `found` are near
+    (n, room) and counts (n,) in the order of the table; counts may exceed the room, which means: ask again
+    with more. `without` is a `PairFilter`.
     """
     cells, table, ids, balls = grid.cells, grid.table, grid.ids, grid.sorted_balls
-    slots = len(table) - 2
+    (cell, levels), (near, counts), slots = grids, found, len(table) - 2
     for s in range(start, stop):
-        i, found = ids[s], 0
+        i, many = ids[s], 0
         x, y, z, reach = balls[s, 0], balls[s, 1], balls[s, 2], balls[s, 3]
         own = cells[i, 3]
         level, width = own, cell * 2.0**own
@@ -135,11 +136,11 @@ def find_near(start, stop, cell, levels, grid, without, bounds, X, near, counts)
                         # Another row may share the slots by chance.
                         same = cells[j, 0] == cx and cells[j, 1] == cy and cells[j, 3] == level
                         if same and _may_meet(i, j, without) and _paths_meet(i, j, s, e, bounds, X, balls):
-                            if found < near.shape[1]:
-                                near[s, found] = j
-                            found += 1
+                            if many < near.shape[1]:
+                                near[s, many] = j
+                            many += 1
             level, width = level + 1, 2.0 * width
-        counts[s] = found
+        counts[s] = many
 
 
 @kernel
@@ -205,7 +206,7 @@ def list_pairs(ids, near, counts, starts, pairs) -> None:
 
 @kernel
 def shared_blocks(start, stop, nodes, block_of, shared):
-    """Compute the block that both nodes of each pair (k, 2) are in, -1 for none; a fixed one, -1, is in any."""
+    """Compute the block that both nodes of each pair (k, 2) are in, -1 for none; what is fixed is in any."""
     for k in range(start, stop):
         i, j = nodes[k, 0], nodes[k, 1]
         first = block_of[i] if i >= 0 else block_of[j]

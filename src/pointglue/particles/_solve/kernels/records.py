@@ -415,7 +415,7 @@ class Sheets(NamedTuple):
     pieces: Integers
     """(sheets,), the number of its piece."""
     detours: Array
-    """(sheets,), the largest ratio of the way from one point to another along the sheet to the straight one."""
+    """(sheets,), the largest ratio of the way between two points along the sheet to the straight one."""
     corners: Integers
     """(entries,), the corners of the parts of patches."""
     patches: Integers

@@ -144,8 +144,9 @@ def _overlap(a, b):
 
 
 @kernel
-def item_paths(start, stop, members, radii, X, P, begin, end, bounds):
+def item_paths(start, stop, members, radii, X, P, paths):
     """Compute the centres of items (k, m) of particles before and after, and balls that hold them [m]."""
+    begin, end, bounds = paths
     count = members.shape[1]
     for k in range(start, stop):
         for j in range(3):
@@ -167,8 +168,8 @@ def item_paths(start, stop, members, radii, X, P, begin, end, bounds):
 def choose_candidates(start, stop, family, particles, X, P, candidates, kept):
     """Keep the candidates whose parts may meet, and set the distance at which they do, and where they start.
 
-    What shares a particle, a family, or is fixed altogether does not meet, nor do neighbours at rest: particles
-    keep these apart, and their shape does.
+    What shares a particle, a family, or is fixed altogether does not meet, nor do neighbours at rest: their
+    particles keep these apart, and their shape does.
     """
     faces, reach, starts = candidates.faces, candidates.reach, candidates.starts
     fixed, piece_of, bounds, rest = particles.fixed, particles.piece_of, particles.bounds, particles.rest
@@ -298,12 +299,7 @@ def separate_thin(start, stop, base, recovery, candidates, groups, particles, bu
 
     Overlaps of before the substep are resolved by at most `recovery` times the distance of contact.
     """
-    faces, depths, normals, weights = (
-        candidates.faces,
-        candidates.depths,
-        candidates.normals,
-        candidates.weights,
-    )
+    depths, normals, weights = candidates.depths, candidates.normals, candidates.weights
     inverse_mass, piece_of, C = particles.inverse_mass, particles.piece_of, particles.shapes
     group_of, rows = groups.group_of, groups.rows
     X, P, E, touched = buffers.X, buffers.P, buffers.E, buffers.touched
