@@ -282,6 +282,13 @@ class TestBuilding:
         assert np.allclose(held[4:], held[3], atol=1e-9)
         assert not np.allclose(held[3], held[0], atol=0.1)
 
+    @pytest.mark.parametrize(("collision", "corners"), [(None, 8), ("hull", 8), ("particles", 0)])
+    def test_a_rigid_box_collides_as_its_hull(self, collision, corners):
+        box = {"kind": "particles", "mesh": {"shape": "box", "size": [0.3, 0.2, 0.2]}, "particles": 20}
+        box |= {"material": {"preset": "rigid"}} | ({} if collision is None else {"collision": collision})
+        built = simulation({"frames": {"count": 2, "rate": 24}, "objects": {"box": box}})
+        assert len(built.engines[0].solver.body.hulls[0]) == corners
+
     def test_rigid_pieces_that_share_a_row_turn_about_it(self):
         """Two halves of a sheet, one held: the other falls by turning about the row, and stays flat."""
         halves = [{"box": [[-1, -1, -1], [0.01, 1, 1]]}, {"box": [[-0.01, -1, -1], [1, 1, 1]]}]

@@ -142,7 +142,7 @@ def test_far_targets_move_at_most_a_few_times_as_far_as_their_parents(height):
 @pytest.mark.parametrize("height", [6.0, 10.0, 30.0])
 @pytest.mark.parametrize("parents", [8, 24])
 def test_very_far_targets_have_few_parents(height, parents):
-    """Less than 4 times as many as were asked for; then the arm is 2.5 h / sqrt(k), or 3.6 if that is more."""
+    """Less than 4 times as many as asked for; then the arm is 2.5 h / sqrt(k), or 3.6 if that is more."""
     rest = grid(121, 121)
     glue = pg.bind_glue(rest, [[0.2, 0.1, height]], parents=parents)
     assert len(glue.weights) < 4 * parents

@@ -346,7 +346,7 @@ class OrientedBody:
         return float(((self.positions + reach).max(0) - (self.positions - reach).min(0)).max())
 
     def check(self) -> list[str]:
-        """Return what may not be as it was meant, a sentence each: loose pieces, units, substeps and stiffness.
+        """Return what may not be as it was meant, a sentence each: loose pieces, units, substeps, stiffness.
 
         Returns
         -------

@@ -100,6 +100,8 @@ def creep(
     go on sharing one rest pose and there are no ghost forces.
     """
     count = schedule.implicit
+    if not count:  # single particles, or rigid groups alone
+        return state
     owner = schedule.owner[:count]
     Q, strain = _fits(state, schedule, schedule.offsets[:, :3])
     limit = body.yield_strain[owner]

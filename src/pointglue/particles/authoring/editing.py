@@ -25,8 +25,8 @@ from .holding import group, hull, pin, ungroup
 from .skinning import rebound, without_particles
 
 __all__ = [
-    "Brush", "add", "bind", "connect", "cut", "erase", "fit_ellipsoids", "group", "hull", "paint", "pin", "pivot",
-    "spray", "ungroup",
+    "Brush", "add", "bind", "connect", "cut", "erase", "fit_ellipsoids", "group", "hull", "paint", "pin",
+    "pivot", "spray", "ungroup",
 ]  # fmt: skip
 
 Field = Literal["young", "stiffness", "stretch", "torsion", "yield_strain", "creep", "mass"]

@@ -1,6 +1,7 @@
 """Convex hulls of rigid groups, from the visual mesh that moves with them."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +21,7 @@ def fitted_hulls(
     groups: Sequence[NDArray[np.int64]],
     vertices: Array,
     faces: NDArray[np.int64],
-    owners: NDArray[np.int64],
+    owners: NDArray[np.integer[Any]],
     least: float,
 ) -> list[Array | None]:
     """Return corners of the hull of each group, None for one that fills less than the share `least` of it.

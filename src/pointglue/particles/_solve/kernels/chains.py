@@ -13,8 +13,8 @@ from ....compute import kernel
 __all__ = ["correct_chains"]
 
 
-# Newton steps at most, for chains that do not give way; ratio to the length at which edges are as long as they
-# should be; and how far a particle goes in a step, in lengths of the edges beside it.
+# Newton steps at most, for chains that do not give way; the strain at which an edge is as long as it should;
+# and how far a particle goes in a step, in lengths of the edges beside it.
 STEPS, EXACT, FARTHEST = 20, 1e-4, 0.25
 
 
@@ -23,7 +23,7 @@ def correct_chains(start, stop, chains, inverse_mass, P):
     """Bring the edges of each chain to their lengths: J W J^T l = |d| - l_0, x += W J^T l, J = d / |d|.
 
     The diagonal is divided by the stretch s, so that an edge by itself corrects the fraction s. Chains that
-    do not stretch at all, s = 1, are corrected until they have their lengths, in steps that turn edges little.
+    do not stretch at all, s = 1, are corrected until they have their lengths, in steps that turn them little.
     """
     for c in range(start, stop):
         first, count = chains.starts[c], chains.starts[c + 1] - chains.starts[c] - 1
