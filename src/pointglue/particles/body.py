@@ -364,7 +364,7 @@ class OrientedBody:
         if substep < LONGEST_SUBSTEP:
             said.append(f"it is so small that its substeps are {substep:.2g} s")
         said.extend(self.stiffness_advice(substep))
-        return [*(sentence for sentence in said if sentence is not None), *loose_pieces(self)]
+        return [sentence for sentence in said if sentence is not None]
 
     def stiffness_advice(self, substep: float) -> list[str]:
         """Return what is said about connected pieces that are too large for their Young's modulus.
