@@ -62,4 +62,4 @@ def test_rows_are_written_as_json(racing, tmp_path, monkeypatch, capsys, markdow
 
 def test_every_benchmark_is_one_of_all(racing):
     files = {path.stem for path in BENCHMARKS.glob("[a-z]*.py")}
-    assert files == {*racing.SUITES, "jitter", "solids"}
+    assert files == {*racing.SUITES, "drops", "jitter", "solids"}

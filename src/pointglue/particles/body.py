@@ -450,7 +450,8 @@ class OrientedBody:
         Parameters
         ----------
         **changes
-            The fields, as :class:`OrientedBody` takes them.
+            The fields, as :class:`OrientedBody` takes them. A stiffness without a Young's modulus stands in
+            for that of the body.
 
         Returns
         -------
@@ -465,6 +466,8 @@ class OrientedBody:
         unknown = sorted(set(changes) - set(fields))
         if unknown:
             raise InputError(f"OrientedBody has no field {unknown[0]!r}; it has {', '.join(fields)}")
+        if "stiffness" in changes and "young" not in changes:
+            fields["young"] = 0.0  # it would go before stiffness
         if "groups" in changes and "hulls" not in changes:
             fields["hulls"] = ()  # of groups that are no longer the same
         # What holds for all edges or groups holds for other ones too.

@@ -143,7 +143,7 @@ def block(
         "edges": _lattice_edges(lattice, [(1, 0, 0), (0, 1, 0), (0, 0, 1)]),
         "groups": [np.arange(len(positions))] if rigid else [],
     }
-    if rigid and "groups" not in options:
+    if rigid and not {"groups", "radii"} & set(options):
         fields["hulls"] = [0.5 * np.array(size) * BOX]
     return _built(positions, fields, options)
 

@@ -441,7 +441,7 @@ class ParticleSolver:
         farthest = FARTHEST * self._extent
         self._each_rotor(rotors.start_rotors, h, self._rotors, particles, buffers)
         flying = (pieces, particles, self._rotors, buffers, self._sums)
-        self._launcher.run(integration.predict, count, 4, h, farthest, *flying)
+        self._launcher.run(integration.predict, count, 4, (h, farthest), *flying)
         self._follow_motions(now, h)
         if self._thin is not None:
             self._thin.begin()

@@ -339,7 +339,7 @@ class HullContacts:
         def collect(room: Array) -> int:
             nonlocal sides
             sides = np.empty((len(room), 2), np.int64)
-            given = (self.hulls, self.world, self.poses, moves, self.hidden, particles, buffers)
+            given = ((self.hulls, self.world), self.poses, moves, self.hidden, particles, buffers)
             return int(self.launcher.call(shapes.collect_particle_contacts, *given, room, sides))
 
         contacts = self._filled(collect)

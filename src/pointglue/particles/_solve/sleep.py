@@ -58,5 +58,5 @@ class Sleep:
     ) -> None:
         """Put back what sleeps; `islands` (pieces,) are the roots of what touches each other."""
         self._launcher.call(sleeping.find_restless, self._speeds, particles, buffers, self.restless)
-        quiet = (islands, self.held, self.restless, particles, self._start, buffers)
+        quiet = ((islands, self.held, self.restless), particles, self._start, buffers)
         self._launcher.call(sleeping.fall_asleep, h, DROWSY, *quiet, self.still, self._quiet)

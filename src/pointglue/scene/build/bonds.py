@@ -16,7 +16,7 @@ from ...errors import InputError
 from ...geometry.simplices import tets_of_hexahedra
 from ...glue import Binding, Joint, Slider, Spring, bind_glue, bind_joint, bind_linear, bind_slider
 from ..schema import scene as schema
-from ..schema.attachments import GlueAttach, JointAttach, SpringAttach
+from ..schema.attach_tables import GlueAttach, JointAttach, SpringAttach
 from ..schema.fields import Points
 from ..schema.loading import LoadedScene, Problem
 from ..schema.motors import AngleMotor, SlideMotor

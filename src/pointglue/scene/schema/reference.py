@@ -5,7 +5,7 @@
 
 from typing import Any, Literal, get_args, get_origin
 
-from . import attachments as attaching
+from . import attach_tables as attaching
 from . import fields as tables
 from . import materials, shapes
 from . import scene as schema

@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, Tag, model_validator
 
-from .attachments import Attach, Parents
+from .attach_tables import Attach, Parents
 from .fields import (
     Accelerations,
     Color,

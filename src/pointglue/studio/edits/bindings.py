@@ -16,7 +16,7 @@ from ...scene.build.bonds import joint_of
 from ...scene.build.built import Built, BuiltRigid, BuiltSolid
 from ...scene.build.construct import build_object
 from ...scene.build.selection import select
-from ...scene.schema.attachments import JointAttach
+from ...scene.schema.attach_tables import JointAttach
 from ...scene.tracks import placed, rotation
 from ..document.document import BINDABLE, Document, file_time, table_key
 from ..document.recent import RecentValues

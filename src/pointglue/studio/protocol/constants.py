@@ -4,7 +4,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from ...scene.schema.attachments import GlueAttach
+from ...scene.schema.attach_tables import GlueAttach
 from ...scene.schema.materials import ClothMaterial, FleshMaterial, JellyMaterial, RigidMaterial
 from ...scene.schema.scene import HandlesObject
 from .commands import SHAPES

@@ -143,12 +143,12 @@ def _cut(polygon, count, n, offset, result):
 
 
 @kernel
-def _face_contacts(a, b, face, shift, margin, flipped, hulls, world, room, found):
-    """Write the contacts of a face of hull a with hull b + shift; return how many there are then in `found`.
+def _face_contacts(b, face, shift, margin, flipped, solids, room, found):
+    """Write the contacts of a face of a hull with hull b + shift; return how many there are then in `found`.
 
-    `flipped` says that a is the second side.
+    `flipped` says that b is the first side.
     """
-    one, other = room
+    (hulls, world), (one, other) = solids, room
     n = world.normals[face]
     against, least = -1, math.inf
     for f in range(hulls.face_starts[b], hulls.face_starts[b + 1]):
@@ -190,8 +190,9 @@ def _face_contacts(a, b, face, shift, margin, flipped, hulls, world, room, found
 
 
 @kernel
-def _edge_contact(a, b, shift, hulls, world, axis, ends, gap, found):
+def _edge_contact(shift, solids, best, gap, found):
     """Write the contact of two edges, where they are closest."""
+    (hulls, world), (axis, ends) = solids, best
     contacts, total = found
     if total < len(contacts):
         p, q = world.corners[hulls.edges[ends[0], 0]], world.corners[hulls.edges[ends[0], 1]]
@@ -236,7 +237,8 @@ def collect_contacts(pairs, hulls, world, moves, room, contacts, counts):
                     f -= 1.0 / steps
                     shift, margin = (f * x, f * y, f * z), FAST * size + MARGIN * size
                     break
-        total = _pair_contacts(a, b, shift, margin, size, hulls, world, room, (axis, ends), (contacts, total))
+        found = (contacts, total)
+        total = _pair_contacts((a, b), shift, margin, size, (hulls, world), room, (axis, ends), found)
         counts[k] = total - before
         for e in range(before, min(total, len(contacts))):
             contacts[e, SIZE] = size
@@ -244,9 +246,9 @@ def collect_contacts(pairs, hulls, world, moves, room, contacts, counts):
 
 
 @kernel
-def _pair_contacts(a, b, shift, margin, size, hulls, world, room, best, found):
+def _pair_contacts(sides, shift, margin, size, solids, room, best, found):
     """Write the contacts of two hulls, the second of them shifted; return how many contacts there are."""
-    axis, ends = best
+    (a, b), (hulls, world), (axis, ends) = sides, solids, best
     back = (-shift[0], -shift[1], -shift[2])
     f, deep_f = _face_axis(a, b, shift, hulls, world)
     if deep_f > margin:
@@ -258,10 +260,10 @@ def _pair_contacts(a, b, shift, margin, size, hulls, world, room, best, found):
     if deep > margin:
         return found[1]
     if deep > max(deep_f, deep_g) + PREFERENCE * size:
-        return _edge_contact(a, b, shift, hulls, world, axis, ends, deep, found)
+        return _edge_contact(shift, solids, best, deep, found)
     if deep_g > deep_f + PREFERENCE * size:
-        return _face_contacts(b, a, g, back, margin, True, hulls, world, room, found)
-    return _face_contacts(a, b, f, shift, margin, False, hulls, world, room, found)
+        return _face_contacts(a, g, back, margin, True, solids, room, found)
+    return _face_contacts(b, f, shift, margin, False, solids, room, found)
 
 
 @kernel
@@ -310,12 +312,13 @@ def collect_plane_contacts(a, normal, offset, hulls, world, contacts, total):
 
 
 @kernel
-def collect_particle_contacts(hulls, world, poses, moves, hidden, particles, buffers, contacts, sides):
+def collect_particle_contacts(solids, poses, moves, hidden, particles, buffers, contacts, sides):
     """Write the contacts of all hulls with particles that are not `hidden` in them, from hull to particle.
 
     sides (k, 2) take the numbers of hull and particle. `poses` are a pair (hulls, 12) of before and now.
     There may be more than there is room for.
     """
+    hulls, world = solids
     bounds, fixed, C = particles.bounds, particles.fixed, particles.shapes
     X, P, E = buffers.X, buffers.P, buffers.E
     G, M, normal, start = np.empty(9), np.empty(9), np.empty(3), np.empty(3)
@@ -343,7 +346,7 @@ def collect_particle_contacts(hulls, world, poses, moves, hidden, particles, buf
                     start[j] += poses[1][a, 3 * j + k] * back
                 way += (P[i, j] - start[j]) ** 2
             shape_matrix(E[i], C[i], G)
-            gap = _ellipsoid_gap(a, P[i], start, way > bounds[i] ** 2, G, M, hulls, world, normal)
+            gap = _ellipsoid_gap(a, P[i], start, way > bounds[i] ** 2, G, M, solids, normal)
             if gap > MARGIN * bounds[i]:
                 continue
             if total < len(contacts):
@@ -359,8 +362,9 @@ def collect_particle_contacts(hulls, world, poses, moves, hidden, particles, buf
 
 
 @kernel
-def _ellipsoid_gap(a, p, start, fast, G, M, hulls, world, normal):
+def _ellipsoid_gap(a, p, start, fast, G, M, solids, normal):
     """Return how far an ellipsoid at p is from hull a, negative if they overlap; `normal` from the hull."""
+    hulls, world = solids
     first, end = hulls.face_starts[a], hulls.face_starts[a + 1]
     best, inside, enter, leave, entered = -math.inf, True, 0.0, 1.0, -1
     for f in range(first, end):

@@ -32,11 +32,13 @@ MOST_TURN = 1e6
 
 
 @kernel
-def predict(start, stop, h, farthest, pieces, particles, rotors, buffers, sums):
-    """Predict x = X + h v and E = exp(h w) F (equations 10, 11) after v += gain; paths end at `farthest` [m].
+def predict(start, stop, limits, pieces, particles, rotors, buffers, sums):
+    """Predict x = X + h v and E = exp(h w) F (equations 10, 11) after v += gain.
 
-    Rotors turn on the way. The momenta before constraints act go into `sums`.
+    `limits` are h [s] and how long paths are at most [m]. Rotors turn on the way. The momenta before
+    constraints act go into `sums`.
     """
+    h, farthest = limits
     chunks, origins, order = pieces.chunks, pieces.origins, pieces.order
     mass, fixed, M = particles.mass, particles.fixed, particles.moments
     X, F, P, E, V, W = buffers.X, buffers.F, buffers.P, buffers.E, buffers.V, buffers.W

@@ -266,8 +266,9 @@ def move_particles(sides, slots, first, count, M, P, E, bodies) -> None:
 
 
 @kernel
-def _point_velocity(side, q, h, x, y, z, places, X, V, W):
-    """Return the velocity of a side at (x, y, z), where its point q is."""
+def _point_velocity(side, q, h, at, places, buffers):
+    """Return the velocity of a side at a place, where its point q is."""
+    X, V, W, (x, y, z) = buffers.X, buffers.V, buffers.W, at
     count = len(places.leads)
     i = places.leads[side] if side < count else side - count
     if i < 0:
@@ -289,7 +290,7 @@ def limit_speeds(sides, slots, sweeps, restitution, places, buffers, bodies, row
 
     X are the new positions already. The changes gather in `bodies`.
     """
-    P, E, X, V, W, h = buffers.P, buffers.E, buffers.X, buffers.V, buffers.W, restitution.substep
+    P, E, h = buffers.P, buffers.E, restitution.substep
     count = len(places.leads)
     for k in range(len(rows)):
         row, a, b = rows[k], sides[k, 0], sides[k, 1]
@@ -300,8 +301,8 @@ def limit_speeds(sides, slots, sweeps, restitution, places, buffers, bodies, row
         x, y, z = _place(a, 1, q, places, P, E)
         o, p, r = _place(b, 1, s, places, P, E)
         x, y, z = 0.5 * (x + o), 0.5 * (y + p), 0.5 * (z + r)
-        au, av, aw = _point_velocity(a, q, h, x, y, z, places, X, V, W)
-        bu, bv, bw = _point_velocity(b, s, h, x, y, z, places, X, V, W)
+        au, av, aw = _point_velocity(a, q, h, (x, y, z), places, buffers)
+        bu, bv, bw = _point_velocity(b, s, h, (x, y, z), places, buffers)
         approach = row[APPROACH] / h
         for side in (a, b):
             i = side - count

@@ -25,12 +25,14 @@ def find_restless(speeds, particles, buffers, restless) -> None:
 
 
 @kernel
-def fall_asleep(h, after, parents, held, restless, particles, X, buffers, still, quiet) -> None:
+def fall_asleep(h, after, islands, particles, X, buffers, still, quiet) -> None:
     """Add to the time (n,) for which islands are quiet, and put those back that have been for long enough.
 
     An island is quiet if none of its pieces is restless, and at least one of them is held. X (n, 3) are the
-    positions at the start of the substep; `quiet` (pieces,) is for this function to write in.
+    positions at the start of the substep; `quiet` (pieces,) is for this function to write in. `islands` are
+    the parents of pieces, and which ones are held and restless.
     """
+    parents, held, restless = islands
     for piece in range(len(parents)):
         quiet[piece] = 0
     for piece in range(len(parents)):

@@ -13,7 +13,7 @@ from ....checks import Array
 from ....errors import InputError
 from ....geometry.inside import Inside
 from ...schema import scene as schema
-from ...schema.attachments import GlueAttach
+from ...schema.attach_tables import GlueAttach
 from ...schema.fields import Key
 from ...schema.loading import LoadedScene, Problem, Where
 from ...schema.shapes import PlaneShape

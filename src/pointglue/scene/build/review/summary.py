@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 
 from ...schema import scene as schema
-from ...schema.attachments import JointAttach
+from ...schema.attach_tables import JointAttach
 from ...simulation import ObjectSummary
 from ..built import (
     Built,
