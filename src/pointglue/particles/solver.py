@@ -3,6 +3,7 @@
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import pairwise
 from math import ceil, exp
 from typing import Literal, get_args
@@ -322,13 +323,18 @@ class ParticleSolver:
         self._pieces: PieceArrays = self._schedule.piece_arrays()
         self._sleep.plan(self._schedule, self._bounds, self.gravity, self.friction)
         self._hulls = self._hull_contacts(state, self._schedule.fixed)
-        self._elastic = None
+        self._elastic, self._thin_groups = None, self._groups
         if elastic.any():
             plan = self._schedule
             held = {"fixed": plan.fixed, "clamped": plan.clamped, "moments": plan.moments}
             pieces = elastic_pieces(self.body, state.rest, active, **held)
             rough = [self._friction_on(ready.collider) for ready in self._colliders]
             self._elastic = ElasticBodies(pieces, self._schedule.group_of, [*rough, self.friction])
+            if self._hulls is not None:
+                self._hulls.spared = self._hulls.hidden | self._elastic.meets
+            # Thin parts meet elastic pieces as if these were rigid: what hits one has its whole mass.
+            free = [piece.lattice.members for piece in pieces if not piece.fixed.any()]
+            self._thin_groups = self._schedule.rigid_groups(free)
 
     def _hull_contacts(self, state: ParticleState, fixed: NDArray[np.bool_]) -> HullContacts | None:
         """Return the contacts of groups that collide as hulls, if there are such; their particles do not."""
@@ -470,8 +476,8 @@ class ParticleSolver:
                 elastic.relax(h, scene)
             if self._thin is not None:
                 # Stretched cloth is moved much farther by its constraints than it was going to go.
-                self._thin.prepare(buffers, particles, self._groups.group_of)
-            self._each_group(rigid.mass_properties, particles.mass, particles.moments, buffers.P, buffers.E)
+                self._thin.prepare(buffers, particles, self._thin_groups.group_of)
+            self._find_masses()
             for _ in range(RIGID_PASSES if len(self._groups.starts) > 1 else 1):
                 self._separate(recovery)
                 for k in range(len(self._colliders)):
@@ -485,7 +491,7 @@ class ParticleSolver:
             elastic.recover(buffers)
         self._apply_friction(h, recovery)
         if self._thin is not None:
-            self._thin.hold(self._groups, particles, buffers)
+            self._thin.hold(self._thin_groups, particles, buffers)
         self._each_rotor(rotors.end_rotors, self._rotors, particles.mass, buffers)
         self._launcher.run(integration.finish, count, 4, h, *flying)
         self._launcher.call(integration.balance, pieces, buffers.X, self._sums, self._motion)
@@ -534,11 +540,14 @@ class ParticleSolver:
         for base, end in pairwise(colors):
             self._launcher.run(function, end - base, EDGE_GRAIN, base, self._edges, *arguments)
 
-    def _each_group(self, function: Callable[..., None], *arguments: object) -> None:
-        """Call a kernel for the rigid groups that move freely."""
-        count = len(self._groups.starts) - 1
+    def _each_group(
+        self, function: Callable[..., None], *arguments: object, groups: RigidGroups | None = None
+    ) -> None:
+        """Call a kernel for the rigid groups that move freely, or for others."""
+        groups = self._groups if groups is None else groups
+        count = len(groups.starts) - 1
         if count:
-            self._launcher.run(function, count, GROUP_GRAIN, self._groups, *arguments)
+            self._launcher.run(function, count, GROUP_GRAIN, groups, *arguments)
 
     def _each_rotor(self, function: Callable[..., None], *arguments: object) -> None:
         """Call a kernel for the rotors."""
@@ -555,9 +564,27 @@ class ParticleSolver:
         if self._pairs is not None and len(self._pairs):
             self._pairs.separate(recovery, self._groups, self._particles, self._buffers)
             self._apply_corrections()
-        if self._thin is not None and len(self._thin):
-            self._thin.separate(recovery, self._groups, self._particles, self._buffers)
-            self._apply_corrections()
+        if self._thin is not None:
+            self._at_thin(partial(self._thin.separate, recovery))
+
+    def _at_thin(self, act: Callable[[RigidGroups, ParticleArrays, ParticleBuffers], None]) -> None:
+        """Let the contacts of thin parts act."""
+        groups, particles, buffers, elastic = self._thin_groups, self._particles, self._buffers, self._elastic
+        if not self._thin:
+            return
+        before = buffers.P[:, :3].copy() if elastic is not None else None
+        if elastic is not None:
+            self._find_masses(groups)
+        act(groups, particles, buffers)
+        self._each_group(rigid.apply_corrections, particles.moments, buffers.P, buffers.E, groups=groups)
+        if elastic is not None and before is not None:
+            elastic.keep_moves(before, buffers)
+
+    def _find_masses(self, groups: RigidGroups | None = None) -> None:
+        """Find the mass properties of rigid groups as they lie now."""
+        particles, buffers = self._particles, self._buffers
+        masses = (particles.mass, particles.moments, buffers.P, buffers.E)
+        self._each_group(rigid.mass_properties, *masses, groups=groups)
 
     def _resolve(self, k: int, recovery: float, h: float) -> None:
         """Move what is in collider k out of it, rigid groups as a whole."""
@@ -592,12 +619,10 @@ class ParticleSolver:
             between = Friction(self.friction, _for_substep(self.spin_friction, h))
             self._pairs.apply_friction(between, *bodies)
             self._apply_corrections()
-        if self._thin is not None and len(self._thin):
-            self._thin.apply_friction(Friction(self.friction, 0.0), *bodies)
-            self._apply_corrections()
+        if self._thin is not None:
+            self._at_thin(partial(self._thin.apply_friction, Friction(self.friction, 0.0)))
             for _ in range(THIN_PASSES):
-                self._thin.separate(recovery, *bodies)
-                self._apply_corrections()
+                self._at_thin(partial(self._thin.separate, recovery))
         for k, (ready, contacts) in enumerate(zip(self._colliders, self._contacts, strict=True)):
             if ready.idle:
                 continue
@@ -666,11 +691,17 @@ class ParticleSolver:
         groups, particles, buffers = self._groups, self._particles, self._buffers
         restitution = self._impact(h)
         # As groups lie now, or their impulses would not keep angular momentum.
-        self._each_group(rigid.mass_properties, particles.mass, particles.moments, buffers.P, buffers.E)
+        self._find_masses()
         if self._pairs is not None and len(self._pairs):
             self._pairs.apply_restitution(restitution, groups, particles, buffers)
         if self._thin is not None and len(self._thin):
-            self._thin.apply_restitution(restitution, groups, particles, buffers)
+            hit = self._thin_groups
+            if hit is not groups:
+                self._find_masses(hit)
+            self._thin.apply_restitution(restitution, hit, particles, buffers)
+            if hit is not groups:
+                moving = (buffers.X, buffers.V, buffers.W)
+                self._each_group(rigid.apply_velocity_corrections, *moving, groups=hit)
         count = len(groups.starts) - 1
         for ready, contacts in zip(self._colliders, self._contacts, strict=True):
             if ready.idle:

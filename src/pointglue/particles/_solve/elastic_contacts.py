@@ -170,6 +170,11 @@ class ElasticBodies:
         """Return the particles that have met collider k in this substep."""
         return np.flatnonzero(self._colliders[k].active)
 
+    def keep_moves(self, before: Array, buffers: ParticleBuffers) -> None:
+        """Take what has moved elastic particles from (n, 3) `before` to where they are now for impulses."""
+        moved = buffers.P[self.meets, :3] - before[self.meets]
+        self._free[0][self.meets] += moved
+
     def relax(self, h: float, scene: Scene) -> None:
         """Relax every piece."""
         for k, piece in enumerate(self.pieces):

@@ -183,6 +183,7 @@ class HullContacts:
         self.hidden = np.zeros(len(part_of), np.bool_)
         for hull in hulls:
             self.hidden[hull.members] = True
+        self.spared = self.hidden  # particles that hulls do not meet, because others see to that
         self.poses = (np.empty((len(self.leads), 12)), np.empty((len(self.leads), 12)))
         self.parts = np.array([hull.part for hull in hulls] + [-1] * len(self.walls), np.int64)
         self.part_of = part_of
@@ -332,14 +333,14 @@ class HullContacts:
         self, moves: Array, particles: ParticleArrays, buffers: ParticleBuffers
     ) -> tuple[Array, NDArray[np.int64]]:
         """Return the contacts of hulls of groups with single particles."""
-        if self.hidden.all():
+        if self.spared.all():
             return np.empty((0, shapes.CONTACT)), np.empty((0, 2), np.int64)
         sides = np.empty((len(self._contacts), 2), np.int64)
 
         def collect(room: Array) -> int:
             nonlocal sides
             sides = np.empty((len(room), 2), np.int64)
-            given = ((self.hulls, self.world), self.poses, moves, self.hidden, particles, buffers)
+            given = ((self.hulls, self.world), self.poses, moves, self.spared, particles, buffers)
             return int(self.launcher.call(shapes.collect_particle_contacts, *given, room, sides))
 
         contacts = self._filled(collect)

@@ -137,11 +137,11 @@ class PairContacts:
         if touching is not self._apart_of:
             self._apart_of, self._apart = touching, _listed(touching, len(X))
         pairs = self.finder.find(self.bounds, X, P, PairFilter(self.family, fixed, *self._apart))
-        if self.hidden is not None:
-            pairs = pairs[~self.hidden[pairs].any(1)]
-        if elastic is not None:
+        if elastic is not None:  # they meet the particles of hulls, too
             others = elastic[pairs].any(1)
             self.taken, pairs = pairs[others], pairs[~others]
+        if self.hidden is not None:
+            pairs = pairs[~self.hidden[pairs].any(1)]
         # What is fixed does not keep two pairs from one colour; rigid groups move as a whole.
         moving = np.where(group_of >= 0, len(X) + group_of, np.arange(len(X)))
         order, self.blocks, self.colors = self._in_blocks(np.where(fixed, -1, moving), pairs)

@@ -1,5 +1,6 @@
 """The constraints of a body, worked out for one rest pose and one set of pins, in the order they run."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -187,13 +188,19 @@ class Schedule:
         length[self.topology.edge_order] = self.lengths
         return ChainArrays(starts, nodes, length[along], np.where(along < 0, 0.0, stretch[along]))
 
-    def rigid_groups(self) -> RigidGroups:
-        """Return the rigid groups that move freely, with room for their corrections."""
+    def rigid_groups(self, more: Iterable[NDArray[np.int64]] = ()) -> RigidGroups:
+        """Return the rigid groups that move freely, and `more` like them, with room for their corrections."""
+        starts, members, group_of = [*self.rigid_starts.tolist()], [self.rigid_members], self.group_of.copy()
+        for group in more:
+            own = group[group_of[group] < 0]
+            group_of[own] = len(starts) - 1
+            members.append(own)
+            starts.append(starts[-1] + len(own))
         return RigidGroups(
-            starts=self.rigid_starts,
-            members=self.rigid_members,
-            group_of=self.group_of,
-            rows=np.zeros((len(self.rigid_starts) - 1, ROW)),
+            starts=np.array(starts, np.int64),
+            members=np.concatenate(members),
+            group_of=group_of,
+            rows=np.zeros((len(starts) - 1, ROW)),
         )
 
     def rotors(self) -> RotorArrays:
