@@ -365,6 +365,18 @@ def test_indefinite_steps_are_projected():
     assert state.report.speeds[-1] <= 1e-4
 
 
+def test_the_mass_of_what_is_fixed_does_not_matter():
+    """It would add a constant to the objective, in whose rounding the line search could see nothing."""
+    points = 0.2 * GRID + np.random.default_rng(0).normal(0, 1e-2, GRID.shape)  # some steps are too long
+    body = ElasticBody(points, np.full(64, 0.01), soft(stiffness=1e5).energies, name="soft")
+    pinned = ElasticBody(np.eye(3), np.full(3, 1e20), pinned=[True] * 3, name="pinned")
+    reports = []
+    for others in ([], [pinned, box("ground", density=1e20, fixed=True)]):
+        solver = ImplicitSolver([body, *others])
+        reports.append(solver.step(solver.start(), 0.05).report)
+    assert reports[0].speeds == reports[1].speeds
+
+
 def tangle():
     first, second = (
         soft("first", pinned=TOP, damping=0.001),

@@ -213,21 +213,26 @@ class SolverModel:
         """Which rigid bodies are moved by keys (B,)."""
         self.prescribed, self.prescribed_bodies = self.pinned, self.fixed
         """Which particles (N,) and rigid bodies (B,) are no unknowns of a step."""
-        self.step_mass, self.step_inertia = self.mass, self.inertia
-        """Masses of the particles (N,) and inertia of the rigid bodies in the inertia term of a step."""
+        mass, inertia = self.mass, self.inertia
         if kinematic_unknowns:
             self.prescribed = self.pinned & ~self.kinematic
             self.prescribed_bodies = self.fixed & ~self.kinematic_bodies
             free = float(self.mass[~self.pinned].sum() + self.inertia.mass[~self.fixed].sum())
             heavy = KINEMATIC_MASS_RATIO * (free or 1.0)
-            self.step_mass = np.where(self.kinematic, heavy, self.mass)
+            mass = np.where(self.kinematic, heavy, mass)
             radii = np.maximum(self.radii, MIN_RADIUS_RATIO * self.size)
             sizes = radii[:, None, None] ** 2 * np.eye(3)
             of_body = self.kinematic_bodies
-            self.step_inertia = RigidInertia(
-                np.where(of_body, heavy, self.inertia.mass),
-                np.where(of_body[:, None, None], heavy * sizes.reshape(-1, 3, 3), self.inertia.moment),
+            inertia = RigidInertia(
+                np.where(of_body, heavy, inertia.mass),
+                np.where(of_body[:, None, None], heavy * sizes.reshape(-1, 3, 3), inertia.moment),
             )
+        # What is prescribed would add a constant, in whose rounding the changes of a light cloth are lost.
+        moving = ~self.prescribed_bodies
+        self.step_mass = np.where(self.prescribed, 0.0, mass)
+        """Masses of the particles (N,) in the inertia term of a step, 0 of those that are prescribed [kg]."""
+        self.step_inertia = RigidInertia(moving * inertia.mass, moving[:, None, None] * inertia.moment)
+        """Inertia of the rigid bodies in the inertia term of a step, 0 of those that are prescribed."""
 
     def followers(self, marked: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """Return which particles (N,) are bound, at the start, to some of those that are marked (N,)."""
