@@ -262,7 +262,7 @@ class GluePose(BoundPose):
     def spread(self) -> Array:
         """How much is left of the width of the parents (T,), see `BoundPose.spread`.
 
-        It is measured by the singular values of the moment: across the longest axis, of parents on a line along it.
+        It is told by the singular values of the moment: across the longest axis, or along a line.
         """
         now, rest = self.fit.singular_values, rest_moments(self.binding.shape)
         across = now[..., 1:].sum(-1) / np.maximum(rest[:, 1:].sum(1), 1e-300)
