@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from pointglue.elastic import (
     Motor,
     SpringEnergy,
     StepError,
+    TargetEnergy,
 )
 from pointglue.errors import InputError
 
@@ -189,7 +191,12 @@ def test_motors_and_limits_are_checked():
 
 def test_bodies_are_told_by_name():
     body = soft("jelly")
-    for wrong in (lambda: Bond(body, [0], "to"), lambda: JointBond("to", body, JOINT)):
+    state = ImplicitSolver([body]).start()
+    for wrong in (
+        lambda: Bond(body, [0], "to"),
+        lambda: JointBond("to", body, JOINT),
+        lambda: state.body(body),
+    ):
         with pytest.raises(
             InputError, match="must be the name of a body, got ElasticBody: give its name, 'jelly'"
         ):
@@ -226,3 +233,22 @@ def test_collapsed_parents_are_named():
     assert 'on_degenerate="clamp"' in message
     assert caught.value.stall.cause == "glue"
     assert caught.value.stall.bodies == ("button", "patch")
+
+
+@pytest.mark.parametrize("to", ["a line", "a point"])
+def test_parents_that_collapse_by_forces_are_named(to):
+    """Forces pull them nearer and nearer, and Newton's method fails before the fit of the parents does."""
+    rest = np.array(list(product((0.0, 1.0), repeat=3)))
+    edges = np.stack(np.triu_indices(8, 1), 1)
+    pull = {
+        "a line": TargetEnergy(8, np.arange(8), rest * [1, 0, 0], 1e6),
+        "a point": SpringEnergy(rest, edges, 1e4, rest_length=0.0),
+    }
+    rag = ElasticBody(rest, np.ones(8), [pull[to]], name="rag")
+    bell = ElasticBody(np.array([[0, 2.0, 0], [0.5, 2.5, 0]]), np.ones(2), name="bell")
+    solver = ImplicitSolver([rag, bell], glue=[Bond("bell", [0, 1], "rag")], halvings=1)
+    told = r"the glue of point \d of 'bell' .* have collapsed to a line or a point"
+    with pytest.raises(StepError, match=told) as caught:
+        run(solver, 30, 1 / 24)
+    assert caught.value.stall.cause == "glue"
+    assert set(caught.value.stall.bodies) == {"bell", "rag"}

@@ -19,6 +19,7 @@ __all__ = [
     "ElasticBody",
     "JointBond",
     "Motor",
+    "check_body_name",
     "check_energy",
     "check_faces",
     "check_name",
@@ -148,9 +149,9 @@ class Bond:
 
     def __post_init__(self) -> None:
         """Check what can be checked without the bodies."""
-        _check_body_name("body", self.body)
+        check_body_name("body", self.body)
         if self.to is not None:
-            _check_body_name("to", self.to)
+            check_body_name("to", self.to)
         if self.to is None and self.binding is None:
             raise InputError(f"a bond of {self.body!r} needs a body to follow, or a binding to all points")
         if self.binding is not None and not isinstance(self.binding, Binding):
@@ -303,8 +304,8 @@ class JointBond:
 
     def __post_init__(self) -> None:
         """Check what can be checked without the bodies."""
-        _check_body_name("first", self.first)
-        _check_body_name("second", self.second)
+        check_body_name("first", self.first)
+        check_body_name("second", self.second)
         if not isinstance(self.joint, Joint | Slider):
             raise InputError(f"joint must be a Joint, see bind_joint, got {type(self.joint).__name__}")
         _check_limits(self)
@@ -390,7 +391,7 @@ def _check_velocities(value: ArrayLike | None, count: int) -> Array:
     return np.array(np.broadcast_to(velocities, (count, 3)))
 
 
-def _check_body_name(argument: str, value: Any) -> None:
+def check_body_name(argument: str, value: Any) -> None:
     """Raise unless a body is told by its name."""
     if not isinstance(value, str):
         name = getattr(value, "name", None)

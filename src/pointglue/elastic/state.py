@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from ..checks import Array
 from ..errors import ConvergenceError, InputError
+from .bodies import check_body_name
 from .model.rigid_bodies import angular_velocities
 
 __all__ = ["BondChange", "BondEvent", "Load", "SolverState", "Stall", "StallCause", "StepError", "StepReport"]
@@ -335,6 +336,7 @@ class SolverState:
         InputError
             If there is no such body.
         """
+        check_body_name("name", name)
         if name not in self.rows:
             raise InputError(f"name must be that of a body, {', '.join(map(repr, self.rows))}, got {name!r}")
         return np.asarray(self.particles[self.rows[name]])

@@ -296,6 +296,12 @@ class AssemblyPose:
     arms: Array = field(repr=False)
     poses: tuple[BoundPose, ...] = field(repr=False)
 
+    def narrowest(self) -> tuple[int | None, float]:
+        """Return the bound particle whose parents have collapsed most, or None, and their `spread`."""
+        layers = zip(self.assembly.layers, self.poses, strict=True)
+        spreads = [(int(rows[s.argmin()]), float(s.min())) for (rows, _), p in layers if len(s := p.spread)]
+        return min(spreads, key=lambda each: each[1], default=(None, 1.0))
+
     def velocities(self, v: ArrayLike, twists: ArrayLike | None = None) -> Array:
         """Return the velocities of all particles.
 

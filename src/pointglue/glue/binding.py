@@ -166,6 +166,14 @@ class BoundPose(ABC):
         """Whether the parents leave a frame undetermined (T,), bool."""
 
     @property
+    def spread(self) -> Array:
+        """How much is left of the width of the parents (T,): 1 at rest, 0 where they have collapsed.
+
+        Bindings that need no frame do not collapse, and have 1.
+        """
+        return np.ones(len(self.binding))
+
+    @property
     @abstractmethod
     def blocks(self) -> Array:
         """The blocks d position / d parent (E, d, d), in the order of the entries of `binding.parents`."""

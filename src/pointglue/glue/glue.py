@@ -258,6 +258,17 @@ class GluePose(BoundPose):
         """The rotation of the frame of each target from rest (T, d, d)."""
         return self.fit.rotation
 
+    @property
+    def spread(self) -> Array:
+        """How much is left of the width of the parents (T,), see `BoundPose.spread`.
+
+        It is told by the singular values of the moment: across the longest axis, or along a line.
+        """
+        now, rest = self.fit.singular_values, rest_moments(self.binding.shape)
+        across = now[..., 1:].sum(-1) / np.maximum(rest[:, 1:].sum(1), 1e-300)
+        along = now[..., 0] / np.maximum(rest[:, 0], 1e-300)
+        return np.where(self.binding._on_line, along, np.minimum(across, along))
+
     @cached_property
     def positions(self) -> Array:
         """Where the bound points are (T, d)."""

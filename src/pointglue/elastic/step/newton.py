@@ -33,6 +33,8 @@ BLOCKED_SPEED_RATIO = 1e-3  # ratio of the tolerance: a Newton step that contact
 MAX_ACTIVE_SETS = 12
 # ratio of the largest multiplier: the weight of violations in the merit function, which must be above 1
 PENALTY_RATIO = 1.5
+# ratio of their width at rest: parents of glue that are narrower, where a step fails, are why it does
+COLLAPSED_SPREAD = 1e-2
 
 
 class StalledError(ConvergenceError):
@@ -135,6 +137,9 @@ def minimise(
 
     def stalled(message: str) -> StalledError:
         """Return the error for a step that ends here."""
+        particle, spread = outcome.end.pose.narrowest()
+        if particle is not None and spread < COLLAPSED_SPREAD:
+            return _collapsed_parents(objective, particle, len(outcome.speeds))
         blocked = objective.contact is not None and fraction < 1.0
         locate = partial(_locate_stall, objective, outcome, worst, blocked=blocked, violation=violation)
         return StalledError(message, locate, len(outcome.speeds))
@@ -251,14 +256,19 @@ def _reachable(objective: Objective, guesses: list[Configuration]) -> list[Evalu
 
 def _no_start(objective: Objective) -> StalledError:
     """Return the error for a step that has nowhere to begin."""
-    model, particle = objective.system.model, objective.collapsed
-    if particle is None:
+    if objective.collapsed is None:
         return StalledError("no starting point has a finite energy", lambda: Stall("convergence"))
-    what, bodies = model.describe_glue(particle)
+    return _collapsed_parents(objective, objective.collapsed)
+
+
+def _collapsed_parents(objective: Objective, particle: int, iterations: int = 0) -> StalledError:
+    """Return the error for a step that ends because the parents of a bound particle have collapsed."""
+    what, bodies = objective.system.model.describe_glue(particle)
     return StalledError(
-        f"the parents of {what} have collapsed to a line, and tell no frame: bind it with "
+        f"the parents of {what} have collapsed to a line or a point, and tell no frame: bind it with "
         'on_degenerate="clamp", to parents that are farther apart, or make their body stiffer',
         lambda: Stall.at("glue", bodies, objective.before.positions[particle]),
+        iterations,
     )
 
 
