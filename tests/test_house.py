@@ -103,7 +103,7 @@ def test_docstrings_are_sentences():
 
 
 def test_no_two_files_have_one_name_unless_they_play_one_role():
-    names = collections.Counter(path.stem for path in PACKAGE.rglob("*.py") if path.parent.name != "kernels")
+    names = collections.Counter(path.stem for path in PACKAGE.rglob("*.py") if "kernels" not in path.parts)
     assert {name for name, count in names.items() if count > 1} <= SAME_ROLE
 
 

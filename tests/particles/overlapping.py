@@ -4,7 +4,8 @@ import numpy as np
 from scipy.optimize import brentq, minimize_scalar, nnls
 from scipy.spatial.transform import Rotation
 
-from pointglue.particles._solve.kernels.records import ContactArrays, Ellipsoids
+from pointglue.particles._solve.kernels.contact.records import ContactArrays
+from pointglue.particles._solve.kernels.records import Ellipsoids
 
 CUBE = np.array([[x, y, z] for x in (-1, 1) for y in (-1, 1) for z in (-1, 1)], float)
 

@@ -23,7 +23,7 @@ import pointglue
 from pointglue.errors import InputError
 from pointglue.geometry import shapes
 from pointglue.particles import Ball, Box, Capsule, MeshCollider, Motion, Plane
-from pointglue.particles._solve.kernels.colliders import collider_displacement
+from pointglue.particles._solve.kernels.contact.colliders import collider_displacement
 
 
 def test_plane(rng):

@@ -8,7 +8,12 @@ from hypothesis import strategies as st
 from scipy.optimize import brentq
 from scipy.spatial.transform import Rotation
 
-from pointglue.particles._solve.kernels.ellipsoids import pair_normal, pair_separation, shape_matrix, support
+from pointglue.particles._solve.kernels.shapes.ellipsoids import (
+    pair_normal,
+    pair_separation,
+    shape_matrix,
+    support,
+)
 
 
 def ellipsoid(rng, aspect, size=1.0):

@@ -5,7 +5,7 @@ import pytest
 from oracle import random_rotation
 from scipy.spatial.transform import Rotation
 
-from pointglue.particles._solve.kernels.rotations import rotation_between
+from pointglue.particles._solve.kernels.shapes.rotations import rotation_between
 
 AXES = np.concatenate([np.eye(3), -np.eye(3), np.random.default_rng(5).standard_normal((20, 3))])
 AXES /= np.linalg.norm(AXES, axis=1, keepdims=True)

@@ -101,7 +101,7 @@ def test_the_gradient_is_that_of_the_objective():
     solver = ParticleSolver(body)
     state = solver.start()
     solver.step(state, 1 / 60)
-    piece, particles, buffers = solver._elastic.pieces[0], solver._particles, solver._buffers
+    piece, particles, buffers = solver._contact.elastic.pieces[0], solver._particles, solver._buffers
     n, h = len(body), 1 / 60
     buffers.P[:, :3] = body.positions + 0.1 * rng.normal(size=(n, 3))
     buffers.E[:] = Rotation.from_rotvec(0.8 * rng.normal(size=(n, 3))).as_matrix().reshape(n, 9)

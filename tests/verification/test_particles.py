@@ -7,7 +7,7 @@ from scipy.integrate import solve_ivp
 from scipy.spatial.transform import Rotation
 
 from pointglue.particles import OrientedBody, ParticleSolver, Plane, block, hinged_boxes, rope
-from pointglue.particles._solve.kernels.matching import correct_twists
+from pointglue.particles._solve.kernels.constraints.matching import correct_twists
 from pointglue.particles._solve.kernels.records import EdgeArrays
 
 SOLIDS, RIGID = solids(), rigid_solids()

@@ -1,13 +1,22 @@
-"""What is said about bodies that are not what they were probably meant to be: units, substeps, stiffness."""
+"""What is said about bodies that are not what they were probably meant to be: pieces, units, stiffness."""
 
 import math
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..checks import Array
 
-__all__ = ["LARGEST_PIECE", "LONGEST_SUBSTEP", "reachable_young", "suitable_substep", "unit_advice"]
+__all__ = [
+    "LARGEST_PIECE",
+    "LONGEST_SUBSTEP",
+    "large_piece_advice",
+    "loose_piece_advice",
+    "reachable_young",
+    "suitable_substep",
+    "unit_advice",
+]
 
 # Particles of a connected piece that can be relaxed as a whole; larger ones match shapes of neighbourhoods.
 LARGEST_PIECE = 2000
@@ -55,3 +64,52 @@ def suitable_substep(positions: Array, radii: Array, pieces: NDArray[np.int64], 
 def reachable_young(density: float, spacing: float, substep: float) -> float:
     """Return about the Young's modulus [Pa] that shape matching reaches in bodies too large for more."""
     return MATCHING * density * (spacing / substep) ** 2
+
+
+class Solid(Protocol):
+    """What stiffness depends on."""
+
+    @property
+    def positions(self) -> Array:
+        """The particles (n, 3) [m]."""
+
+    @property
+    def edges(self) -> NDArray[np.int64]:
+        """Pairs (m, 2) of particles."""
+
+    @property
+    def young(self) -> Array:
+        """Young's moduli (n,) [Pa]."""
+
+    @property
+    def density(self) -> Array:
+        """Densities (n,) [kg/m^3]."""
+
+
+def large_piece_advice(solid: Solid, pieces: NDArray[np.int64], substep: float) -> list[str]:
+    """Return a sentence if a piece is too large for its Young's modulus; `pieces` (n,) are their numbers."""
+    large = (np.bincount(pieces) > LARGEST_PIECE)[pieces] & (solid.young > 0)
+    if not large.any():
+        return []
+    lengths = np.linalg.norm(np.diff(solid.positions[solid.edges], axis=1)[:, 0], axis=1)
+    reached = reachable_young(float(solid.density[large].mean()), float(np.median(lengths)), substep)
+    return [
+        f"a piece has {int(np.bincount(pieces).max())} particles: up to {LARGEST_PIECE} have the Young's "
+        f"modulus that is asked for, and beyond about {reached:.1g} Pa are reached: take a larger "
+        f"spacing, a rigid group, or shorter substeps"
+    ]
+
+
+def loose_piece_advice(positions: Array, pieces: NDArray[np.int64]) -> list[str]:
+    """Return a sentence about pieces that nothing joins to the largest one, none if there are none."""
+    sizes = np.bincount(pieces)
+    if len(sizes) == 1:
+        return []
+    first = np.unique(pieces, return_index=True)[1]
+    smaller = np.flatnonzero(np.arange(len(sizes)) != sizes.argmax())
+    shown = [f"{sizes[k]} at {positions[first[k]].round(4).tolist()}" for k in smaller[:4]]
+    more = f" and {len(smaller) - 4} more" if len(smaller) > 4 else ""
+    return [
+        f"{len(sizes)} pieces move on their own: besides the largest one there are particles "
+        f"{', '.join(shown)}{more}. Join them by editing.connect(across=True) or from_mesh(tie=True)"
+    ]

@@ -3,49 +3,42 @@
 import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from math import inf, pi
+from math import inf
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
+from numpy.typing import ArrayLike
 
-from ..checks import Array, as_reals, check_choice, check_flag, check_real, check_rotations, require_finite
+from ..checks import Array, as_reals, check_flag, check_real, check_rotations
 from ..errors import InputError, PointglueWarning
 from ._solve.pairs import touching_pairs
-from .advice import LARGEST_PIECE, LONGEST_SUBSTEP, reachable_young, suitable_substep, unit_advice
+from .advice import (
+    LONGEST_SUBSTEP,
+    large_piece_advice,
+    loose_piece_advice,
+    suitable_substep,
+    unit_advice,
+)
 from .authoring.from_mesh import Placement, author
 from .authoring.hull_fitting import CONVEX, fitted_hulls
 from .authoring.skinning import Blend, Skin, join_skins, links_of
-from .particle_checks import (
-    check_edges,
-    check_group,
-    check_hulls,
-    check_layout,
-    check_mask,
-    check_range,
-    check_vector,
-    spread,
-)
+from .body_fields import WATER, CheckedBody, CheckedFields, Fields, check_fields
+from .particle_checks import check_vector
 from .quaternions import matrices_of, quaternions_of
 from .state import ParticleState, RestPose
 
 __all__ = ["WATER", "OrientedBody", "join"]
 
-WATER = 1000.0  # kg/m^3, the density of a body whose mass is not said
 GRAVITY = 9.81  # m/s^2, by which bodies from meshes are made to hold their shape
 # Ratio of the Young's modulus of a body made from a mesh to the pressure at its foot: legs neither kneel
 # under its weight nor buckle when it drops from its own height.
 HOLDING = 1e5
 # What edges and groups have that are added to a body without any.
 DEFAULTS = {"stretch": 0.0, "torsion": 0.0, "yield_speed": inf}
-# Ratio of the radii of one particle: flatter or longer, contact points lose half their digits.
-MOST_ASPECT = 1e3
 
 
 @dataclass(frozen=True, eq=False, init=False)
-class OrientedBody:
+class OrientedBody(CheckedBody):
     """A body of oriented ellipsoids, joined by edges (implicit groups) and rigid (explicit) groups.
 
     Each particle matches its shape with the particles it shares an edge with; particles of an explicit
@@ -102,26 +95,6 @@ class OrientedBody:
         neighbour in a body that is not `loose`.
     """
 
-    positions: Array
-    orientations: Array
-    radii: Array
-    mass: Array
-    density: Array
-    edges: NDArray[np.int64]
-    young: Array
-    stiffness: Array
-    stretch: Array
-    torsion: Array
-    groups: tuple[NDArray[np.int64], ...]
-    hulls: tuple[Array, ...]
-    yield_speed: Array
-    yield_strain: Array
-    creep: Array
-    pinned: NDArray[np.bool_]
-    pivots: NDArray[np.bool_]
-    loose: bool
-    visual: Skin | None
-
     def __init__(
         self,
         positions: ArrayLike,
@@ -145,77 +118,28 @@ class OrientedBody:
         loose: bool = False,
         visual: Skin | None = None,
     ) -> None:
-        x = as_reals("positions", positions).astype(np.float64)
-        if x.ndim != 2 or x.shape[1] != 3 or not len(x):
-            raise InputError(f"positions must have shape (n, 3) with n at least 1, got shape {x.shape}")
-        require_finite("positions", x)
-        n = len(x)
-        size = as_reals("radii", radii).astype(np.float64)
-        if size.shape not in ((), (n,), (n, 3)):
-            raise InputError(f"radii must be one number or have shape ({n},) or ({n}, 3), got {size.shape}")
-        size = np.broadcast_to(size[:, None] if size.ndim == 1 else size, (n, 3)).copy()
-        check_range("radii", size, 0.0, inf, open_low=True, open_high=True)
-        flat = size.max(1) / size.min(1)
-        if flat.max() > MOST_ASPECT:
-            raise InputError(
-                f"radii of one particle may differ by a factor of {MOST_ASPECT:g}, "
-                f"got {size[flat.argmax()].tolist()} at index {int(flat.argmax())}"
-            )
-        if orientations is None:
-            turned = np.tile([1.0, 0.0, 0.0, 0.0], (n, 1))
-        else:
-            turned = as_reals("orientations", orientations).astype(np.float64)
-            if turned.shape != (n, 4):
-                raise InputError(f"orientations must have shape ({n}, 4), wxyz, got shape {turned.shape}")
-            require_finite("orientations", turned)
-            length = np.linalg.norm(turned, axis=1, keepdims=True)
-            if not (length > 0).all():
-                raise InputError(f"orientations[{int(length.argmin())}] is zero: a quaternion wxyz is needed")
-            # Unit ones stay as they are, to the last bit.
-            turned = np.where(np.abs(length - 1) > 1e-15, turned / length, turned)
-        heavy = check_range("density", spread("density", density, n), 0.0, inf, open_low=True, open_high=True)
-        m = heavy * 4 / 3 * pi * size.prod(1) if mass is None else spread("mass", mass, n)
-        check_range("mass", m, 0.0, inf, open_low=True, open_high=True)
-        loose = check_flag("loose", loose)
-        if not isinstance(visual, Skin | None):
-            raise InputError(f"visual must be a Skin or None, got {type(visual).__name__}")
-        if visual is not None and visual.particles > n:
-            raise InputError(
-                f"visual is linked to particle {visual.particles - 1}, but there are {n} particles: "
-                f"bind it to them, or pass visual=None"
-            )
-        if isinstance(pinned, str):
-            check_choice("pinned", pinned, ("position",))
-            pinned, pivots = False, True
-        pairs = check_edges(edges, n)
-        if not isinstance(groups, Iterable):
-            raise InputError(f"groups must be a list of lists of particles, got {type(groups).__name__}")
-        listed = tuple(check_group(k, group, n) for k, group in enumerate(groups))
-        values: dict[str, Array | tuple[Array, ...] | bool | Skin | None] = {
-            "positions": x,
-            "orientations": turned,
-            "radii": size,
-            "mass": m,
-            "density": heavy,
-            "edges": pairs,
-            "young": check_range("young", spread("young", young, n), 0.0, inf, open_high=True),
-            "stiffness": check_range("stiffness", spread("stiffness", stiffness, n), 0.0, 1.0),
-            "stretch": check_range("stretch", spread("stretch", stretch, len(pairs)), 0.0, 1.0),
-            "torsion": check_range("torsion", spread("torsion", torsion, len(pairs)), 0.0, 1.0),
-            "groups": listed,
-            "hulls": check_hulls(hulls, len(listed)),
-            "yield_speed": check_range(
-                "yield_speed", spread("yield_speed", yield_speed, len(listed)), 0.0, inf
-            ),
-            "yield_strain": check_range("yield_strain", spread("yield_strain", yield_strain, n), 0.0, inf),
-            "creep": check_range("creep", spread("creep", creep, n), 0.0, inf, open_high=True),
-            "pinned": check_mask("pinned", pinned, n),
-            "pivots": check_mask("pivots", pivots, n),
-            "loose": loose,
-            "visual": visual,
-        }
-        self._set(values)
-        check_layout(x, pairs, listed, loose)
+        fields = Fields(
+            positions=positions,
+            orientations=orientations,
+            radii=radii,
+            mass=mass,
+            density=density,
+            edges=edges,
+            young=young,
+            stiffness=stiffness,
+            stretch=stretch,
+            torsion=torsion,
+            groups=groups,
+            hulls=hulls,
+            yield_speed=yield_speed,
+            yield_strain=yield_strain,
+            creep=creep,
+            pinned=pinned,
+            pivots=pivots,
+            loose=loose,
+            visual=visual,
+        )
+        self._set(check_fields(fields))
 
     @classmethod
     def from_mesh(
@@ -303,7 +227,7 @@ class OrientedBody:
         body = cls(found.positions, **{**found.fields, "density": heavy, **options})
         if check_flag("rigid", rigid):
             body = body.replace(groups=body.pieces)
-        advice = unit_advice(body._size, float(body.mass.sum()))
+        advice = unit_advice(body.size, float(body.mass.sum()))
         if advice is not None:
             warnings.warn(advice, PointglueWarning, stacklevel=2)
         skin = Skin(found.vertices, found.faces, *links_of(found.links, found.distances))
@@ -312,38 +236,6 @@ class OrientedBody:
             hulls = fitted_hulls(groups, skin.vertices, skin.faces, owners, CONVEX)
             body = body.replace(groups=groups, hulls=options.get("hulls", hulls))
         return body.replace(visual=skin)
-
-    def _set(self, values: dict[str, Array | tuple[Array, ...] | bool | Skin | None]) -> None:
-        for name, value in values.items():
-            for array in value if isinstance(value, tuple) else (value,):
-                if isinstance(array, np.ndarray):
-                    array.flags.writeable = False
-            object.__setattr__(self, name, value)
-
-    def __len__(self) -> int:
-        return len(self.positions)
-
-    @property
-    def components(self) -> NDArray[np.int64]:
-        """The number (n,) of the connected piece that each particle belongs to."""
-        pairs = [self.edges, *(np.stack([np.full(len(g), g[0]), g], axis=1) for g in self.groups)]
-        i, j = np.concatenate(pairs).T
-        links = coo_array((np.ones(len(i)), (i, j)), shape=(len(self), len(self)))
-        return np.asarray(connected_components(links, directed=False)[1], np.int64)
-
-    @property
-    def pieces(self) -> list[NDArray[np.int64]]:
-        """The particles (k,) of each connected piece, single ones left out."""
-        components = self.components
-        order = np.argsort(components, kind="stable")
-        parts = np.split(order, np.cumsum(np.bincount(components))[:-1])
-        return [part for part in parts if len(part) > 1]
-
-    @property
-    def _size(self) -> float:
-        """How large it is, its largest extent [m]."""
-        reach = self.radii.max(1)[:, None]
-        return float(((self.positions + reach).max(0) - (self.positions - reach).min(0)).max())
 
     def check(self) -> list[str]:
         """Return what may not be as it was meant, a sentence each: loose pieces, units, substeps, stiffness.
@@ -359,7 +251,10 @@ class OrientedBody:
         >>> block((273.0, 100.0, 100.0), (4, 2, 2)).check()[0][:50]
         'the body is 273 m across and weighs 2.73e+09 kg: l'
         """
-        said = [*loose_pieces(self), unit_advice(self._size, float(self.mass.sum()))]
+        said = [
+            *loose_piece_advice(self.positions, self.components),
+            unit_advice(self.size, float(self.mass.sum())),
+        ]
         substep = suitable_substep(self.positions, self.radii, self.components, GRAVITY)
         if substep < LONGEST_SUBSTEP:
             said.append(f"it is so small that its substeps are {substep:.2g} s")
@@ -379,17 +274,7 @@ class OrientedBody:
         list of str
             Empty if there is nothing to say.
         """
-        pieces = self.components
-        large = (np.bincount(pieces) > LARGEST_PIECE)[pieces] & (self.young > 0)
-        if not large.any():
-            return []
-        spacing = float(np.median(np.linalg.norm(np.diff(self.positions[self.edges], axis=1)[:, 0], axis=1)))
-        reached = reachable_young(float(self.density[large].mean()), spacing, substep)
-        return [
-            f"a piece has {int(np.bincount(pieces).max())} particles: up to {LARGEST_PIECE} have the Young's "
-            f"modulus that is asked for, and beyond about {reached:.1g} Pa are reached: take a larger "
-            f"spacing, a rigid group, or shorter substeps"
-        ]
+        return large_piece_advice(self, self.components, substep)
 
     def start(self) -> ParticleState:
         """Return the state of the body at rest in its bind pose, at time 0."""
@@ -622,30 +507,6 @@ class OrientedBody:
         A = np.einsum("nik,nk,njk->nij", axes, moments, axes)
         return np.asarray(np.trace(A, axis1=1, axis2=2)[:, None, None] * np.eye(3) - A)
 
-    @property
-    def oriented(self) -> NDArray[np.bool_]:
-        """Mask (n,), False for particles of more than one group, which have no orientation of their own."""
-        times = np.zeros(len(self), np.int64)
-        for group in self.groups:
-            times[group] += 1
-        return np.asarray(times < 2)
-
-
-def loose_pieces(body: OrientedBody) -> list[str]:
-    """Return a sentence about pieces that nothing joins to the largest one, none if there are none."""
-    components = body.components
-    sizes = np.bincount(components)
-    if len(sizes) == 1:
-        return []
-    first = np.unique(components, return_index=True)[1]
-    smaller = np.flatnonzero(np.arange(len(sizes)) != sizes.argmax())
-    shown = [f"{sizes[k]} at {body.positions[first[k]].round(4).tolist()}" for k in smaller[:4]]
-    more = f" and {len(smaller) - 4} more" if len(smaller) > 4 else ""
-    return [
-        f"{len(sizes)} pieces move on their own: besides the largest one there are particles "
-        f"{', '.join(shown)}{more}. Join them by editing.connect(across=True) or from_mesh(tie=True)"
-    ]
-
 
 def join(bodies: Sequence[OrientedBody]) -> OrientedBody:
     """Return all bodies as one, particles in their order.
@@ -655,7 +516,7 @@ def join(bodies: Sequence[OrientedBody]) -> OrientedBody:
     if not bodies:
         raise InputError("bodies must hold at least one OrientedBody, got none")
     shift = np.cumsum([0, *(len(body) for body in bodies)])[:-1]
-    together: dict[str, Array | tuple[Array, ...] | bool | Skin | None] = {
+    together: CheckedFields = {
         name: np.concatenate([getattr(body, name) for body in bodies])
         for name in OrientedBody.__dataclass_fields__
         if name not in ("edges", "groups", "hulls", "loose", "visual")

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from ..checks import Array, check_real
 from ..compute import run
-from ._solve.kernels.forces import immersion_forces
+from ._solve.kernels.motion.forces import immersion_forces
 from ._solve.kernels.records import Immersed, Medium
 from .body import OrientedBody
 from .particle_checks import check_vector

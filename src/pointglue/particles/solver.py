@@ -3,10 +3,9 @@
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import pairwise
 from math import ceil, exp
-from typing import Literal, get_args
+from typing import get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,58 +14,44 @@ from ..checks import Array, as_integers, as_reals, check_choice, check_integer, 
 from ..compute import thread_count
 from ..compute.launching import Launcher
 from ..errors import InputError, PointglueWarning
-from ._solve.elastic_contacts import ElasticBodies, Scene
-from ._solve.elasticity import elastic_edges, elastic_pieces
-from ._solve.hulls import HullContacts, Wall, rigid_hulls
-from ._solve.kernels import chains, friction, integration, islands, matching, rigid, rotors
+from ._solve.contact_stage import REFERENCE_STEP, Contacts, ContactStage, Surfaces
+from ._solve.elasticity import elastic_edges
+from ._solve.kernels.constraints import chains, matching
+from ._solve.kernels.contact.records import Restitution
+from ._solve.kernels.motion import integration, islands, rotors
 from ._solve.kernels.records import (
     ChainArrays,
-    ContactArrays,
     EdgeArrays,
-    Ellipsoids,
-    Friction,
     ParticleArrays,
     ParticleBuffers,
     PieceArrays,
-    Restitution,
-    RigidGroups,
     RotorArrays,
     ShapeGroups,
 )
-from ._solve.pairs import PairContacts
 from ._solve.plasticity import creep, set_rest_shape
 from ._solve.schedule import Schedule
 from ._solve.sleep import Sleep
-from ._solve.thin import thin_parts
-from ._solve.thin_contacts import ThinContacts
 from ._solve.topology import Topology
 from .advice import suitable_substep
 from .body import OrientedBody, join
 from .colliders.motion import RigidMotion, pose_at
-from .colliders.primitives import Box, Collider, Plane
+from .colliders.primitives import Collider
 from .forces import Force
 from .particle_checks import check_list, check_vector
 from .state import ParticleState
 
 __all__ = ["KinematicParticles", "ParticleSolver"]
 
-# s: coefficients from 0 to 1 (stiffness, stretch, torsion, spin friction) are those of a step this long.
-REFERENCE_STEP = 1 / 60
 # A step is never cut into more substeps than this, however long it is.
 MOST_SUBSTEPS = 64
 # s: shorter steps are refused, since motion would be lost to rounding.
 SHORTEST_STEP = 1e-9
 # Ratio to the size of everything: no particle goes farther in a substep, so that absurd steps stay finite.
 FARTHEST = 1e3
-# Items worth a thread of their own: particles, edges, rigid groups, chains.
-PARTICLE_GRAIN, EDGE_GRAIN, GROUP_GRAIN, CHAIN_GRAIN = 4096, 512, 8, 8
+# Items worth a thread of their own: particles, edges, rotors, chains.
+PARTICLE_GRAIN, EDGE_GRAIN, ROTOR_GRAIN, CHAIN_GRAIN = 4096, 512, 8, 8
 # Radii per second: how fast overlaps that were there before the substep are resolved.
 RECOVERY_RATE = 10.0
-# Passes over the contacts in an iteration if there are rigid groups, which pass impacts on at once.
-RIGID_PASSES = 3
-# Passes over the contacts of thin parts after friction, in which they come to agree.
-THIN_PASSES = 4
-Contacts = Literal["all", "bodies", "none"]
 
 
 @dataclass(frozen=True)
@@ -185,20 +170,10 @@ class ParticleSolver:
         check_choice("contacts", contacts, get_args(Contacts))
         self._topology = Topology(self.body)
         self._part_of = np.repeat(np.arange(len(self.parts)), np.diff(ends))
-        self._bounds = self.body.radii.max(1)
-        # Within a rigid group nothing collides.
-        family = self._part_of if contacts == "bodies" else self._topology.group_of
-        self._pairs = None if contacts == "none" or n == 1 else PairContacts(n, self._bounds, family)
-        parts = thin_parts(self._topology)
-        has_thin = len(parts.edges) + len(parts.triangles) > 0
-        self._thin: ThinContacts | None = None
-        if self._pairs is not None and has_thin:
-            pieces = self._topology.piece_of
-            self._thin = ThinContacts(parts, self._bounds, family, pieces, self.body.positions)
-        self._colliders = tuple(
-            collider.ready(n) for collider in check_list("colliders", colliders, Collider)
-        )
-        self._extent = float(np.ptp(self.body.positions, axis=0).max() + 2 * self._bounds.max())
+        solid = check_list("colliders", colliders, Collider)
+        self._contact = ContactStage(self._topology, solid, self._part_of, contacts)
+        reach = 2 * float(self._contact.bounds.max())
+        self._extent = float(np.ptp(self.body.positions, axis=0).max()) + reach
         self._twists = bool(self.body.torsion.any())
         self._creeps = bool((np.isfinite(self.body.yield_strain) & (self.body.creep > 0)).any())
         self._dents = np.flatnonzero(np.isfinite(self.body.yield_speed))
@@ -218,13 +193,12 @@ class ParticleSolver:
         self._island_sums = np.empty((count, islands.ISLAND))
         self._islands = np.arange(count)
         self._sleep = Sleep(n, count)
-        corrections = np.empty((n, 3))
-        self._contacts = [ContactArrays(np.empty(n), np.zeros((n, 3)), corrections) for _ in self._colliders]
 
     @property
     def candidate_pairs(self) -> NDArray[np.int64]:
         """Pairs (k, 2) of particles that might have touched in the last substep."""
-        return np.empty((0, 2), np.int64) if self._pairs is None else self._pairs.arrays.pairs
+        pairs = self._contact.pairs
+        return np.empty((0, 2), np.int64) if pairs is None else pairs.arrays.pairs
 
     def start(self) -> ParticleState:
         """Return the state of all bodies at rest in their bind poses, at time 0."""
@@ -307,7 +281,6 @@ class ParticleSolver:
         if seen is not None and same and ((seen.pause > 0) == (state.pause > 0)).all():
             return
         self._planned, self._converted_for = state, 0.0
-        self._touching = state.rest.touching
         clamped, active = state.pinned | self._is_kinematic, state.pause == 0
         elastic = np.zeros(len(self.body), np.bool_)
         elastic[self.body.edges[elastic_edges(self.body, active)]] = True
@@ -317,50 +290,21 @@ class ParticleSolver:
         self._flow = Schedule.of(self._topology, state.rest, clamped, active) if flows else self._schedule
         self._buffers.P[:, 3] = ~self._schedule.fixed
         self._layers = self._schedule.order.layers.tolist()
-        self._particles: ParticleArrays = self._schedule.particle_arrays(self._bounds)
-        self._groups: RigidGroups = self._schedule.rigid_groups()
         self._rotors: RotorArrays = self._schedule.rotors()
         self._pieces: PieceArrays = self._schedule.piece_arrays()
-        self._sleep.plan(self._schedule, self._bounds, self.gravity, self.friction)
-        self._hulls = self._hull_contacts(state, self._schedule.fixed)
-        self._elastic, self._thin_groups = None, self._groups
-        if elastic.any():
-            plan = self._schedule
-            held = {"fixed": plan.fixed, "clamped": plan.clamped, "moments": plan.moments}
-            pieces = elastic_pieces(self.body, state.rest, active, **held)
-            rough = [self._friction_on(ready.collider) for ready in self._colliders]
-            self._elastic = ElasticBodies(pieces, self._schedule.group_of, [*rough, self.friction])
-            if self._hulls is not None:
-                self._hulls.spared = self._hulls.hidden | self._elastic.meets
-            # Thin parts meet elastic pieces as if these were rigid: what hits one has its whole mass.
-            free = [piece.lattice.members for piece in pieces if not piece.fixed.any()]
-            self._thin_groups = self._schedule.rigid_groups(free)
+        self._contact.plan(state, self._schedule, elastic, self.gravity, self._surfaces(self.substep))
+        self._particles: ParticleArrays = self._contact.particles
+        self._sleep.plan(self._schedule, self._contact.bounds, self.gravity, self.friction)
 
-    def _hull_contacts(self, state: ParticleState, fixed: NDArray[np.bool_]) -> HullContacts | None:
-        """Return the contacts of groups that collide as hulls, if there are such; their particles do not."""
-        hulls = rigid_hulls(self.body, state, fixed, self._part_of)
-        if not hulls:
-            for ready in self._colliders:
-                ready.hidden = None
-            if self._pairs is not None:
-                self._pairs.hidden = None
-            return None
-        walls = []
-        for k, ready in enumerate(self._colliders):
-            if isinstance(ready.collider, Plane):
-                walls.append(Wall(k, None))
-            elif isinstance(ready.collider, Box):
-                walls.append(Wall(k, np.asarray(ready.collider.half_extents)))
-        g = float(np.linalg.norm(self.gravity))
-        up = -self.gravity / g if g > 0 else np.array([0.0, 1.0, 0.0])
-        family = None if self._pairs is None else self._pairs.family
-        contacts = HullContacts(hulls, walls, self._part_of, family, up)
-        contacts.ignore_at_rest(state.rest.positions, self._particles)
-        for wall in walls:
-            self._colliders[wall.number].hidden = contacts.hidden
-        if self._pairs is not None:
-            self._pairs.hidden = contacts.hidden
-        return contacts
+    def _surfaces(self, h: float) -> Surfaces:
+        """Return how surfaces meet in a substep; what gravity gives in two of them is no impact."""
+        slow = 2 * h * float(np.linalg.norm(self.gravity))
+        return Surfaces(
+            friction=self.friction,
+            spin_friction=self.spin_friction,
+            recovery=RECOVERY_RATE * h,
+            restitution=Restitution(self.bounce, slow, h),
+        )
 
     def _substep(self, state: ParticleState, before: float, now: float, h: float) -> ParticleState:
         """Advance the buffers; return the state with the rest pose and the pauses from then on.
@@ -440,68 +384,33 @@ class ParticleSolver:
         """Advance the buffers by one substep from `before` to `now`, of length h [s]."""
         self._convert(h)
         self._sleep.begin(self._buffers.X)
-        recovery = RECOVERY_RATE * h
         n, pieces, particles, buffers = len(self.body), self._pieces, self._particles, self._buffers
-        self._ellipsoids = Ellipsoids(buffers.P, buffers.E, particles.shapes, particles.fixed)
-        count = len(pieces.chunks) - 1
+        contact, count = self._contact, len(pieces.chunks) - 1
         farthest = FARTHEST * self._extent
         self._each_rotor(rotors.start_rotors, h, self._rotors, particles, buffers)
         flying = (pieces, particles, self._rotors, buffers, self._sums)
         self._launcher.run(integration.predict, count, 4, (h, farthest), *flying)
         self._follow_motions(now, h)
-        if self._thin is not None:
-            self._thin.begin()
-        if self._pairs is not None:
-            fixed, group_of = particles.fixed, self._groups.group_of
-            meets = None if self._elastic is None else self._elastic.meets
-            self._pairs.prepare(buffers.X, buffers.P, fixed, group_of, self._touching, meets)
-        for ready, contacts in zip(self._colliders, self._contacts, strict=True):
-            ready.prepare(buffers.X, buffers.P, self._bounds, before, now)
-            contacts.depths[:] = 0.0
-        if self._hulls is not None:
-            own = self.friction, [self._friction_on(ready.collider) for ready in self._colliders]
-            poses = [ready.poses for ready in self._colliders]
-            self._hulls.prepare(poses, own, recovery, self._groups, particles, buffers)
         if self._twists:
             turned = (self._schedule.inverse_inertia, particles.moments, buffers.P, buffers.E)
             self._each_edge(matching.correct_twists, *turned)
-        elastic, scene = self._elastic, Scene(particles, buffers, self._groups)
-        if elastic is not None:
-            elastic.begin(
-                self._pairs.taken if self._pairs is not None else np.empty((0, 2), np.int64), buffers
-            )
+        contact.begin(self._surfaces(h), buffers, before, now)
         for _ in range(self.iterations):
             self._relax()
-            if elastic is not None:
-                elastic.relax(h, scene)
-            if self._thin is not None:
-                # Stretched cloth is moved much farther by its constraints than it was going to go.
-                self._thin.prepare(buffers, particles, self._thin_groups.group_of)
-            self._find_masses()
-            for _ in range(RIGID_PASSES if len(self._groups.starts) > 1 else 1):
-                self._separate(recovery)
-                for k in range(len(self._colliders)):
-                    self._resolve(k, recovery, h)
-            if elastic is not None:
-                elastic.resolve(recovery, scene, self._impact(h))
-                self._apply_corrections()
-            self._solve_hulls()
-        if elastic is not None:
-            elastic.relax(h, scene)
-            elastic.recover(buffers)
-        self._apply_friction(h, recovery)
-        if self._thin is not None:
-            self._thin.hold(self._thin_groups, particles, buffers)
+            contact.resolve()
+        contact.finish()
         self._each_rotor(rotors.end_rotors, self._rotors, particles.mass, buffers)
         self._launcher.run(integration.finish, count, 4, h, *flying)
         self._launcher.call(integration.balance, pieces, buffers.X, self._sums, self._motion)
-        self._find_islands()
+        self._sleep.held[:] = pieces.fixed
+        contact.find_islands(self._islands, self._sleep.held)
         touching = (self._islands, self._sleep.held, buffers.X, self._sums, self._island_sums, self._motion)
         self._launcher.call(islands.balance_islands, pieces, *touching)
         kept = (exp(-self.damping * h), exp(-self.drag * h))
         self._launcher.run(integration.conserve, n, PARTICLE_GRAIN, *kept, particles, self._motion, buffers)
-        self._apply_restitution(h)
-        self._fall_asleep(h)
+        contact.apply_restitution()
+        contact.keep_awake(self._sleep)
+        self._sleep.end(h, self._islands, particles, buffers)
         # What is now was before, in the next substep.
         self._buffers, self._swapped = self._swapped, buffers
 
@@ -540,188 +449,10 @@ class ParticleSolver:
         for base, end in pairwise(colors):
             self._launcher.run(function, end - base, EDGE_GRAIN, base, self._edges, *arguments)
 
-    def _each_group(
-        self, function: Callable[..., None], *arguments: object, groups: RigidGroups | None = None
-    ) -> None:
-        """Call a kernel for the rigid groups that move freely, or for others."""
-        groups = self._groups if groups is None else groups
-        count = len(groups.starts) - 1
-        if count:
-            self._launcher.run(function, count, GROUP_GRAIN, groups, *arguments)
-
     def _each_rotor(self, function: Callable[..., None], *arguments: object) -> None:
         """Call a kernel for the rotors."""
         if len(self._rotors.leads):
-            self._launcher.run(function, len(self._rotors.leads), GROUP_GRAIN, *arguments)
-
-    def _apply_corrections(self) -> None:
-        """Move the particles of rigid groups by the corrections of their groups."""
-        moved = (self._particles.moments, self._buffers.P, self._buffers.E)
-        self._each_group(rigid.apply_corrections, *moved)
-
-    def _separate(self, recovery: float) -> None:
-        """Move particles apart that overlap."""
-        if self._pairs is not None and len(self._pairs):
-            self._pairs.separate(recovery, self._groups, self._particles, self._buffers)
-            self._apply_corrections()
-        if self._thin is not None:
-            self._at_thin(partial(self._thin.separate, recovery))
-
-    def _at_thin(self, act: Callable[[RigidGroups, ParticleArrays, ParticleBuffers], None]) -> None:
-        """Let the contacts of thin parts act."""
-        groups, particles, buffers, elastic = self._thin_groups, self._particles, self._buffers, self._elastic
-        if not self._thin:
-            return
-        before = buffers.P[:, :3].copy() if elastic is not None else None
-        if elastic is not None:
-            self._find_masses(groups)
-        act(groups, particles, buffers)
-        self._each_group(rigid.apply_corrections, particles.moments, buffers.P, buffers.E, groups=groups)
-        if elastic is not None and before is not None:
-            elastic.keep_moves(before, buffers)
-
-    def _find_masses(self, groups: RigidGroups | None = None) -> None:
-        """Find the mass properties of rigid groups as they lie now."""
-        particles, buffers = self._particles, self._buffers
-        masses = (particles.mass, particles.moments, buffers.P, buffers.E)
-        self._each_group(rigid.mass_properties, *masses, groups=groups)
-
-    def _resolve(self, k: int, recovery: float, h: float) -> None:
-        """Move what is in collider k out of it, rigid groups as a whole."""
-        ready, contacts = self._colliders[k], self._contacts[k]
-        if ready.idle:
-            return
-        particles, buffers = self._particles, self._buffers
-        contacts.corrections[:] = 0.0
-        ready.resolve(self._ellipsoids, contacts)
-        limited = (recovery, self._bounds, ready.poses, buffers.X, buffers.P, contacts)
-        self._launcher.run(rigid.limit_recovery, len(self.body), PARTICLE_GRAIN, *limited)
-        if self._elastic is not None:
-            self._elastic.take_contacts(k, ready.poses, contacts, buffers, self._impact(h))
-        masses = (particles.mass, particles.inverse_mass)
-        self._each_group(rigid.resolve_group_contacts, *masses, contacts, buffers.P)
-        self._apply_corrections()
-
-    def _solve_hulls(self) -> None:
-        """Resolve the contacts of rigid groups that collide as hulls."""
-        if self._hulls is not None and len(self._hulls):
-            self._hulls.solve(self._groups, self._particles, self._buffers)
-            self._apply_corrections()
-
-    def _friction_on(self, collider: Collider) -> float:
-        """Return Coulomb's coefficient on a collider."""
-        return float(self.friction if collider.friction is None else collider.friction)
-
-    def _apply_friction(self, h: float, recovery: float) -> None:
-        """Apply friction to all contacts of this substep; what it moved into a collider comes out again."""
-        n, bodies = len(self.body), (self._groups, self._particles, self._buffers)
-        if self._pairs is not None and len(self._pairs):
-            between = Friction(self.friction, _for_substep(self.spin_friction, h))
-            self._pairs.apply_friction(between, *bodies)
-            self._apply_corrections()
-        if self._thin is not None:
-            self._at_thin(partial(self._thin.apply_friction, Friction(self.friction, 0.0)))
-            for _ in range(THIN_PASSES):
-                self._at_thin(partial(self._thin.separate, recovery))
-        for k, (ready, contacts) in enumerate(zip(self._colliders, self._contacts, strict=True)):
-            if ready.idle:
-                continue
-            if self._pairs is not None and len(self._pairs):
-                self._resolve(k, recovery, h)
-            own = ready.collider
-            rolling = self.spin_friction if own.spin_friction is None else own.spin_friction
-            on = Friction(self._friction_on(own), _for_substep(rolling, h))
-            touching = (on, ready.poses, contacts)
-            single = (self._groups.group_of, self._particles, self._buffers)
-            self._launcher.run(friction.collider_friction, n, PARTICLE_GRAIN, *touching, *single)
-            if len(self._groups.starts) > 1:
-                self._launcher.run(
-                    friction.group_friction, len(self._groups.starts) - 1, GROUP_GRAIN, *touching, *bodies
-                )
-                self._apply_corrections()
-            np.logical_or(self._buffers.touched, contacts.depths > 0.0, out=self._buffers.touched)
-        if self._hulls is not None and len(self._hulls):
-            for members in self._hulls.touching:
-                self._buffers.touched[members] = True
-
-    def _find_islands(self) -> None:
-        """Find the pieces that touch each other, and which of them a collider or a pin holds."""
-        piece_of = self._topology.piece_of
-        self._islands[:] = np.arange(len(self._islands))
-        if self._pairs is not None and len(self._pairs):
-            pairs = self._pairs.arrays
-            self._launcher.call(islands.unite, pairs.pairs, pairs.depths, piece_of, self._islands)
-        if self._thin is not None and len(self._thin):
-            thin = self._thin.arrays
-            sides = np.ascontiguousarray(thin.particles[:, [0, 3]])
-            self._launcher.call(islands.unite, sides, thin.depths, piece_of, self._islands)
-        self._sleep.held[:] = self._pieces.fixed
-        if self._hulls is not None and len(self._hulls):
-            meeting, on_walls = self._hulls.touching
-            self._launcher.call(islands.unite, meeting, np.ones(len(meeting)), piece_of, self._islands)
-            self._sleep.held[piece_of[on_walls]] = True
-        if self._elastic is not None:
-            meeting, on_colliders = self._elastic.touching
-            self._launcher.call(islands.unite, meeting, np.ones(len(meeting)), piece_of, self._islands)
-            self._sleep.held[piece_of[on_colliders]] = True
-        for ready, contacts in zip(self._colliders, self._contacts, strict=True):
-            if not ready.idle:
-                self._sleep.held[piece_of[contacts.depths > 0.0]] = True
-
-    def _fall_asleep(self, h: float) -> None:
-        """Put back what has been quiet for a while; a collider that moves keeps awake what it holds."""
-        piece_of, restless = self._topology.piece_of, self._sleep.restless
-        for k, (ready, contacts) in enumerate(zip(self._colliders, self._contacts, strict=True)):
-            before, now = ready.poses
-            moves = (before.rotation != now.rotation).any() or (before.translation != now.translation).any()
-            if moves or self._friction_on(ready.collider) == 0:
-                restless[piece_of[contacts.depths > 0.0]] = True
-                if self._hulls is not None:
-                    restless[piece_of[self._hulls.touching_wall(k)]] = True
-                if self._elastic is not None:
-                    restless[piece_of[self._elastic.touching_collider(k)]] = True
-        self._sleep.end(h, self._islands, self._particles, self._buffers)
-
-    def _impact(self, h: float) -> Restitution:
-        """Return how contact gives speed back in a substep; what gravity gives in two is no impact."""
-        return Restitution(self.bounce, 2 * h * float(np.linalg.norm(self.gravity)), h)
-
-    def _apply_restitution(self, h: float) -> None:
-        """Take away the speed that contacts gave beyond what they return."""
-        groups, particles, buffers = self._groups, self._particles, self._buffers
-        restitution = self._impact(h)
-        # As groups lie now, or their impulses would not keep angular momentum.
-        self._find_masses()
-        if self._pairs is not None and len(self._pairs):
-            self._pairs.apply_restitution(restitution, groups, particles, buffers)
-        if self._thin is not None and len(self._thin):
-            hit = self._thin_groups
-            if hit is not groups:
-                self._find_masses(hit)
-            self._thin.apply_restitution(restitution, hit, particles, buffers)
-            if hit is not groups:
-                moving = (buffers.X, buffers.V, buffers.W)
-                self._each_group(rigid.apply_velocity_corrections, *moving, groups=hit)
-        count = len(groups.starts) - 1
-        for ready, contacts in zip(self._colliders, self._contacts, strict=True):
-            if ready.idle:
-                continue
-            touching, single = (restitution, ready.poses, contacts), (groups.group_of, buffers)
-            self._launcher.run(
-                friction.collider_restitution, len(self.body), PARTICLE_GRAIN, *touching, *single
-            )
-            if count:
-                whole = (groups, particles, buffers)
-                self._launcher.run(friction.group_restitution, count, GROUP_GRAIN, *touching, *whole)
-        self._each_group(rigid.apply_velocity_corrections, buffers.X, buffers.V, buffers.W)
-        if self._hulls is not None and len(self._hulls):
-            self._hulls.limit_speeds(restitution, groups, particles, buffers)
-            self._each_group(rigid.apply_velocity_corrections, buffers.X, buffers.V, buffers.W)
-
-
-def _for_substep(fraction: float, h: float) -> float:
-    """Return the fraction of a substep of length h that amounts to `fraction` in 1/60 s."""
-    return float(1 - (1 - fraction) ** (h / REFERENCE_STEP))
+            self._launcher.run(function, len(self._rotors.leads), ROTOR_GRAIN, *arguments)
 
 
 def _checked_kinematic(

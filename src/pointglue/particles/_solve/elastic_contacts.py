@@ -14,20 +14,18 @@ from ...checks import Array
 from ...compute.launching import Launcher
 from ...procrustes.space import cross_matrices
 from .elasticity import ElasticPiece, Holds, turned_responses
-from .kernels.contacts import separate
-from .kernels.impulses import find_impulses
-from .kernels.records import (
+from .kernels.contact.contacts import separate
+from .kernels.contact.impulses import find_impulses
+from .kernels.contact.records import (
     ColliderPoses,
     ContactArrays,
     ImpulseBodies,
     ImpulseContacts,
     PairArrays,
-    ParticleArrays,
-    ParticleBuffers,
     Restitution,
-    RigidGroups,
 )
-from .kernels.rigid import CENTROID, INVERSE_INERTIA, INVERSE_MASS, ROTATION, ROW, TRANSLATION
+from .kernels.contact.rigid import CENTROID, INVERSE_INERTIA, INVERSE_MASS, ROTATION, ROW, TRANSLATION
+from .kernels.records import ParticleArrays, ParticleBuffers, RigidGroups
 
 __all__ = ["ElasticBodies"]
 

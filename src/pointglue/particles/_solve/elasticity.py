@@ -22,7 +22,7 @@ from ...procrustes.space import cross_matrices
 from ..advice import LARGEST_PIECE
 from ..body import OrientedBody
 from ..state import RestPose
-from .kernels.lattice import add_displacement, residual
+from .kernels.constraints.lattice import add_displacement, residual
 from .kernels.records import Lattice, ParticleArrays, ParticleBuffers
 from .stiffness import edge_stiffness
 

@@ -13,19 +13,10 @@ from ...compute.launching import Launcher
 from ..body import OrientedBody
 from ..quaternions import matrices_of
 from ..state import ParticleState
-from .kernels import hulls as shapes
-from .kernels import rigid, rows
-from .kernels.records import (
-    ColliderPoses,
-    HullArrays,
-    HullPlaces,
-    HullSides,
-    ParticleArrays,
-    ParticleBuffers,
-    Pose,
-    Restitution,
-    RigidGroups,
-)
+from .kernels.contact import hulls as shapes
+from .kernels.contact import rigid, rows
+from .kernels.contact.records import ColliderPoses, HullArrays, HullPlaces, HullSides, Pose, Restitution
+from .kernels.records import ParticleArrays, ParticleBuffers, RigidGroups
 
 __all__ = ["BOX", "HullContacts", "HullShape", "RigidHull", "Wall", "hull_shape", "rigid_hulls"]
 

@@ -11,17 +11,9 @@ from ...checks import Array
 from ...compute import run, thread_count
 from ...compute.launching import Launcher
 from .colouring import by_color, by_number
-from .kernels import contacts, friction
-from .kernels.records import (
-    Friction,
-    HashGrid,
-    PairArrays,
-    PairFilter,
-    ParticleArrays,
-    ParticleBuffers,
-    Restitution,
-    RigidGroups,
-)
+from .kernels.contact import contacts, friction
+from .kernels.contact.records import Friction, HashGrid, PairArrays, PairFilter, Restitution
+from .kernels.records import ParticleArrays, ParticleBuffers, RigidGroups
 
 __all__ = ["NearPairs", "PairContacts", "each_color", "touching_pairs"]
 

@@ -13,9 +13,9 @@ from ...procrustes import fit_rigid
 from ...procrustes.matrices import nearest_rotations
 from ..body import OrientedBody
 from ..state import ParticleState, RestPose
-from .kernels.matching import MIN_GAP
+from .kernels.constraints.matching import MIN_GAP
 from .kernels.records import PlasticEdges
-from .kernels.rotations import flow_edges, flow_turns
+from .kernels.shapes.rotations import flow_edges, flow_turns
 from .pairs import touching_pairs
 from .schedule import Schedule
 from .topology import EdgeSystem, Topology

@@ -12,6 +12,8 @@ from scipy.sparse.csgraph import connected_components
 from ...checks import Array
 from ..state import RestPose
 from .colouring import Order, gather
+from .kernels.contact.rigid import ROW
+from .kernels.motion.rotors import ROTOR
 from .kernels.records import (
     ChainArrays,
     EdgeArrays,
@@ -21,8 +23,6 @@ from .kernels.records import (
     RotorArrays,
     ShapeGroups,
 )
-from .kernels.rigid import ROW
-from .kernels.rotors import ROTOR
 from .topology import Topology
 
 __all__ = ["Schedule"]

@@ -5,7 +5,7 @@ from numpy.typing import NDArray
 
 from ...checks import Array
 from ...compute.launching import Launcher
-from .kernels import sleeping
+from .kernels.motion import sleeping
 from .kernels.records import ParticleArrays, ParticleBuffers
 from .schedule import Schedule
 

@@ -15,7 +15,7 @@ import numpy as np
 from ...checks import Array
 from ..body import OrientedBody
 from ..quaternions import matrices_of
-from .kernels.lattice import missing_neighbours
+from .kernels.constraints.lattice import missing_neighbours
 
 __all__ = ["edge_stiffness"]
 

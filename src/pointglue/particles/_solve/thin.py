@@ -16,8 +16,8 @@ from ...compute import run
 from ..body import OrientedBody
 from ..quaternions import matrices_of
 from .colouring import gather
-from .kernels import thin as kernels
-from .kernels.thin import NEIGHBOURS
+from .kernels.contact import thin as kernels
+from .kernels.contact.thin import NEIGHBOURS
 from .topology import Topology
 
 __all__ = ["ThinParts", "thin_parts"]

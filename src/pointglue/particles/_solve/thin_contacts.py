@@ -12,18 +12,9 @@ from ...checks import Array
 from ...compute.launching import Launcher
 from ...procrustes.groups import bisect_points
 from .colouring import by_color
-from .kernels import thin as kernels
-from .kernels.records import (
-    Friction,
-    PairFilter,
-    ParticleArrays,
-    ParticleBuffers,
-    Restitution,
-    RigidGroups,
-    Sheets,
-    Survey,
-    ThinContactArrays,
-)
+from .kernels.contact import thin as kernels
+from .kernels.contact.records import Friction, PairFilter, Restitution, Sheets, Survey, ThinContactArrays
+from .kernels.records import ParticleArrays, ParticleBuffers, RigidGroups
 from .pairs import NearPairs, each_color
 from .thin import ThinParts
 

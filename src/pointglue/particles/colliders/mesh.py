@@ -10,8 +10,9 @@ from ...checks import Array, as_array, as_integers, check_rows
 from ...errors import InputError
 from ...geometry.bvh import TriangleTree
 from ...geometry.meshes.mesh_inputs import mesh_arrays
-from .._solve.kernels.mesh_colliders import find_near_mesh, resolve_mesh
-from .._solve.kernels.records import ContactArrays, Ellipsoids, MeshArrays, MeshNeighbours
+from .._solve.kernels.contact.mesh_colliders import find_near_mesh, resolve_mesh
+from .._solve.kernels.contact.records import ContactArrays, MeshArrays, MeshNeighbours
+from .._solve.kernels.records import Ellipsoids
 from ..particle_checks import frozen
 from .primitives import Collider, ReadyCollider
 

@@ -17,8 +17,9 @@ from ...checks import Array, check_real
 from ...compute.launching import Launcher
 from ...errors import InputError
 from ...procrustes.space import perpendiculars
-from .._solve.kernels.colliders import BOX, CAPSULE, PLANE, find_near_solid, resolve_solid
-from .._solve.kernels.records import ColliderPoses, ContactArrays, Ellipsoids, Neighbours, Pose, Solid
+from .._solve.kernels.contact.colliders import BOX, CAPSULE, PLANE, find_near_solid, resolve_solid
+from .._solve.kernels.contact.records import ColliderPoses, ContactArrays, Neighbours, Pose, Solid
+from .._solve.kernels.records import Ellipsoids
 from ..particle_checks import check_vector, frozen
 from .motion import Motion, RigidMotion, check_rotation, pose_at
 

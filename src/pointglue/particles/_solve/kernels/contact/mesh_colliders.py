@@ -11,10 +11,10 @@ from math import inf, sqrt
 
 import numpy as np
 
-from ....compute import kernel
-from ....procrustes.algebra import product_tn
+from .....compute import kernel
+from .....procrustes.algebra import product_tn
+from ..shapes.ellipsoids import shape_matrix, support
 from .colliders import away, correct, scaled, to_local, to_world, unscaling
-from .ellipsoids import shape_matrix, support
 
 __all__ = ["find_near_mesh", "resolve_mesh"]
 

@@ -2,8 +2,15 @@
 
 import math
 
-from ....compute import kernel
-from .rotations import inertia, inertia_times, rotate, rotation_between, solve_symmetric, update_moment
+from .....compute import kernel
+from ..shapes.rotations import (
+    inertia,
+    inertia_times,
+    rotate,
+    rotation_between,
+    solve_symmetric,
+    update_moment,
+)
 from .rotors import PRECESSION, add_arc, add_tangent
 
 __all__ = ["MOTION", "SUMS", "balance", "conserve", "finish", "predict"]

@@ -12,10 +12,10 @@ import math
 
 import numpy as np
 
-from ....compute import kernel
+from .....compute import kernel
+from ..shapes.rotations import inertia, rotate, solve_symmetric, update_moment
 from .hulls import GAP, NORMAL, POINT, SIZE
 from .rigid import CENTROID, INVERSE_INERTIA, INVERSE_MASS, ROTATION, TRANSLATION
-from .rotations import inertia, rotate, solve_symmetric, update_moment
 
 __all__ = [
     "CONTACT_ROW", "IMPULSE", "add_bodies", "hasten_particles", "limit_speeds", "measure", "move_particles",

@@ -4,9 +4,9 @@ import math
 
 import numpy as np
 
-from ....compute import kernel
-from .distances import between_segments
-from .ellipsoids import pair_separation, shape_matrix, support
+from .....compute import kernel
+from ..shapes.distances import between_segments
+from ..shapes.ellipsoids import pair_separation, shape_matrix, support
 from .rigid import apply_impulse, corrected_position, inverse_effective_mass
 
 __all__ = ["curve_keys", "fill_table", "find_near", "list_pairs", "overlaps", "separate", "shared_blocks"]

@@ -10,8 +10,8 @@ import math
 
 import numpy as np
 
-from ....compute import kernel
-from .rotations import inertia, inertia_times, rotation_between, solve_symmetric
+from .....compute import kernel
+from ..shapes.rotations import inertia, inertia_times, rotation_between, solve_symmetric
 
 __all__ = ["ROTOR", "add_arc", "add_tangent", "end_rotors", "start_rotors"]
 

@@ -11,9 +11,9 @@ import math
 
 import numpy as np
 
-from ....compute import kernel
+from .....compute import kernel
+from ..shapes.rotations import inertia, rotate, update_moment
 from .colliders import collider_displacement
-from .rotations import inertia, rotate, update_moment
 
 __all__ = [
     "CENTROID", "PASSES", "ROTATION", "ROW", "TRANSLATION", "apply_corrections", "apply_impulse",

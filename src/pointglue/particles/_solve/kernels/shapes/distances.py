@@ -1,6 +1,6 @@
 """Closest points of two segments, and of a point and a triangle."""
 
-from ....compute import kernel
+from .....compute import kernel
 
 __all__ = ["between_segments", "on_triangle"]
 

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from ....compute import kernel
+from .....compute import kernel
 
 __all__ = [
     "flow_edges", "flow_turns", "inertia", "inertia_times", "rotate", "rotation_between", "solve_symmetric",

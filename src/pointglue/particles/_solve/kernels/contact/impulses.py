@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from ....compute import kernel
+from .....compute import kernel
 
 __all__ = ["find_impulses"]
 

@@ -12,9 +12,9 @@ import math
 
 import numpy as np
 
-from ....compute import kernel
-from ....compute.simd import element, load, splat, store
-from ....procrustes.rotation import (
+from .....compute import kernel
+from .....compute.simd import element, load, splat, store
+from .....procrustes.rotation import (
     BLOCK,
     LEAST_D,
     PART,
@@ -23,7 +23,7 @@ from ....procrustes.rotation import (
     part_rotations,
     robust_rotations,
 )
-from .rotations import rotate, rotation_between, update_moment
+from ..shapes.rotations import rotate, rotation_between, update_moment
 
 __all__ = ["MIN_GAP", "correct_lengths", "correct_twists", "match_shapes"]
 

@@ -1,6 +1,7 @@
 """Islands: pieces that touch each other, directly or through others. They keep their momenta together."""
 
-from ....compute import kernel
+from .....compute import kernel
+from ..shapes.rotations import solve_symmetric
 from .integration import (
     ANGULAR,
     CENTROID,
@@ -14,7 +15,6 @@ from .integration import (
     WANTED_ANGULAR,
     WANTED_LINEAR,
 )
-from .rotations import solve_symmetric
 
 __all__ = ["ISLAND", "balance_islands", "find_root", "unite"]
 

@@ -9,9 +9,9 @@ import math
 
 import numpy as np
 
-from ....compute import kernel
-from .distances import between_segments, on_triangle
-from .ellipsoids import shape_matrix, support
+from .....compute import kernel
+from ..shapes.distances import between_segments, on_triangle
+from ..shapes.ellipsoids import shape_matrix, support
 from .rigid import apply_impulse, corrected_position, inverse_effective_mass
 
 __all__ = [

@@ -6,7 +6,7 @@ them is not more than quiet, or they wake: nothing has to be told when a support
 
 import math
 
-from ....compute import kernel
+from .....compute import kernel
 from .islands import find_root
 
 __all__ = ["fall_asleep", "find_restless"]

@@ -8,7 +8,7 @@ import math
 
 import numpy as np
 
-from ....compute import kernel
+from .....compute import kernel
 
 __all__ = ["correct_chains"]
 

@@ -6,7 +6,7 @@ An ellipsoid about the origin is {x : x^T A x <= 1}, and it is stored as G = A^-
 
 from math import inf, sqrt
 
-from ....compute import kernel
+from .....compute import kernel
 
 __all__ = ["pair_normal", "pair_separation", "shape_matrix", "support"]
 

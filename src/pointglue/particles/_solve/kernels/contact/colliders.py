@@ -9,9 +9,9 @@ from math import inf, sqrt
 
 import numpy as np
 
-from ....compute import kernel
-from ....procrustes.algebra import product_tn
-from .ellipsoids import pair_normal, shape_matrix, support
+from .....compute import kernel
+from .....procrustes.algebra import product_tn
+from ..shapes.ellipsoids import pair_normal, shape_matrix, support
 
 __all__ = [
     "BOX", "CAPSULE", "PLANE", "away", "collider_displacement", "correct", "find_near_solid", "resolve_solid",

@@ -11,9 +11,9 @@ rotations phi from one particle to the other.
 
 import numpy as np
 
-from ....checks import Array
-from ....compute import kernel
-from .rotations import rotate, update_moment
+from .....checks import Array
+from .....compute import kernel
+from ..shapes.rotations import rotate, update_moment
 
 __all__ = ["add_displacement", "missing_neighbours", "residual"]
 

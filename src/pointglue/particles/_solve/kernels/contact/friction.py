@@ -8,9 +8,10 @@ import math
 
 import numpy as np
 
-from ....compute import kernel
+from .....compute import kernel
+from ..shapes.ellipsoids import shape_matrix, support
+from ..shapes.rotations import inertia, rotate, rotation_between, update_moment
 from .colliders import collider_displacement
-from .ellipsoids import shape_matrix, support
 from .rigid import (
     CENTROID,
     PASSES,
@@ -20,7 +21,6 @@ from .rigid import (
     corrected_position,
     inverse_effective_mass,
 )
-from .rotations import inertia, rotate, rotation_between, update_moment
 
 __all__ = [
     "collider_friction", "collider_restitution", "group_friction", "group_restitution", "pair_friction",

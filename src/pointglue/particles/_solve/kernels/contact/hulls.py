@@ -9,9 +9,9 @@ import math
 
 import numpy as np
 
-from ....compute import kernel
+from .....compute import kernel
+from ..shapes.ellipsoids import shape_matrix, support
 from .colliders import away, scaled, unscaling
-from .ellipsoids import shape_matrix, support
 
 __all__ = [
     "CONTACT", "GAP", "NORMAL", "POINT", "SIZE", "collect_contacts", "collect_particle_contacts",

@@ -1,0 +1,1 @@
+"""Geometry of single particles: ellipsoids, rotations, distances."""
