@@ -106,16 +106,19 @@ def total_energy(solver, state):
     total += 0.5 * inertia.mass @ (state.origin_velocities**2).sum(1)
     total += 0.5 * np.einsum("bij,bjk,bik", state.rotation_rates, inertia.moment, state.rotation_rates)
     total += sum(b.energies[0].value(state.body(b.name)) for b in scene.bodies if isinstance(b, ElasticBody))
-    x = surfaces.at(state.positions)
-    met = barrier_pairs(surfaces, x)
-    return total + ipctk.BarrierPotential(contact.distance, contact.stiffness, True)(met, surfaces.mesh, x)
+    x = np.asfortranarray(surfaces.at(state.positions))
+    mesh, met = toolkit_contacts(surfaces, x)
+    return total + ipctk.BarrierPotential(contact.distance, contact.stiffness, True)(met, mesh, x)
 
 
-def barrier_pairs(surfaces, x):
-    met = ipctk.NormalCollisions()
+def toolkit_contacts(surfaces, x):
+    """The toolkit's mesh of the surfaces, and its contacts, with the vertices at x."""
+    rest = np.asfortranarray(surfaces.at(surfaces.start))
+    edges, faces = (np.asfortranarray(a.astype(np.int32)) for a in surfaces.mesh.arrays[1::-1])
+    mesh, met = ipctk.CollisionMesh(rest, edges, faces), ipctk.NormalCollisions()
     met.use_area_weighting = True
-    met.build(surfaces.mesh, x, surfaces.contact.distance)
-    return met
+    met.build(mesh, x, surfaces.contact.distance)
+    return mesh, met
 
 
 @pytest.mark.parametrize("friction", [0.0, 0.5])
@@ -234,11 +237,11 @@ def test_contact_of_an_embedded_surface_reaches_its_cage():
     surfaces, rows, met, outside = solver.surfaces, solver.model.rows, 0, 0
     rng = np.random.default_rng(1)
     for before, state in pairwise(states_of(solver, 10, h)):
-        y = surfaces.at(state.positions)
-        pairs = barrier_pairs(surfaces, y)
+        y = np.asfortranarray(surfaces.at(state.positions))
+        mesh, pairs = toolkit_contacts(surfaces, y)
         push = np.zeros_like(state.positions)
         barrier = ipctk.BarrierPotential(5e-3, 5e4, True)
-        push[surfaces.particles] = -barrier.gradient(pairs, surfaces.mesh, y).reshape(-1, 3)
+        push[surfaces.particles] = -barrier.gradient(pairs, mesh, y).reshape(-1, 3)
         change = solver.model.mass[:, None] * (state.velocities - before.velocities)
         now, on_hull = state.body("cage"), push[rows["hull"]]
 

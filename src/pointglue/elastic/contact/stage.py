@@ -1,15 +1,18 @@
 """Contact during one step: barrier and friction with their derivatives, and collision-free step fractions.
 
-Surfaces push each other away before they touch, and no step takes one through another. Barrier, friction and
-continuous collision detection (CCD) are those of the IPC Toolkit.
+Surfaces push each other away before they touch, and no step takes one through another: the method is
+Incremental Potential Contact (IPC), with continuous collision detection (CCD).
 """
-
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...checks import Array
+from ...compute import run
+from .contacts import ContactSet, FrictionSet
+from .kernels import ccd
+from .kernels.barrier import EDGES, BarrierShape
+from .kernels.ccd import ImpactLimits
 from .surfaces import ContactSurfaces
 
 __all__ = ["ContactStage"]
@@ -26,6 +29,11 @@ MAX_STIFFNESS_GROWTH = 2.0**20  # ratio: the largest barrier stiffness, relative
 # ratio of the reach of contact: how far beyond a way the broad phase looks for pairs. With more of it the
 # search is repeated less often, but most of the pairs that it finds never meet.
 BROAD_PHASE_INFLATION = 0.25
+# ratio: the most candidate pairs of a way, relative to the number of vertices and edges. A way with more,
+# which is far too long, is halved until it has fewer.
+MAX_CANDIDATE_RATIO = 30.0
+MAX_HALVINGS = 20  # of such a way
+PAIRS_PER_THREAD = 1024
 
 
 class ContactStage:
@@ -56,20 +64,18 @@ class ContactStage:
         stiffness: float,
         time: float,
     ) -> None:
-        self.surfaces, self._ipc, self._mesh = surfaces, surfaces.ipc, surfaces.mesh
-        ipc, contact = self._ipc, surfaces.contact
+        self.surfaces, self._mesh, contact = surfaces, surfaces.mesh, surfaces.contact
         self.thickness = surfaces.thickness(x, time)
         self.reach = contact.distance + self.thickness
-        self.barrier = ipc.BarrierPotential(contact.distance, stiffness, True)
+        self.barrier = BarrierShape(float(contact.distance), float(self.thickness), float(stiffness))
         self._slope, self._reference = slope, surfaces.at(reference)
-        self.covered_box: tuple[Array, Array] = (np.empty((0, 3)), np.empty((0, 3)))
-        """The least and greatest coordinates of vertices (V, 3) that the candidate pairs are for [m]."""
-        self._candidates = ipc.Candidates()
+        self._margin = BROAD_PHASE_INFLATION * self.reach
         vertices = surfaces.at(x)
-        self._cover(vertices, vertices)
-        self._last: tuple[Array, Any] | None = None
-        self._tangential: Any = None
-        self._friction = ipc.FrictionPotential(contact.slip)
+        self._way = (vertices, vertices)
+        self.candidates = self._mesh.candidates(vertices, vertices, self.reach, self._margin)
+        """The pairs that may meet on the way that has been searched, and a little beyond."""
+        self._last: ContactSet | None = None
+        self._friction: FrictionSet | None = None
         self.update_friction(x)
 
     def update_friction(self, x: Array) -> bool:
@@ -77,23 +83,39 @@ class ContactStage:
         contact = self.surfaces.contact
         if not contact.friction:
             return False
-        before = self._tangential
-        vertices = self.surfaces.at(x)
-        self._tangential = self._ipc.TangentialCollisions()
-        met = self.collisions(vertices)
-        self._tangential.build(self._mesh, vertices, met, self.barrier, contact.friction)
-        return not (self._tangential.empty() and (before is None or before.empty()))
+        before = self._friction
+        met = self.met(x)
+        self._friction = FrictionSet(met, self.barrier, contact.friction, contact.slip, self._slope)
+        return len(self._friction) > 0 or (before is not None and len(before) > 0)
 
-    def _cover(self, start: Array, end: Array) -> None:
-        """Find all candidate pairs on the way between two arrays of vertices (V, 3), and a little beyond."""
-        margin = BROAD_PHASE_INFLATION * self.reach
-        self.covered_box = (np.minimum(start, end) - margin, np.maximum(start, end) + margin)
-        self._candidates.build(self._mesh, start, end, margin + self.reach / 2)
+    def _cover(self, start: Array, end: Array) -> float:
+        """Find all candidate pairs on the way between two arrays of vertices (V, 3), and a little beyond.
+
+        Return the share of the way for which that has been done: 1 unless it is so long that everything is a
+        candidate.
+        """
+        arrays = self._mesh.arrays
+        most = int(MAX_CANDIDATE_RATIO * (len(start) + len(arrays.edges)))
+        share = 1.0
+        for _ in range(MAX_HALVINGS):
+            there = end if share == 1.0 else start + share * (end - start)
+            found = self._mesh.few_candidates(start, there, self.reach, self._margin, most=most)
+            if found is not None:
+                break
+            share /= 2
+        else:
+            there = start + share * (end - start)
+            found = self._mesh.candidates(start, there, self.reach, self._margin)
+        self.candidates, self._way = found, (start, there)
+        return share
 
     def _covered(self, vertices: Array) -> bool:
-        """Return whether the candidate pairs are for vertices there as well."""
-        low, high = self.covered_box
-        return bool(np.all(vertices >= low) and np.all(vertices <= high))
+        """Return whether the candidate pairs are for vertices there as well: near one point of the way."""
+        start, end = self._way
+        way, off = end - start, vertices - start
+        length = float(np.vdot(way, way))
+        t = min(max(float(np.vdot(way, off)) / length, 0.0), 1.0) if length > 0 else 0.0
+        return bool(np.abs(off - t * way).max(initial=0.0) <= self._margin)
 
     def collision_free_fraction(self, x: Array, to: Array, *, again: bool = False) -> float:
         """Return the collision-free step fraction of the straight way from x to `to` (both (N, 3)).
@@ -101,104 +123,88 @@ class ContactStage:
         `again` tells that the way has been cut short by an earlier call.
         """
         start, end = self.surfaces.at(x), self.surfaces.at(to)
+        share = 1.0
         if not self._covered(end) or not self._covered(start):
-            self._cover(start, end)
+            share = self._cover(start, end)
+            end = self._way[1]
         rescaling = CCD_RECHECK_RESCALING if again else CCD_RESCALING
-        ccd = self._ipc.AdditiveCCD(CCD_MAX_ITERATIONS, rescaling)
-        return float(
-            self._candidates.compute_collision_free_stepsize(self._mesh, start, end, self.thickness, ccd)
-        )
+        limits = ImpactLimits(float(self.thickness), rescaling, CCD_MAX_ITERATIONS)
+        faces, edges = self.candidates
+        by_face, by_edge = np.empty(len(faces)), np.empty(len(edges))
+        way, arrays, grain = (start, end), self._mesh.arrays, PAIRS_PER_THREAD
+        run(ccd.face_impacts, len(faces), grain, way, arrays.faces, faces, limits, by_face)
+        run(ccd.edge_impacts, len(edges), grain, way, arrays.edges, edges, limits, by_edge)
+        return share * min(float(by_face.min(initial=1.0)), float(by_edge.min(initial=1.0)))
 
-    def collisions(self, vertices: Array) -> Any:
-        """Return the toolkit's set of pairs in contact with the vertices (V, 3) there."""
-        if self._last is None or not np.array_equal(self._last[0], vertices):
-            met = self._ipc.NormalCollisions()
-            met.use_area_weighting = True
-            met.build(self._candidates, self._mesh, vertices, self.surfaces.contact.distance, self.thickness)
-            self._last = (vertices, met)
-        return self._last[1]
+    def met(self, x: Array) -> ContactSet:
+        """Return the pairs in contact with the particles at x (N, 3)."""
+        vertices = self.surfaces.at(x)
+        if self._last is None or not np.array_equal(self._last.x, vertices):
+            self._last = ContactSet(self._mesh, vertices, self.candidates, self.reach)
+        return self._last
 
     def value(self, x: Array) -> float:
         """Return the energy of barrier and friction [J]; infinite where surfaces are nearer than allowed."""
-        vertices = self.surfaces.at(x)
-        total = float(self.barrier(self.collisions(vertices), self._mesh, vertices))
-        if self._tangential is not None:
-            total += float(self._friction(self._tangential, self._mesh, self._rates(vertices))) / self._slope
+        met = self.met(x)
+        total = met.value(self.barrier)
+        if self._friction is not None:
+            total += self._friction.value(met.x, self._reference)
         return total
 
     def gradient(self, x: Array) -> Array:
         """Return the derivative of the value by the vertices (V, 3) [N]."""
-        vertices = self.surfaces.at(x)
-        total = self.barrier.gradient(self.collisions(vertices), self._mesh, vertices)
-        if self._tangential is not None:
-            total = total + self._friction.gradient(self._tangential, self._mesh, self._rates(vertices))
-        return np.asarray(total).reshape(-1, 3)
+        met = self.met(x)
+        total = np.zeros_like(met.x)
+        met.add_gradient(self.barrier, total)
+        if self._friction is not None:
+            self._friction.add_gradient(met.x, self._reference, total)
+        return total
 
     def blocks(self, x: Array, *, project: bool) -> tuple[NDArray[np.int64], NDArray[np.int64], Array]:
         """Return the Hessian: particles of rows (K,) and columns (K,), and blocks (K, 3, 3) [N/m].
 
         With `project` each pair's part is made positive semidefinite.
         """
-        vertices = self.surfaces.at(x)
-        methods = self._ipc.PSDProjectionMethod
-        method = methods.CLAMP if project else methods.NONE
-        H = self.barrier.hessian(self.collisions(vertices), self._mesh, vertices, method)
-        if self._tangential is not None:
-            rates = self._rates(vertices)
-            H = H + self._slope * self._friction.hessian(self._tangential, self._mesh, rates, method)
-        return self._in_blocks(H)
+        met, particles = self.met(x), self.surfaces.particles
+        rows, columns, blocks = met.hessian(self.barrier, project=project)
+        if self._friction is not None:
+            slides = self._friction.hessian(met.x, self._reference)
+            rows, columns, blocks = (
+                np.concatenate(both) for both in zip((rows, columns, blocks), slides, strict=True)
+            )
+        return particles[rows], particles[columns], blocks
 
     def pairs_nearby(self, x: Array) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return rows (K,) and columns (K,) of the blocks of all pairs within twice the contact distance."""
-        vertices = self.surfaces.at(x)
-        distance = self.surfaces.contact.distance
-        near = self._ipc.NormalCollisions()
-        near.build(self._candidates, self._mesh, vertices, 2 * distance, self.thickness)
-        H = self._ipc.BarrierPotential(2 * distance, 1.0, True).hessian(near, self._mesh, vertices)
-        if self._tangential is not None:
-            H = H + self._friction.hessian(self._tangential, self._mesh, self._rates(vertices))
-        return self._in_blocks(H)[:2]
-
-    def _in_blocks(self, H: Any) -> tuple[NDArray[np.int64], NDArray[np.int64], Array]:
-        blocks = H.tobsr((3, 3))
-        row = np.repeat(np.arange(len(blocks.indptr) - 1), np.diff(blocks.indptr))
         particles = self.surfaces.particles
-        # The column-major matrix is read as a row-major one, which is right since it is symmetric.
-        return particles[row], particles[blocks.indices], np.asarray(blocks.data)
-
-    def _rates(self, vertices: Array) -> Array:
-        return np.asfortranarray(self._slope * (vertices - self._reference))
+        reach = self.reach + self.surfaces.contact.distance
+        sets: list[ContactSet | FrictionSet] = [
+            ContactSet(self._mesh, self.surfaces.at(x), self.candidates, reach)
+        ]
+        if self._friction is not None:
+            sets.append(self._friction)
+        rows, columns = (np.concatenate(each) for each in zip(*(s.pattern() for s in sets), strict=True))
+        return particles[rows], particles[columns]
 
     def count(self, x: Array) -> int:
         """Return the number of pairs in contact."""
-        return len(self.collisions(self.surfaces.at(x)))
+        return len(self.met(x))
 
     def gap(self, x: Array) -> float:
         """Return the least distance of surfaces in contact beyond their thickness [m], or infinity."""
-        vertices = self.surfaces.at(x)
-        met = self.collisions(vertices)
-        if met.empty():
-            return np.inf
-        return float(np.sqrt(met.compute_minimum_distance(self._mesh, vertices))) - self.thickness
+        met = self.met(x)
+        return float(np.sqrt(met.contacts.squared.min())) - self.thickness if len(met) else np.inf
 
     def nearest(self, x: Array) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
         """Return the particles of the nearest two points, edges or faces in contact, or None."""
-        vertices = self.surfaces.at(x)
-        met, mesh = self.collisions(vertices), self._mesh
-        found: tuple[float, list[int], int] | None = None
-        for pairs, first in (
-            (met.vv_collisions, 1), (met.ev_collisions, 1), (met.fv_collisions, 1), (met.ee_collisions, 2)
-        ):  # fmt: skip
-            for pair in pairs:
-                squared = pair.compute_distance(pair.dof(vertices, mesh.edges, mesh.faces))
-                if found is None or squared < found[0]:
-                    rows = [row for row in pair.vertex_ids(mesh.edges, mesh.faces) if row >= 0]
-                    found = squared, rows, first
-        if found is None:
+        met = self.met(x)
+        if not len(met):
             return None
-        _, rows, first = found
-        particles = self.surfaces.particles
-        return particles[rows[:first]], particles[rows[first:]]
+        nearest = int(met.contacts.squared.argmin())
+        points = met.contacts.points[nearest]
+        first = 2 if met.contacts.kind[nearest] == EDGES else 1
+        particles = self.surfaces.particles[points[points >= 0]]
+        return particles[:first], particles[first:]
 
     def next_stiffness(self, x: Array, now: float, first: float) -> float:
         """Return the barrier stiffness of the next step [Pa].

@@ -1,9 +1,6 @@
 """Checks of the start, before anything moves: intersections, surfaces that are too near, bonded surfaces."""
 
-from collections import Counter
-from collections.abc import Iterator
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,13 +9,13 @@ from ...checks import Array
 from ...errors import InputError, IntersectionError
 from ..model.bound_points import InitialBond
 from ..model.solver_model import SolverModel
+from .mesh import CollisionMesh
 
-__all__ = ["PrimitivePair", "ProximityQuery", "no_collision_filter"]
+__all__ = ["PrimitivePair", "ProximityQuery"]
 
 MAX_NAMED_PAIRS = 5  # pairs of primitives that an error names
 # Intersections that are counted for two bodies: a mesh that goes through itself everywhere has millions.
 MAX_COUNTED_INTERSECTIONS = 1000
-EDGES_PER_BATCH = 8192  # edges that are searched together, which bounds the memory of their candidates
 MAX_IDLE_ROUNDS = 20  # rounds of untangling without fewer intersections, after which it is given up
 UNTANGLE_OVERSHOOT = 0.02  # ratio of an edge's length: how far beyond a face untangling moves an end
 
@@ -27,38 +24,12 @@ PrimitivePair = tuple[NDArray[np.int64], NDArray[np.int64]]
 """The vertices of two primitives (edge and face, point and face, or two edges) or of their surroundings."""
 
 
-def no_collision_filter(ipc: Any, one: NDArray[np.bool_], other: NDArray[np.bool_]) -> Any:
-    """Return a collision filter by which the vertices of two bodies do not collide.
-
-    Parameters
-    ----------
-    ipc : module
-        The IPC Toolkit.
-    one, other : (V,)
-        Masks of the bodies' vertices. If they are equal, it is one body that does not collide with itself.
-
-    Returns
-    -------
-    A filter of the toolkit.
-    """
-    make, alone = ipc.make_vertex_patches_filter, np.arange(len(one)) + 1
-
-    def within(mask: NDArray[np.bool_]) -> Any:
-        return make(np.where(mask, 0, alone).astype(np.int32))
-
-    if np.array_equal(one, other):
-        return within(one)
-    return within(one | other) | ~within(one) | ~within(other)
-
-
 class ProximityQuery:
     """Intersections and near pairs of a collision mesh whose vertices are at given positions.
 
     Parameters
     ----------
-    ipc : module
-        The IPC Toolkit.
-    mesh : ipctk.CollisionMesh
+    mesh : CollisionMesh
         The collision mesh.
     particles : (V,)
         The particle of each vertex.
@@ -69,11 +40,11 @@ class ProximityQuery:
     """
 
     def __init__(
-        self, ipc: Any, mesh: Any, particles: NDArray[np.int64], model: SolverModel, vertices: Array
+        self, mesh: CollisionMesh, particles: NDArray[np.int64], model: SolverModel, vertices: Array
     ) -> None:
-        self._ipc, self._mesh, self._particles, self._model = ipc, mesh, particles, model
+        self._mesh, self._particles, self._model = mesh, particles, model
         self._vertices = vertices
-        self._faces, self._edges = np.asarray(mesh.faces), np.asarray(mesh.edges)
+        self._faces, self._edges = mesh.arrays.faces, mesh.arrays.edges
 
     def bonded_pairs(self, thickness: float, distance: float) -> list[list[PrimitivePair]]:
         """Return, for each initial bond, the pairs of primitives around it that are too near to collide.
@@ -108,25 +79,32 @@ class ProximityQuery:
 
     def refuse_intersections(self, advice: str) -> None:
         """Raise an error that names pairs and gives advice, if surfaces intersect."""
-        if not self._ipc.has_intersections(self._mesh, self._vertices):
+        pairs_found = self._intersections()
+        if not pairs_found:
             return
         most = MAX_COUNTED_INTERSECTIONS
-        pairs_found = self._intersections(most=most)
         named = [
             f"edge {self._named(edge)} and face {self._named(face)}"
             for edge, face in pairs_found[:MAX_NAMED_PAIRS]
         ]
-        found = "; ".join(named) if named else "surfaces that touch"
-        by_pair: dict[tuple[str, str], list[PrimitivePair]] = {}
-        for edge, face in pairs_found:
-            one, other = sorted((self._body(edge[0]), self._body(face[0])))
-            by_pair.setdefault((one, other), []).append((edge, face))
-        pairs = sorted(by_pair)
-        positions = [self._vertices[by_pair[pair][0][0]].mean(0).tolist() for pair in pairs]
+        found = "; ".join(named)
+        edges, faces = (np.array(each) for each in zip(*pairs_found, strict=True))
+        bodies = np.sort(self._bodies[np.stack([edges[:, 0], faces[:, 0]], axis=1)], axis=1)
+        numbers, first, counts = np.unique(bodies, axis=0, return_index=True, return_counts=True)
+        names = list(self._model.rows)
+        told = sorted(
+            (
+                tuple(sorted((names[one], names[other]))),
+                min(count, most),
+                self._vertices[edge].mean(0).tolist(),
+            )
+            for (one, other), count, edge in zip(numbers, counts.tolist(), edges[first], strict=True)
+        )
+        pairs, counted, positions = zip(*told, strict=True)
         raise IntersectionError(
             f"bodies must not intersect at the start, got {found}: {advice}",
-            tuple(pairs),
-            tuple(min(len(by_pair[pair]), most) for pair in pairs),
+            pairs,
+            counted,
             tuple((x, y, z) for x, y, z in positions),
             most,
         )
@@ -169,7 +147,7 @@ class ProximityQuery:
                 np.add.at(moves, points, shift)
                 np.add.at(counts, points, 1)
             moves /= np.maximum(counts, 1)[:, None]
-            x = np.asfortranarray(x + np.where(free[:, None], moves, 0.0))
+            x = x + np.where(free[:, None], moves, 0.0)
             self._vertices = x
         return x
 
@@ -194,10 +172,6 @@ class ProximityQuery:
         """The number of each vertex's body (V,), in the order of the bodies."""
         stops = [rows.stop for rows in self._model.rows.values()]
         return np.searchsorted(stops, self._particles, side="right")
-
-    def _body(self, vertex: int) -> str:
-        """Return the name of the body of a vertex."""
-        return str(list(self._model.rows)[self._bodies[vertex]])
 
     def _around(self, bond: InitialBond) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """Return masks (V,) of the bound vertices and of their parents, each with their neighbours."""
@@ -231,85 +205,30 @@ class ProximityQuery:
         wider[self._faces[region[self._faces].any(1)]] = True
         return wider
 
-    def _intersections(
-        self, region: NDArray[np.bool_] | None = None, *, most: int | None = None
-    ) -> list[PrimitivePair]:
-        """Return edges (2,) and faces (3,) that intersect, of which both touch a region (V,) if one is given.
-
-        With `most`, the search skips two bodies once that many of their intersections are found.
-        """
-        edges, faces = self._edges, self._faces
+    def _intersections(self, region: NDArray[np.bool_] | None = None) -> list[PrimitivePair]:
+        """Return edges (2,) and faces (3,) that intersect, and of which both touch a region (V,) if given."""
+        pairs = self._mesh.crossings(self._vertices)
+        edges, faces = self._edges[pairs[:, 0]], self._faces[pairs[:, 1]]
         if region is not None:
-            edges, faces = edges[region[edges].any(1)], faces[region[faces].any(1)]
-        bodies = self._bodies
-        allowed = self._mesh.can_collide
-        found: list[PrimitivePair] = []
-        counts: Counter[tuple[int, int]] = Counter()
-        for start in range(0, len(edges), EDGES_PER_BATCH):
-            broad = self._ipc.LBVH()
-            broad.can_vertices_collide = allowed
-            batch = np.ascontiguousarray(edges[start : start + EDGES_PER_BATCH])
-            broad.build(self._vertices, batch, faces, 0.0)
-            full: set[tuple[int, int]] = set()
-            for edge, face in self._likely(batch, faces, broad.detect_edge_face_candidates()):
-                one, other = sorted((int(bodies[edge[0]]), int(bodies[face[0]])))
-                if (one, other) not in full and self._ipc.is_edge_intersecting_triangle(
-                    *self._vertices[edge], *self._vertices[face]
-                ):
-                    found.append((edge, face))
-                    counts[one, other] += 1
-                    if most is not None and counts[one, other] >= most:
-                        full.add((one, other))
-            for one, other in full:
-                allowed = allowed & no_collision_filter(self._ipc, bodies == one, bodies == other)
-        return found
-
-    def _likely(
-        self, edges: NDArray[np.int32], faces: NDArray[np.int32], candidates: Any
-    ) -> Iterator[PrimitivePair]:
-        """Yield edges and faces without a common vertex, unless both ends are on one side of the face."""
-        ids = np.array([(c.edge_id, c.face_id) for c in candidates], np.int64).reshape(-1, 2)
-        edge, face = edges[ids[:, 0]].astype(np.int64), faces[ids[:, 1]].astype(np.int64)
-        a, b, c = np.moveaxis(self._vertices[face], 1, 0)
-        normal = np.cross(b - a, c - a)
-        away = self._vertices[edge] - a[:, None]
-        depth = np.einsum("kej,kj->ke", away, normal)
-        # This much may be rounding: the exact test decides about all that is nearer.
-        slack = 1e-9 * np.linalg.norm(away, axis=2) * np.linalg.norm(normal, axis=1)[:, None]
-        aside = (depth > slack).all(1) | (depth < -slack).all(1)
-        shared = (edge[:, :, None] == face[:, None, :]).any((1, 2))
-        likely = ~aside & ~shared
-        yield from zip(edge[likely], face[likely], strict=True)
+            inside = region[edges].any(1) & region[faces].any(1)
+            edges, faces = edges[inside], faces[inside]
+        return list(zip(edges, faces, strict=True))
 
     def _near(self, reach: float, region: NDArray[np.bool_]) -> list[tuple[PrimitivePair, float]]:
         """Return point-face and edge-edge pairs of a region (V,) within `reach`, with their distances.
 
         All lengths are in m.
         """
-        candidates = self._ipc.Candidates()
-        candidates.build(self._mesh, self._vertices, reach / 2)
-        points = np.array([(c.vertex_id, c.face_id) for c in candidates.fv_candidates], np.int64).reshape(
-            -1, 2
-        )
-        edges = np.array([(c.edge0_id, c.edge1_id) for c in candidates.ee_candidates], np.int64).reshape(
-            -1, 2
-        )
+        x = self._vertices
+        candidates = self._mesh.candidates(x, x, reach)
+        by_face, by_edge = self._mesh.distances(x, candidates, reach)
         kinds = (
-            (points[:, :1], self._faces[points[:, 1]]),
-            (self._edges[edges[:, 0]], self._edges[edges[:, 1]]),
+            (candidates.faces[:, :1].astype(np.int64), self._faces[candidates.faces[:, 1]], by_face),
+            (self._edges[candidates.edges[:, 0]], self._edges[candidates.edges[:, 1]], by_edge),
         )
         found = []
-        for one, other in kinds:
-            inside = region[one].any(1) & region[other].any(1)
-            for a, b in zip(one[inside].astype(np.int64), other[inside].astype(np.int64), strict=True):
-                length = self._distance(a, b)
-                if length <= reach:
-                    found.append(((a, b), length))
+        for one, other, squared in kinds:
+            inside = region[one].any(1) & region[other].any(1) & (squared <= reach**2)
+            lengths = np.sqrt(squared[inside]).tolist()
+            found += list(zip(zip(one[inside], other[inside], strict=True), lengths, strict=True))
         return found
-
-    def _distance(self, one: NDArray[np.int64], other: NDArray[np.int64]) -> float:
-        """Return the distance of a point and a face, or of two edges [m]."""
-        x = self._vertices
-        if len(one) == 1:
-            return float(np.sqrt(self._ipc.point_triangle_distance(x[one[0]], *x[other])))
-        return float(np.sqrt(self._ipc.edge_edge_distance(*x[one], *x[other])))

@@ -1,7 +1,4 @@
-"""The surfaces of a solver's bodies as one collision mesh: what may collide, and how near surfaces are.
-
-Collision meshes and queries are those of the IPC Toolkit.
-"""
+"""The surfaces of a solver's bodies as one collision mesh: what may collide, and how near surfaces are."""
 
 import warnings
 from typing import Any
@@ -10,10 +7,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...checks import Array
-from ...errors import InputError, MissingDependencyError, PointglueWarning
+from ...errors import InputError, PointglueWarning
 from ..model.solver_model import SolverModel
+from .mesh import CollisionMesh
 from .options import Contact
-from .start import PrimitivePair, ProximityQuery, no_collision_filter
+from .start import PrimitivePair, ProximityQuery
 
 __all__ = ["ContactSurfaces"]
 
@@ -43,21 +41,20 @@ class ContactSurfaces:
     """
 
     def __init__(self, contact: Contact, model: SolverModel, x: Array) -> None:
-        self.ipc = ipc = _toolkit()
         self.contact, self.model, self._given = contact, model, x
         faces = _faces(model)
         self.particles: NDArray[np.int64] = np.unique(faces)
         """The particle of each vertex of the collision mesh (V,)."""
-        local = np.searchsorted(self.particles, faces).astype(np.int32, order="F")
-        edges = ipc.edges(local)
-        start = np.asfortranarray(x[self.particles])
-        self.mesh = ipc.CollisionMesh(start, edges, local)
-        self._check_names()
-        self._allowed = self._ignore_filter(_patches(model, self.particles))
-        self.mesh.can_collide = self._allowed
+        local = np.searchsorted(self.particles, faces)
+        start = self.at(x)
+        bodies = _body_of(model)[self.particles]
+        self.mesh = CollisionMesh(start, local, bodies, _patches(model, self.particles), self._ignored())
+        self._blocked: set[tuple[int, int]] = set()
         self._active: tuple[bool, ...] = ()
-        query = ProximityQuery(ipc, self.mesh, self.particles, model, start)
-        self._bonded_pairs = query.bonded_pairs(contact.thickness, contact.distance)
+        query = ProximityQuery(self.mesh, self.particles, model, start)
+        self._bonded_pairs = [
+            _vertex_pairs(pairs) for pairs in query.bonded_pairs(contact.thickness, contact.distance)
+        ]
         self._filter_bonded(tuple(True for _ in self._bonded_pairs))
         self.start: Array = x
         """Positions of all particles at the start (N, 3) [m]: as given, or untangled."""
@@ -81,21 +78,14 @@ class ContactSurfaces:
         area = np.linalg.norm(np.cross(b - a, c - a), axis=1).sum() / 2
         self._density = mass / area if area > 0 else 1.0
 
-    def _check_names(self) -> None:
-        for name in {name for pair in self.contact.ignore for name in pair}:
-            if name not in self.model.rows:
-                names = ", ".join(map(repr, self.model.rows))
-                raise InputError(f"ignore must name bodies, {names}, got {name!r}")
-
-    def _ignore_filter(self, patches: NDArray[np.int32]) -> Any:
-        """Return a filter that lets different patches collide, but not bodies that ignore each other."""
-        allowed = self.ipc.make_vertex_patches_filter(patches)
-        body_of = _body_of(self.model)[self.particles]
+    def _ignored(self) -> list[tuple[int, int]]:
+        """Return the numbers of bodies that ignore each other."""
         names = list(self.model.rows)
-        for pair in self.contact.ignore:
-            one, other = (body_of == names.index(name) for name in pair)
-            allowed = allowed & no_collision_filter(self.ipc, one, other)
-        return allowed
+        for name in {name for pair in self.contact.ignore for name in pair}:
+            if name not in names:
+                known = ", ".join(map(repr, names))
+                raise InputError(f"ignore must name bodies, {known}, got {name!r}")
+        return [(names.index(one), names.index(other)) for one, other in self.contact.ignore]
 
     @property
     def adaptive(self) -> bool:
@@ -110,7 +100,7 @@ class ContactSurfaces:
         return INITIAL_STIFFNESS_FACTOR * self._density * stopped
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Build a copy anew, since objects of the toolkit cannot be copied."""
+        """Build a copy anew from what it was made of."""
         return type(self), (self.contact, self.model, self._given)
 
     def thickness(self, x: Array, moment: float) -> float:
@@ -127,12 +117,10 @@ class ContactSurfaces:
 
     def least_distance(self, x: Array) -> float:
         """Return the least distance of surfaces [m], or infinity if it is more than contact reaches."""
-        met = self.ipc.NormalCollisions()
-        vertices = self.at(x)
-        met.build(self.mesh, vertices, self.contact.thickness + self.contact.distance)
-        if met.empty():
-            return np.inf
-        return float(np.sqrt(met.compute_minimum_distance(self.mesh, vertices)))
+        vertices, reach = self.at(x), self.contact.thickness + self.contact.distance
+        squared = self.mesh.distances(vertices, self.mesh.candidates(vertices, vertices, reach), reach)
+        least = float(np.sqrt(min(each.min(initial=np.inf) for each in squared)))
+        return least if least < reach else np.inf
 
     def filter_bonded(self, active: tuple[bool, ...], x: Array) -> None:
         """Let bonded surfaces pass through each other where they were too near at the start.
@@ -148,28 +136,19 @@ class ContactSurfaces:
         """
         self._filter_bonded(active)
         if not all(active) and (self.intersecting(x) or self.least_distance(x) <= self.contact.thickness):
-            now = ProximityQuery(self.ipc, self.mesh, self.particles, self.model, self.at(x))
-            self.mesh.can_collide = self.mesh.can_collide & self._pair_filter(
-                now.too_near(self.contact.thickness)
-            )
+            now = ProximityQuery(self.mesh, self.particles, self.model, self.at(x))
+            self.mesh.block(self._blocked | _vertex_pairs(now.too_near(self.contact.thickness)))
             self._active = ()
 
     def _filter_bonded(self, active: tuple[bool, ...]) -> None:
-        """Set the collision filter for the bonds that hold, if they are others than before."""
+        """Block the pairs of the bonds that hold, if they are others than before."""
         if active != self._active or not active:
             bonds = zip(self._bonded_pairs, active, strict=True)
-            pairs = [pair for each, holds in bonds if holds for pair in each]
-            self.mesh.can_collide = self._allowed & self._pair_filter(pairs) if pairs else self._allowed
+            self._blocked = {pair for pairs, holds in bonds if holds for pair in pairs}
+            self.mesh.block(self._blocked)
             self._active = active
 
-    def _pair_filter(self, pairs: list[PrimitivePair]) -> Any:
-        """Return a filter by which no vertices of such pairs of primitives collide."""
-        blocked = {
-            (min(i, j), max(i, j)) for one, other in pairs for i in one.tolist() for j in other.tolist()
-        }
-        return self.ipc.make_sparse_filter(dict.fromkeys(sorted(blocked), False), True)
-
-    def _warn_of_small_faces(self, faces: NDArray[np.int32], vertices: Array) -> None:
+    def _warn_of_small_faces(self, faces: NDArray[np.int64], vertices: Array) -> None:
         """Warn of bodies with edges that are shorter than contact reaches."""
         reach = self.contact.thickness + self.contact.distance
         sides = np.linalg.norm(vertices[faces] - vertices[np.roll(faces, 1, axis=1)], axis=2)
@@ -191,23 +170,16 @@ class ContactSurfaces:
 
     def intersecting(self, x: Array) -> bool:
         """Return whether any surfaces intersect with the particles at x (N, 3)."""
-        return bool(self.ipc.has_intersections(self.mesh, self.at(x)))
+        return len(self.mesh.crossings(self.at(x))) > 0
 
     def at(self, x: Array) -> Array:
-        """Return the mesh's vertices (V, 3) for particles at x (N, 3), in the toolkit's memory layout."""
-        return np.asfortranarray(x[self.particles])
+        """Return the mesh's vertices (V, 3) for particles at x (N, 3)."""
+        return np.ascontiguousarray(x[self.particles])
 
 
-def _toolkit() -> Any:
-    """Import the IPC Toolkit here, since it is an optional dependency."""
-    try:
-        import ipctk
-    except ImportError as error:
-        raise MissingDependencyError("contact needs ipctk: pip install 'pointglue[contact]'") from error
-    # Its sums over threads have no fixed order, and the cases that it warns of are handled here.
-    ipctk.set_num_threads(1)
-    ipctk.set_logger_level(ipctk.LoggerLevel.off)
-    return ipctk
+def _vertex_pairs(pairs: list[PrimitivePair]) -> set[tuple[int, int]]:
+    """Return the pairs of vertices of pairs of primitives."""
+    return {(i, j) for one, other in pairs for i in one.tolist() for j in other.tolist()}
 
 
 def _faces(model: SolverModel) -> NDArray[np.int64]:
@@ -236,14 +208,14 @@ def _immovable(model: SolverModel) -> NDArray[np.bool_]:
     return np.asarray(model.pinned | fixed[model.body_of])
 
 
-def _patches(model: SolverModel, particles: NDArray[np.int64]) -> NDArray[np.int32]:
-    """Return the patch of each vertex (V,): vertices of one patch do not collide.
+def _patches(model: SolverModel, particles: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the patch of each vertex (V,): vertices of one patch do not collide; -1 is no patch.
 
     Each rigid body is a patch, and so is all that forces do not move.
     """
-    out = np.arange(len(model.rest)) + len(model.bodies) + 1
+    out = np.full(len(model.rest), -1)
     for number, body in enumerate(model.bodies):
         if body in model.rigid:
             out[model.rows[body.name]] = number + 1
     out[_immovable(model)] = 0
-    return out[particles].astype(np.int32)
+    return out[particles]

@@ -1,0 +1,189 @@
+"""Contacts at one moment: which pairs are near enough, their energy, gradient and Hessian."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...checks import Array
+from ...compute import run
+from .kernels import barrier, friction, pairs, sums
+from .kernels.barrier import POINT_EDGE, BarrierShape, Contacts
+from .kernels.friction import Slides
+from .mesh import Candidates, CollisionMesh
+
+__all__ = ["Blocks", "ContactSet", "FrictionSet"]
+
+# ratio: edges are nearly parallel if |u x v|^2 is below this, times the squares of their lengths at rest.
+PARALLEL_RATIO = 1e-3
+CONTACTS_PER_THREAD, CHEAP_PER_THREAD = 128, 4096
+
+Blocks = tuple[NDArray[np.int64], NDArray[np.int64], Array]
+"""Vertices of rows (B,) and columns (B,), and blocks (B, 3, 3) of a matrix."""
+
+
+class ContactSet:
+    """The pairs in contact, with the vertices at given positions.
+
+    Parameters
+    ----------
+    mesh : CollisionMesh
+        The collision mesh.
+    x : (V, 3)
+        The vertices [m].
+    candidates : Candidates
+        The pairs to choose from.
+    reach : float
+        The distance within which pairs are in contact [m].
+    """
+
+    def __init__(self, mesh: CollisionMesh, x: Array, candidates: Candidates, reach: float) -> None:
+        self.x = x
+        by_face, by_edge = mesh.distances(x, candidates, reach)
+        faces = candidates.faces[by_face < reach**2]
+        edges = candidates.edges[by_edge < reach**2]
+        of_faces, of_edges = _empty(len(faces)), _empty(len(edges))
+        grain = CHEAP_PER_THREAD
+        run(pairs.face_contacts, len(faces), grain, x, mesh.arrays, faces, of_faces)
+        run(pairs.edge_contacts, len(edges), grain, x, mesh.arrays, edges, PARALLEL_RATIO, of_edges)
+        every = Contacts(*(np.concatenate(both) for both in zip(of_faces, of_edges, strict=True)))
+        self.contacts = _merged(every, len(x))
+        """The contacts. Points, and points and edges, that several pairs share are one contact."""
+
+    def __len__(self) -> int:
+        """Return the number of contacts."""
+        return len(self.contacts.kind)
+
+    def value(self, shape: BarrierShape) -> float:
+        """Return the energy of the barrier [J]."""
+        out = np.empty(len(self))
+        run(barrier.values, len(self), CHEAP_PER_THREAD, self.x, self.contacts, shape, out)
+        return float(out.sum())
+
+    def add_gradient(self, shape: BarrierShape, out: Array) -> None:
+        """Add the gradient of the energy to `out` (V, 3) [N]."""
+        each = np.empty((len(self), 4, 3))
+        run(barrier.gradients, len(self), CHEAP_PER_THREAD, self.x, self.contacts, shape, each)
+        sums.add_gradients(self.contacts.points, each, out)
+
+    def hessian(self, shape: BarrierShape, *, project: bool) -> Blocks:
+        """Return the Hessian of the energy [N/m]; with `project` each contact's is made semidefinite."""
+        each = np.empty((len(self), 12, 12))
+        run(barrier.hessians, len(self), CONTACTS_PER_THREAD, self.x, self.contacts, shape, project, each)
+        return _spread(self.contacts.points, each)
+
+    def pattern(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the vertices of rows (B,) and columns (B,) of the Hessian's blocks."""
+        return _pattern(self.contacts.points)
+
+
+class FrictionSet:
+    """Friction with the normal forces and tangent planes of one moment.
+
+    Parameters
+    ----------
+    met : ContactSet
+        The contacts of that moment.
+    shape : BarrierShape
+        The barrier.
+    coefficient : float
+        The coefficient of friction [1].
+    slip : float
+        The sliding speed below which surfaces count as sticking [m/s].
+    slope : float
+        The derivative of velocities by positions [1/s].
+    """
+
+    def __init__(
+        self, met: ContactSet, shape: BarrierShape, coefficient: float, slip: float, slope: float
+    ) -> None:
+        contacts = met.contacts
+        normal, pressure = np.empty((len(met), 3)), np.empty(len(met))
+        run(friction.lag, len(met), CHEAP_PER_THREAD, contacts, shape, coefficient, normal, pressure)
+        slides = pressure > 0.0
+        self.slides = Slides(
+            contacts.points[slides],
+            contacts.coefficients[slides],
+            normal[slides],
+            pressure[slides],
+            float(slip),
+            float(slope),
+        )
+
+    def __len__(self) -> int:
+        """Return the number of contacts with friction."""
+        return len(self.slides.points)
+
+    def value(self, x: Array, reference: Array) -> float:
+        """Return the energy at x, with velocities slope * (x - reference), all of them (V, 3) [J]."""
+        out = np.empty(len(self))
+        run(friction.slide_values, len(self), CHEAP_PER_THREAD, x, reference, self.slides, out)
+        return float(out.sum())
+
+    def add_gradient(self, x: Array, reference: Array, out: Array) -> None:
+        """Add the gradient of the energy to `out` (V, 3) [N]."""
+        each = np.empty((len(self), 4, 3))
+        run(friction.slide_gradients, len(self), CHEAP_PER_THREAD, x, reference, self.slides, each)
+        sums.add_gradients(self.slides.points, each, out)
+
+    def hessian(self, x: Array, reference: Array) -> Blocks:
+        """Return the Hessian of the energy [N/m], which is semidefinite."""
+        each = np.empty((len(self), 12, 12))
+        run(friction.slide_hessians, len(self), CONTACTS_PER_THREAD, x, reference, self.slides, each)
+        return _spread(self.slides.points, each)
+
+    def pattern(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the vertices of rows (B,) and columns (B,) of the Hessian's blocks."""
+        return _pattern(self.slides.points)
+
+
+def _empty(count: int) -> Contacts:
+    """Return room for contacts."""
+    return Contacts(
+        np.empty(count, np.int64),
+        np.empty((count, 4), np.int64),
+        np.empty((count, 4)),
+        np.empty((count, 3)),
+        np.empty(count),
+        np.empty(count),
+        np.empty(count, np.int64),
+        np.empty(count),
+    )
+
+
+def _merged(contacts: Contacts, vertices: int) -> Contacts:
+    """Return contacts of which those of the same points, or the same point and edge, are one.
+
+    Their weights are summed up. The order only depends on which contacts there are.
+    """
+    plain = contacts.kind <= POINT_EDGE
+    shared = np.flatnonzero(plain)
+    if not len(shared):
+        return contacts
+    points = contacts.points[shared]
+    # The ends of an edge are told by one number each; contacts of points have -1 for the second end.
+    order = np.lexsort((points[:, 2], points[:, 0] * vertices + points[:, 1]))
+    ranked = points[order]
+    new = np.ones(len(order), np.bool_)
+    new[1:] = (ranked[1:, :3] != ranked[:-1, :3]).any(1)
+    first = np.flatnonzero(new)
+    weight = np.add.reduceat(contacts.weight[shared][order], first)
+    kept = np.concatenate([shared[order[first]], np.flatnonzero(~plain)])
+    out = Contacts(*(field[kept] for field in contacts))
+    out.weight[: len(first)] = weight
+    return out
+
+
+def _spread(points: NDArray[np.int64], hessians: Array) -> Blocks:
+    """Return the blocks of Hessians (K, 12, 12) of contacts with points (K, 4)."""
+    sizes = (points >= 0).sum(1) ** 2
+    begins = np.cumsum(sizes) - sizes
+    total = int(sizes.sum())
+    out = (np.empty(total, np.int64), np.empty(total, np.int64), np.empty((total, 3, 3)))
+    run(sums.spread_blocks, len(points), CHEAP_PER_THREAD, points, hessians, begins, out)
+    return out
+
+
+def _pattern(points: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the vertices of rows (B,) and columns (B,) of blocks between points (K, 4) of contacts."""
+    rows, columns = np.repeat(points, 4, axis=1).ravel(), np.tile(points, 4).ravel()
+    there = (rows >= 0) & (columns >= 0)
+    return rows[there], columns[there]

@@ -1,0 +1,62 @@
+"""Whether an edge crosses a triangle, in exact arithmetic: for the few cases that rounding leaves open."""
+
+from collections.abc import Sequence
+from fractions import Fraction
+
+from ...checks import Array
+
+__all__ = ["crosses"]
+
+Vector = Sequence[Fraction]
+
+
+def _sign(value: Fraction) -> int:
+    """Return -1, 0 or 1."""
+    return (value > 0) - (value < 0)
+
+
+def _side(a: Vector, b: Vector, c: Vector, p: Vector) -> int:
+    """Return the sign of the volume of four points."""
+    u, v, w = ([s - t for s, t in zip(x, p, strict=True)] for x in (a, b, c))
+    return _sign(
+        u[0] * (v[1] * w[2] - v[2] * w[1])
+        - u[1] * (v[0] * w[2] - v[2] * w[0])
+        + u[2] * (v[0] * w[1] - v[1] * w[0])
+    )
+
+
+def _turn(a: Vector, b: Vector, c: Vector, axes: tuple[int, int]) -> int:
+    """Return the sign of the area of three points in the plane of two axes."""
+    i, j = axes
+    return _sign((b[i] - a[i]) * (c[j] - a[j]) - (b[j] - a[j]) * (c[i] - a[i]))
+
+
+def _apart(polygon: Sequence[Vector], other: Sequence[Vector], axes: tuple[int, int]) -> bool:
+    """Return whether a side of a convex polygon, or an axis, has it and another strictly apart in a plane."""
+    for k, a in enumerate(polygon):
+        b = polygon[k - 1]
+        theirs = {_turn(a, b, p, axes) for p in other}
+        ours = {_turn(a, b, p, axes) for p in polygon} - {0}
+        if len(theirs) == 1 and 0 not in theirs and ours.isdisjoint(theirs):
+            return True
+    return any(
+        max(p[i] for p in polygon) < min(p[i] for p in other)
+        or max(p[i] for p in other) < min(p[i] for p in polygon)
+        for i in axes
+    )
+
+
+def crosses(edge: Array, triangle: Array) -> bool:
+    """Return whether an edge (2, 3) and a triangle (3, 3) have a point in common [m]."""
+    p, q, a, b, c = ([Fraction(s) for s in point] for ends in (edge, triangle) for point in ends.tolist())
+    sides = {_side(a, b, c, end) for end in (p, q)}
+    if sides == {0}:
+        # In one plane: what has a point in common has so in every projection, and one of them is faithful.
+        return not any(
+            _apart((p, q), (a, b, c), axes) or _apart((a, b, c), (p, q), axes)
+            for axes in ((0, 1), (1, 2), (2, 0))
+        )
+    if sides in ({1}, {-1}):
+        return False
+    around = {_side(p, q, *ends) for ends in ((a, b), (b, c), (c, a))}
+    return not {1, -1} <= around

@@ -1,0 +1,242 @@
+"""The collision mesh: triangles and edges of all bodies, areas, who may meet whom, and searches for pairs."""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...checks import Array
+from ...compute import run
+from ...geometry.bvh import TriangleTree
+from .exact import crosses
+from .kernels import broad_phase, crossings, pairs
+from .kernels.broad_phase import Forest, Found, Motion, Permissions
+from .kernels.pairs import SurfaceArrays
+
+__all__ = ["Candidates", "CollisionMesh"]
+
+LEAVES_PER_BLOCK = 32  # leaves that are searched together, and so the least work for a thread
+VERTICES_PER_THREAD, PARTS_PER_THREAD, PAIRS_PER_THREAD = 16384, 8, 2048
+FIRST_ROOM = 1024  # pairs of a block that there is room for at first
+
+
+class Candidates(NamedTuple):
+    """Pairs of primitives that may meet."""
+
+    faces: NDArray[np.int32]
+    """(K, 2): a vertex and a triangle."""
+    edges: NDArray[np.int32]
+    """(K, 2): two edges."""
+
+
+class CollisionMesh:
+    """Triangles of all bodies, for searches of what is near to what.
+
+    Parameters
+    ----------
+    vertices : (V, 3)
+        The vertices at the start, by which areas are measured and trees are built [m].
+    faces : (F, 3)
+        The triangles.
+    part_of : (V,)
+        The part (the body) of each vertex; a triangle has one part.
+    patch : (V,)
+        Vertices of one patch do not meet; those of -1 meet all others.
+    ignored : iterable of (int, int)
+        Pairs of parts that do not meet; a part that is paired with itself does not meet itself.
+    """
+
+    def __init__(
+        self,
+        vertices: Array,
+        faces: NDArray[np.int64],
+        part_of: NDArray[np.int64],
+        patch: NDArray[np.int64],
+        ignored: Iterable[tuple[int, int]] = (),
+    ) -> None:
+        # Parts are numbered again, without those that have no triangles.
+        names, part_of = np.unique(part_of, return_inverse=True)
+        self._ignored = {
+            (int(np.searchsorted(names, a)), int(np.searchsorted(names, b)))
+            for one, other in ignored
+            for a, b in ((one, other), (other, one))
+            if one in names and other in names
+        }
+        self._part_of, self._patch = part_of.astype(np.int64), patch
+        sides = np.sort(faces[:, [0, 1, 1, 2, 2, 0]].reshape(-1, 2), axis=1)
+        edges, edge_of = np.unique(sides, axis=0, return_inverse=True)
+        edge_of = edge_of.reshape(-1, 3)
+        a, b, c = np.moveaxis(vertices[faces], 1, 0)
+        third = np.linalg.norm(np.cross(b - a, c - a), axis=1) / 6
+        self.arrays = SurfaceArrays(
+            np.ascontiguousarray(faces),
+            edges,
+            np.bincount(faces.ravel(), np.repeat(third, 3), len(vertices)),
+            np.bincount(edge_of.ravel(), np.repeat(third, 3), len(edges)),
+            ((vertices[edges[:, 0]] - vertices[edges[:, 1]]) ** 2).sum(1),
+        )
+        self._count = np.bincount(self._part_of)
+        self._forest = self._plant(vertices, edge_of)
+        self.permissions = self._permissions(())
+        """Who may meet whom."""
+        self._room = FIRST_ROOM
+        nodes = int(self._forest.first_node[-1])
+        self._boxes = tuple(np.empty((n, 3)) for n in (len(vertices),) * 2 + (len(faces),) * 2 + (nodes,) * 2)
+
+    def _plant(self, vertices: Array, edge_of: NDArray[np.int64]) -> Forest:
+        """Build the trees of all parts."""
+        faces, edges = self.arrays.faces, self.arrays.edges
+        part_of_face = self._part_of[faces[:, 0]]
+        orders: list[NDArray[np.int64]] = []
+        leaves, counts = [np.zeros(1, np.int64)], []
+        for part in range(len(self._count)):
+            mine = np.flatnonzero(part_of_face == part)
+            tree = TriangleTree(vertices, faces[mine])
+            leaves.append(tree.arrays.leaves[1:] + sum(len(order) for order in orders))
+            orders.append(mine[tree.boxes.order])
+            counts.append(len(leaves[-1]))
+        per_part = np.array(counts)
+        order = np.concatenate(orders)
+        return Forest(
+            faces,
+            edges,
+            order,
+            np.concatenate(leaves),
+            np.repeat(np.arange(len(per_part)), per_part),
+            np.concatenate([[0], np.cumsum(per_part)]),
+            np.concatenate([[0], np.cumsum(2 * per_part - 1)]),
+            _owned(faces, order, len(vertices)),
+            _owned(edge_of, order, len(edges)),
+        )
+
+    def _permissions(self, blocked: Iterable[tuple[int, int]]) -> Permissions:
+        """Return who may meet whom, without some pairs of vertices."""
+        each = np.array(sorted({pair for i, j in blocked for pair in ((i, j), (j, i))}), np.int64).reshape(
+            -1, 2
+        )
+        starts = np.searchsorted(each[:, 0], np.arange(len(self._part_of) + 1))
+        parts = len(self._count)
+        # Parts that are one patch as a whole do not meet the same patch elsewhere.
+        least, most = np.full(parts, np.iinfo(np.int64).max), np.full(parts, -2)
+        np.minimum.at(least, self._part_of, self._patch)
+        np.maximum.at(most, self._part_of, self._patch)
+        whole = np.where((least == most) & (least >= 0), least, -1)
+        leaves = np.diff(self._forest.first_leaf)
+        partners: list[list[int]] = [[] for _ in range(parts)]
+        for one in range(parts):
+            for other in range(one, parts):
+                if (one, other) in self._ignored or (whole[one] == whole[other] and whole[one] >= 0):
+                    continue
+                # The part with more leaves looks for the other, which is shared better by threads.
+                many, few = (one, other) if leaves[one] >= leaves[other] else (other, one)
+                partners[many].append(few)
+        return Permissions(
+            self._patch,
+            starts,
+            np.ascontiguousarray(each[:, 1]),
+            np.concatenate([[0], np.cumsum([len(p) for p in partners])]),
+            np.array([p for each_part in partners for p in each_part], np.int64),
+        )
+
+    def block(self, blocked: Iterable[tuple[int, int]]) -> None:
+        """Let pairs of vertices not meet, and no others but those that never do."""
+        self.permissions = self._permissions(blocked)
+
+    def may_meet(self, i: int, j: int) -> bool:
+        """Return whether two vertices may meet."""
+        parts = (int(self._part_of[i]), int(self._part_of[j]))
+        return parts not in self._ignored and bool(broad_phase.may_meet(i, j, self.permissions))
+
+    def candidates(self, start: Array, end: Array, reach: float, margin: float = 0.0) -> Candidates:
+        """Find the pairs that may come nearer than `reach` while vertices move straight from start to end.
+
+        Parameters
+        ----------
+        start, end : (V, 3)
+            The vertices [m].
+        reach : float
+            The distance [m].
+        margin : float
+            How far vertices may be off these ways, along each axis [m].
+
+        Returns
+        -------
+        Candidates
+            The pairs, in an order that depends on the mesh only.
+        """
+        found = self.few_candidates(start, end, reach, margin, most=None)
+        assert found is not None
+        return found
+
+    def few_candidates(
+        self, start: Array, end: Array, reach: float, margin: float, *, most: int | None
+    ) -> Candidates | None:
+        """Find the pairs as `candidates` does; return None if there are more than `most` of a kind."""
+        motion = self._refit(start, end, reach / 2 + margin)
+        return self._search(motion, reach + 2 * np.sqrt(3) * margin, most, crossing=False)
+
+    def _refit(self, start: Array, end: Array, inflation: float) -> Motion:
+        """Return the boxes around all ways."""
+        drift = np.stack(
+            [np.bincount(self._part_of, (end - start)[:, a]) / self._count for a in range(3)], axis=1
+        )
+        motion = Motion(start, end, drift, *self._boxes)
+        run(broad_phase.vertex_boxes, len(start), VERTICES_PER_THREAD, motion, self._part_of, inflation)
+        run(broad_phase.refit, len(self._count), PARTS_PER_THREAD, self._forest, motion)
+        return motion
+
+    def _search(self, motion: Motion, reach: float, most: int | None, *, crossing: bool) -> Candidates | None:
+        """Return the pairs of a search, or None if there are more than `most`."""
+        blocks = -(-len(self._forest.part_of) // LEAVES_PER_BLOCK)
+        counts = np.empty((blocks, 2), np.int64)
+        while True:
+            room = (blocks, self._room, 2)
+            found = Found(
+                LEAVES_PER_BLOCK, crossing, np.empty(room, np.int32), np.empty(room, np.int32), counts
+            )
+            run(broad_phase.find, blocks, 1, self._forest, motion, self.permissions, reach, found)
+            if most is not None and counts.sum(0).max() > most:
+                return None
+            if counts.max() <= self._room:
+                break
+            self._room = int(2 * counts.max())
+        return Candidates(*(
+            np.concatenate([found_pairs[block, : counts[block, kind]] for block in range(blocks)])
+            for kind, found_pairs in enumerate((found.faces, found.edges))
+        ))  # fmt: skip
+
+    def distances(self, x: Array, candidates: Candidates, reach: float) -> tuple[Array, Array]:
+        """Return the squared distances [m^2] of both kinds of candidates; infinite far beyond the reach."""
+        by_face, by_edge = np.empty(len(candidates.faces)), np.empty(len(candidates.edges))
+        faces, edges = self.arrays.faces, self.arrays.edges
+        run(pairs.face_distances, len(by_face), PAIRS_PER_THREAD, x, faces, candidates.faces, reach, by_face)
+        run(pairs.edge_distances, len(by_edge), PAIRS_PER_THREAD, x, edges, candidates.edges, reach, by_edge)
+        return by_face, by_edge
+
+    def crossings(self, x: Array) -> NDArray[np.int64]:
+        """Return the edges and triangles (K, 2) that intersect, or touch, with the vertices (V, 3) at x."""
+        motion = self._refit(x, x, 0.0)
+        found = self._search(motion, 0.0, None, crossing=True)
+        assert found is not None
+        each = found.faces.astype(np.int64)
+        faces, edges = self.arrays.faces, self.arrays.edges
+        state = np.empty(len(each), np.int64)
+        run(crossings.crossings, len(each), PAIRS_PER_THREAD, x, edges, faces, each, state)
+        kept = state == crossings.YES
+        for k in np.flatnonzero(state == crossings.UNSURE):
+            edge, face = each[k]
+            kept[k] = crosses(x[edges[edge]], x[faces[face]])
+        return np.asarray(each[kept])
+
+
+def _owned(parts: NDArray[np.int64], order: NDArray[np.int64], count: int) -> NDArray[np.int64]:
+    """Return which of its parts (F, 3), of `count` in all, each triangle owns: those seen first."""
+    _, first = np.unique(parts[order].ravel(), return_index=True)
+    assert len(first) == count
+    mine = np.zeros(3 * len(parts), np.bool_)
+    mine[first] = True
+    own = np.full_like(parts, -1)
+    ranked = np.where(mine.reshape(-1, 3), parts[order], -1)
+    own[order] = np.take_along_axis(ranked, np.argsort(ranked < 0, axis=1, kind="stable"), axis=1)
+    return own
