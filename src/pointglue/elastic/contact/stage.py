@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from ...checks import Array
 from ...compute import run
 from .contacts import ContactSet, FrictionSet
+from .impacts import ImpactSet
 from .kernels import ccd
 from .kernels.barrier import EDGES, BarrierShape
 from .kernels.ccd import ImpactLimits
@@ -122,19 +123,32 @@ class ContactStage:
 
         `again` tells that the way has been cut short by an earlier call.
         """
-        start, end = self.surfaces.at(x), self.surfaces.at(to)
-        share = 1.0
-        if not self._covered(end) or not self._covered(start):
-            share = self._cover(start, end)
-            end = self._way[1]
-        rescaling = CCD_RECHECK_RESCALING if again else CCD_RESCALING
-        limits = ImpactLimits(float(self.thickness), rescaling, CCD_MAX_ITERATIONS)
+        (start, end), share = self._searched(x, to)
+        limits = self._limits(again)
         faces, edges = self.candidates
         by_face, by_edge = np.empty(len(faces)), np.empty(len(edges))
         way, arrays, grain = (start, end), self._mesh.arrays, PAIRS_PER_THREAD
         run(ccd.face_impacts, len(faces), grain, way, arrays.faces, faces, limits, by_face)
         run(ccd.edge_impacts, len(edges), grain, way, arrays.edges, edges, limits, by_edge)
         return share * min(float(by_face.min(initial=1.0)), float(by_edge.min(initial=1.0)))
+
+    def _searched(self, x: Array, to: Array) -> tuple[tuple[Array, Array], float]:
+        """Return the part of a way that there are candidates for, its ends (V, 3) and its share."""
+        start, end = self.surfaces.at(x), self.surfaces.at(to)
+        if self._covered(end) and self._covered(start):
+            return (start, end), 1.0
+        share = self._cover(start, end)
+        return self._way, share
+
+    def _limits(self, again: bool) -> ImpactLimits:
+        """Return what a search for impacts keeps to."""
+        rescaling = CCD_RECHECK_RESCALING if again else CCD_RESCALING
+        return ImpactLimits(float(self.thickness), rescaling, CCD_MAX_ITERATIONS)
+
+    def impacts(self, x: Array, to: Array) -> ImpactSet:
+        """Return the impacts on the straight way from x to `to` (both (N, 3)), as far as it is searched."""
+        way, _ = self._searched(x, to)
+        return ImpactSet(self._mesh, way, self.candidates, self.barrier, self._limits(False))
 
     def met(self, x: Array) -> ContactSet:
         """Return the pairs in contact with the particles at x (N, 3)."""

@@ -8,10 +8,11 @@ import numpy as np
 
 from ...checks import Array
 from ...errors import ConvergenceError
+from ..contact.impacts import ImpactSet
 from ..linalg.cg import IndefiniteError
 from ..state import Stall, StallCause
 from .active_set import held_ends, initial_set, open_by, penalties, set_multipliers, settled
-from .objective import Configuration, Evaluation, Loads, NewtonMatrix, Objective
+from .objective import Configuration, Evaluation, Loads, NewtonMatrix, Objective, ReducedHessian
 
 __all__ = ["Outcome", "StalledError", "minimise", "nearest_contact"]
 
@@ -29,6 +30,9 @@ MAX_FORCING, MIN_FORCING = 3e-3, 1e-4
 # Newton steps in which friction may follow the normal forces, and that contact may cut to next to nothing
 MAX_FRICTION_STEPS = 8
 BLOCKED_SPEED_RATIO = 1e-3  # ratio of the tolerance: a Newton step that contact cuts below this is blocked
+# fraction of a Newton step before its first impact, below which the step is taken again with all impacts on
+# its way; and how many times the ways of such steps are looked along
+MIN_FREE_FRACTION, MAX_LOOKS = 0.5, 3
 # most guesses of which limits and motors act in one Newton step
 MAX_ACTIVE_SETS = 12
 # ratio of the largest multiplier: the weight of violations in the merit function, which must be above 1
@@ -157,7 +161,8 @@ def minimise(
         if hessians is None:
             hessians = _Hessians(objective, now, outcome.multipliers)
         forcing = _forcing(outcome.speeds, tolerance)
-        found = _direction(
+        direction = partial(
+            _direction,
             objective,
             now,
             outcome,
@@ -167,8 +172,11 @@ def minimise(
             forcing=forcing,
             rounding=violation,
         )
+        found = direction()
         after, fraction = None, 0.0
         if found is not None:
+            if objective.contact is not None:
+                found = _past_impacts(objective, now, found, direction)
             penalty, change = found.penalty, found.change
             worst, way = _largest_move(objective, found.step)
             speed = way / duration
@@ -294,20 +302,21 @@ class _Hessians:
     def __init__(self, objective: Objective, now: Evaluation, multipliers: Array) -> None:
         objective.differentiate(now)
         self.loads = objective.loads(now, multipliers)
-        self._problem, self._now = objective, now
-        self._matrices: dict[bool, NewtonMatrix] = {}
+        self._objective, self._now = objective, now
+        self._reduced: dict[bool, ReducedHessian] = {}
 
-    def mixed(self, fraction: float) -> NewtonMatrix:
-        """Return the matrix with that fraction of the projected one."""
+    def mixed(self, fraction: float, impacts: ImpactSet | None) -> NewtonMatrix:
+        """Return the matrix with that fraction of the projected one, and with the terms of impacts."""
         if fraction in (0.0, 1.0):
-            return self._matrix(fraction == 1.0)
-        return self._matrix(False).mixed(self._matrix(True), fraction)
+            return self._matrix(fraction == 1.0, impacts)
+        return self._matrix(False, impacts).mixed(self._matrix(True, impacts), fraction)
 
-    def _matrix(self, project: bool) -> NewtonMatrix:
-        """Return the exact or the projected matrix, which is computed once."""
-        if project not in self._matrices:
-            self._matrices[project] = self._problem.matrix(self._now, self.loads, project=project)
-        return self._matrices[project]
+    def _matrix(self, project: bool, impacts: ImpactSet | None) -> NewtonMatrix:
+        """Return the exact or the projected matrix."""
+        if project not in self._reduced:
+            self._reduced[project] = self._objective.reduced(self._now, self.loads, project=project)
+        reduced = self._reduced[project]
+        return self._objective.matrix(self._now, self.loads, reduced, project=project, impacts=impacts)
 
 
 def _forcing(speeds: list[float], tolerance: float) -> float:
@@ -357,13 +366,16 @@ def _direction(
     penalty: float,
     forcing: float,
     rounding: float,
+    impacts: ImpactSet | None = None,
 ) -> _NewtonStep | None:
     """Return the Newton step, or None if the matrix is indefinite, or the step does not lead downhill."""
     system, count = objective.system, len(objective.system.dofs)
     loads = hessians.loads
-    matrix = hessians.mixed(mixture)
+    matrix = hessians.mixed(mixture, impacts)
     pulls = (matrix.penalties * now.left_sides)[system.constraint_equation, None] * now.constraint_jacobian
     on_nodes = loads.on_nodes.copy()
+    if impacts is not None:
+        on_nodes += objective.impact_loads(now, impacts)
     np.add.at(on_nodes, system.constraint_node, pulls)
     solve = partial(_solved, objective, outcome, matrix.least, mixture=mixture, forcing=forcing)
     if objective.bounded:
@@ -392,6 +404,30 @@ def _direction(
     if not slope <= VALUE_ROUNDING * (now.size + cost):
         return None
     return _NewtonStep(step, change, slope, penalty, ends)
+
+
+def _past_impacts(
+    objective: Objective,
+    now: Evaluation,
+    found: _NewtonStep,
+    direction: Callable[..., _NewtonStep | None],
+) -> _NewtonStep:
+    """Return the step, or one that is taken again with the impacts on its way, whichever promises more."""
+    best, promise = found, 0.0
+    for again in range(MAX_LOOKS):
+        after = objective.posed(objective.moved(now.configuration, found.step, 1.0))
+        if after is None:
+            break
+        fraction = objective.collision_free_fraction(now, after)
+        if again == 0 or fraction * found.slope < promise:
+            best, promise = found, fraction * found.slope
+        if fraction >= MIN_FREE_FRACTION or again == MAX_LOOKS - 1:
+            break
+        other = direction(impacts=objective.impacts(now, after))
+        if other is None:
+            break
+        found = other
+    return best
 
 
 def _solved(

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from ...checks import Array
 from ...errors import DegenerateFitError
 from ...glue import AssemblyPose, BodyFrames
+from ..contact.impacts import ImpactSet
 from ..contact.stage import ContactStage
 from ..linalg.ldl import PIVOT_ROUNDING
 from ..model.constraints import Bounds, StepRows
@@ -26,6 +27,7 @@ __all__ = [
     "Loads",
     "NewtonMatrix",
     "Objective",
+    "ReducedHessian",
     "Scheme",
 ]
 
@@ -167,6 +169,22 @@ class Loads:
 
 
 @dataclass(frozen=True, eq=False)
+class ReducedHessian:
+    """The Hessian of energies, glue and joints by the degrees of freedom, without contact.
+
+    Parameters
+    ----------
+    data : (nnz,)
+        Its data, in the layout of the matrix without contact.
+    penalties : (M,)
+        The penalties of the joints' equations in it, see `NewtonMatrix` [N/m].
+    """
+
+    data: Array
+    penalties: Array
+
+
+@dataclass(frozen=True, eq=False)
 class NewtonMatrix:
     """The matrix of a Newton step, with the joints' equations as an augmented Lagrangian.
 
@@ -291,6 +309,20 @@ class Objective:
         with self.clock("contact"):
             return self.contact.collision_free_fraction(now.x, after.x, again=again)
 
+    def impacts(self, now: Evaluation, after: Evaluation) -> ImpactSet:
+        """Return the impacts on the way between two evaluations."""
+        assert self.contact is not None
+        with self.clock("contact"):
+            return self.contact.impacts(now.x, after.x)
+
+    def impact_loads(self, now: Evaluation, impacts: ImpactSet) -> Array:
+        """Return the gradient of the terms of impacts by the degrees of freedom (nodes, 3) [N, N m]."""
+        assert self.contact is not None
+        with self.clock("contact"):
+            on_particles = np.zeros_like(now.x)
+            on_particles[self.contact.surfaces.particles] = impacts.gradient()
+        return self._on_nodes(now, on_particles)[1]
+
     def update_friction(self, now: Evaluation) -> bool:
         """Set the lagged normal forces of friction to those there; return whether there are or were any."""
         if self.contact is None:
@@ -338,26 +370,37 @@ class Objective:
         rest = now.gradient.copy()
         pulls = multipliers[system.entry_equations, None] * now.row_gradients
         np.add.at(rest, system.entry_particles, pulls)
+        on_layers, on_nodes = self._on_nodes(now, rest)
+        dofs = system.dofs
+        if len(dofs.bodies):
+            here, target = now.configuration, self.scheme.target
+            wrenches = self.scheme.inertia_scale * system.model.step_inertia.gradient(
+                here.origins, here.rotations, target.origins, target.rotations
+            )
+            on_nodes[len(dofs.particles) :] += wrenches[dofs.bodies].reshape(-1, 3)
+        return Loads(on_layers, rest[system.assembly.on_body], on_nodes, multipliers)
+
+    def _on_nodes(self, now: Evaluation, rest: Array) -> tuple[list[Array], Array]:
+        """Pull forces on particles (N, 3) back to the nodes; return those of layers, and of nodes (nodes, 3).
+
+        What bound particles hand on to their parents is added to these in `rest`.
+        """
         with self.clock("glue"):
             on_layers = now.pose.pull_back(rest)
-        dofs, assembly = system.dofs, system.assembly
+        dofs, assembly = self.system.dofs, self.system.assembly
         on_nodes = np.zeros((len(dofs), 3))
         on_nodes[: len(dofs.particles)] = rest[dofs.particles]
         if len(dofs.bodies):
             wrenches = np.zeros((len(assembly.origins), 2, 3))
             pushes, body = rest[assembly.on_body], assembly.body_of[assembly.on_body]
             np.add.at(wrenches, body, np.stack([pushes, np.cross(now.pose.arms, pushes)], axis=1))
-            here, target = now.configuration, self.scheme.target
-            wrenches += self.scheme.inertia_scale * system.model.step_inertia.gradient(
-                here.origins, here.rotations, target.origins, target.rotations
-            )
             on_nodes[len(dofs.particles) :] = wrenches[dofs.bodies].reshape(-1, 3)
-        return Loads(on_layers, rest[assembly.on_body], on_nodes, multipliers)
+        return on_layers, on_nodes
 
-    def matrix(self, now: Evaluation, loads: Loads, *, project: bool) -> NewtonMatrix:
-        """Return the matrix of the Newton step.
+    def reduced(self, now: Evaluation, loads: Loads, *, project: bool) -> ReducedHessian:
+        """Return the Hessian of energies, glue and joints by the degrees of freedom.
 
-        With `project` each part of the Hessian is made positive semidefinite.
+        With `project` each part of it is made positive semidefinite.
         """
         system = self.system
         data = np.zeros(system.data_size)
@@ -377,12 +420,27 @@ class Objective:
                 for k, start, stop in system.curved:
                     now.pose.poses[k].write_hessian(loads.on_layers[k], data[start:stop])
         with self.clock("sum"):
-            out = system.base.reduce(now.blocks, data)
+            return ReducedHessian(system.base.reduce(now.blocks, data), penalties)
+
+    def matrix(
+        self,
+        now: Evaluation,
+        loads: Loads,
+        reduced: ReducedHessian,
+        *,
+        project: bool,
+        impacts: ImpactSet | None = None,
+    ) -> NewtonMatrix:
+        """Return the matrix of the Newton step: a Hessian without contact, contact, bodies and joints.
+
+        With `project` each part of it is made positive semidefinite. With `impacts` it has their terms.
+        """
+        out = reduced.data.copy()
         if self.contact is not None:
-            out = self._with_contact(now, out, project)
+            out = self._with_contact(now, out, project, impacts)
         with self.clock("sum"):
             self._add_bodies(now, loads.on_riders, project, out)
-            return NewtonMatrix(out, self._add_constraints(now, out), penalties)
+            return NewtonMatrix(out, self._add_constraints(now, out), reduced.penalties)
 
     def _penalties(self, stiffness: Array) -> Array:
         """Return the penalty of each equation (M,) [N/m], given the stiffness of all particles (N,) [N/m].
@@ -426,12 +484,17 @@ class Objective:
         ):
             data[place] = elements.ravel()
 
-    def _with_contact(self, now: Evaluation, data: Array, project: bool) -> Array:
+    def _with_contact(self, now: Evaluation, data: Array, project: bool, impacts: ImpactSet | None) -> Array:
         """Return the data of the matrix with contact, in a layout that has room for it."""
         system, contact = self.system, self.contact
         assert contact is not None
         with self.clock("contact"):
             rows, columns, blocks = contact.blocks(now.x, project=project)
+            if impacts is not None:
+                particles = contact.surfaces.particles
+                first, second, added = impacts.blocks()
+                rows, columns = np.append(rows, particles[first]), np.append(columns, particles[second])
+                blocks = np.concatenate([blocks, added])
             layout, room = system.layout, (rows, columns)
             moving = isinstance(layout, ContactMatrix)
             fits = isinstance(layout, ContactMatrix) and layout.covers(rows, columns)

@@ -24,6 +24,7 @@ __all__ = [
     "TRIANGLE",
     "BarrierShape",
     "Contacts",
+    "barrier",
     "gradients",
     "hessians",
     "values",
@@ -66,7 +67,7 @@ class BarrierShape(NamedTuple):
 
 
 @kernel
-def barrier(squared, shape):
+def barrier(squared: float, shape: BarrierShape) -> tuple[float, float, float]:
     """Return b and its two derivatives by the squared distance d; b is infinite at the thickness."""
     whole = shape.distance * (shape.distance + 2.0 * shape.thickness)
     z = (squared - shape.thickness * shape.thickness) / whole

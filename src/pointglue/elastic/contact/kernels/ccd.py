@@ -11,7 +11,7 @@ from typing import NamedTuple
 from ....compute import kernel
 from .distances import load, minus, squared_distance_edges, squared_distance_triangle
 
-__all__ = ["ImpactLimits", "edge_impacts", "face_impacts", "relative_ways"]
+__all__ = ["ImpactLimits", "edge_impacts", "face_impacts", "impact", "relative_ways"]
 
 
 class ImpactLimits(NamedTuple):
@@ -78,7 +78,7 @@ def _box_gap(x, first):
 
 
 @kernel
-def _impact(x, ways, first, limits, until):
+def impact(x, ways, first, limits, until):
     """Return the collision-free share of the ways of four points, or `until` if it is more."""
     h, share = limits.thickness, limits.share
     x0, x1, x2, x3 = x
@@ -120,7 +120,7 @@ def face_impacts(start, stop, way, faces, pairs, limits, out):
         at = (load(x, i), load(x, j), load(x, m), load(x, n))
         ways = (minus(load(y, i), at[0]), minus(load(y, j), at[1]), minus(load(y, m), at[2]),
                 minus(load(y, n), at[3]))  # fmt: skip
-        until = min(until, _impact(at, ways, 1, limits, until))
+        until = min(until, impact(at, ways, 1, limits, until))
         out[k] = until
 
 
@@ -135,5 +135,5 @@ def edge_impacts(start, stop, way, edges, pairs, limits, out):
         at = (load(x, i), load(x, j), load(x, m), load(x, n))
         ways = (minus(load(y, i), at[0]), minus(load(y, j), at[1]), minus(load(y, m), at[2]),
                 minus(load(y, n), at[3]))  # fmt: skip
-        until = min(until, _impact(at, ways, 2, limits, until))
+        until = min(until, impact(at, ways, 2, limits, until))
         out[k] = until
