@@ -11,7 +11,7 @@ from typing import NamedTuple
 from ....compute import kernel
 from .distances import load, minus, squared_distance_edges, squared_distance_triangle
 
-__all__ = ["ImpactLimits", "edge_impacts", "face_impacts", "relative_ways"]
+__all__ = ["ImpactLimits", "edge_impacts", "face_impacts", "relative_ways", "squared_distance"]
 
 
 class ImpactLimits(NamedTuple):
@@ -55,7 +55,7 @@ def _moved(x, d, t):
 
 
 @kernel
-def _squared(x0, x1, x2, x3, first):
+def squared_distance(x0, x1, x2, x3, first):
     """Return the squared distance of two edges (`first` is 2), or of a point and a triangle (1)."""
     if first == 2:
         return squared_distance_edges(x0, x1, x2, x3)
@@ -85,7 +85,7 @@ def _impact(x, ways, first, limits, until):
     d0, d1, d2, d3, speed = relative_ways(ways[0], ways[1], ways[2], ways[3], first)
     if _box_gap(x, first) - h > until * speed:
         return until
-    squared = _squared(x0, x1, x2, x3, first)
+    squared = squared_distance(x0, x1, x2, x3, first)
     gap = (squared - h * h) / (math.sqrt(squared) + h)
     if gap > until * speed:
         return until
@@ -94,7 +94,7 @@ def _impact(x, ways, first, limits, until):
     least, t = (1.0 - share) * gap, 0.0
     for _ in range(limits.iterations):
         ahead = t + share * gap / speed
-        squared = _squared(
+        squared = squared_distance(
             _moved(x0, d0, ahead), _moved(x1, d1, ahead), _moved(x2, d2, ahead), _moved(x3, d3, ahead), first
         )
         gap = (squared - h * h) / (math.sqrt(squared) + h)
