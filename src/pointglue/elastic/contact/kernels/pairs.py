@@ -21,7 +21,7 @@ from .distances import (
     squared_distance_triangle,
 )
 
-__all__ = ["SurfaceArrays", "edge_contacts", "edge_distances", "face_contacts", "face_distances"]
+__all__ = ["QUARTER", "SurfaceArrays", "edge_contacts", "edge_distances", "face_contacts", "face_distances"]
 
 QUARTER = 0.25  # ratio: the share of each of the four kinds of areas that a contact stands for
 
