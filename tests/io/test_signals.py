@@ -5,6 +5,7 @@ import signal
 import sys
 import time
 
+import numba
 import pytest
 from waiting import DEADLINE
 
@@ -81,6 +82,24 @@ def test_computations_that_do_not_ask_are_interrupted_at_their_end():
     with Ending(), pytest.raises(KeyboardInterrupt):
         compute()
     assert done == ["whole"]
+
+
+def test_kernels_are_not_compiled_for_what_is_given_up():
+    """On a busy machine, compiling what a first frame needs takes minutes."""
+
+    @numba.njit
+    def twice(x):
+        return 2 * x
+
+    def compute():
+        with deferred():
+            signal.raise_signal(signal.SIGTERM)
+            twice(1.0)
+
+    with Ending(), pytest.raises(KeyboardInterrupt):
+        compute()
+    assert twice.signatures == []
+    assert twice(1.0) == 2.0  # nothing is left behind of the attempt
 
 
 class SignalsWhenFinalised:

@@ -4,13 +4,15 @@ A kernel is a plain loop over arrays, compiled on first use and cached on disk.
 """
 
 import sys
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import numba
 from numba.core import event
 
-__all__ = ["kernel"]
+__all__ = ["before_compilation", "kernel"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -43,6 +45,25 @@ def kernel(function: F) -> F:
     return compiled
 
 
+@contextmanager
+def before_compilation(check: Callable[[], object]) -> Iterator[None]:
+    """Call a function before each of our kernels that is compiled in this context, in the main thread.
+
+    It may raise an exception, after which the kernel can be compiled again: a computation that is to be given
+    up need not wait for all kernels that it would compile.
+
+    Parameters
+    ----------
+    check : callable
+        The function.
+    """
+    _compilation.checks.append(check)
+    try:
+        yield
+    finally:
+        _compilation.checks.remove(check)
+
+
 class _Compilation(event.Listener):  # type: ignore[misc]
     """A listener that watches numba compile our kernels (a hit in the disk cache does not come here).
 
@@ -54,10 +75,14 @@ class _Compilation(event.Listener):  # type: ignore[misc]
 
     def __init__(self) -> None:
         self.said = False
+        self.checks: list[Callable[[], object]] = []
         self.settings: list[int] = []  # compiling one function may start on the next it calls
 
     def on_start(self, event: Any) -> None:
         """Set the options for a function that numba begins with."""
+        if not self.settings and threading.current_thread() is threading.main_thread():
+            for check in self.checks:
+                check()
         self.settings.append(numba.config.SLP_VECTORIZE)
         # Functions made by exec have no module; an error in here would be theirs to suffer.
         module = getattr(getattr(event.data.get("dispatcher"), "py_func", None), "__module__", None) or ""
@@ -72,8 +97,10 @@ class _Compilation(event.Listener):  # type: ignore[misc]
             )
 
     def on_end(self, event: Any) -> None:
-        """Restore the options after a function."""
-        numba.config.SLP_VECTORIZE = self.settings.pop()
+        """Restore the options after a function, of which a check may have prevented the start."""
+        if self.settings:
+            numba.config.SLP_VECTORIZE = self.settings.pop()
 
 
-event.register("numba:compile", _Compilation())
+_compilation = _Compilation()
+event.register("numba:compile", _compilation)

@@ -91,8 +91,6 @@ class ImplicitSolver:
         If an argument is out of its range, or bodies, bonds and joints do not fit each other.
     IntersectionError
         If there is contact and surfaces intersect at the start.
-    MissingDependencyError
-        If there is contact and the IPC Toolkit is not installed.
     """
 
     def __init__(

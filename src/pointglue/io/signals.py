@@ -12,6 +12,8 @@ from time import monotonic, sleep
 from types import FrameType
 from typing import Any, Self
 
+from ..compute import before_compilation
+
 __all__ = ["ENDING", "Ending", "deferred", "stoppable"]
 
 ENDING = tuple(
@@ -119,6 +121,8 @@ _active: list[Ending] = []  # signals belong to the whole process, and so does t
 def deferred() -> Iterator[Callable[[], None]]:
     """Let the first signal wait until the function that is yielded is called, or the context ends.
 
+    It is also called before a kernel is compiled, which may take many seconds.
+
     Interrupted at any moment, a command was seen to go on for ever, and another to abort, probably because
     the exception was raised in a callback of LLVM, which cannot pass it on, while a kernel was loaded. Only
     signals that an :class:`Ending` handles wait, and only in the main thread, which receives them.
@@ -126,7 +130,7 @@ def deferred() -> Iterator[Callable[[], None]]:
     if not _active or threading.current_thread() is not threading.main_thread():
         yield lambda: None
         return
-    with _active[-1].defer() as check:
+    with _active[-1].defer() as check, before_compilation(check):
         yield check
 
 

@@ -5,12 +5,12 @@ from numpy.typing import NDArray
 
 from ...checks import Array
 from ...compute import run
+from .collision_mesh import Candidates, CollisionMesh
 from .kernels import barrier, friction, pairs, sums
 from .kernels.barrier import POINT_EDGE, BarrierShape, Contacts
 from .kernels.friction import Slides
-from .mesh import Candidates, CollisionMesh
 
-__all__ = ["Blocks", "ContactSet", "FrictionSet"]
+__all__ = ["Blocks", "ContactSet", "FrictionSet", "block_pattern", "summed_blocks"]
 
 # ratio: edges are nearly parallel if |u x v|^2 is below this, times the squares of their lengths at rest.
 PARALLEL_RATIO = 1e-3
@@ -64,15 +64,9 @@ class ContactSet:
         run(barrier.gradients, len(self), CHEAP_PER_THREAD, self.x, self.contacts, shape, each)
         sums.add_gradients(self.contacts.points, each, out)
 
-    def hessian(self, shape: BarrierShape, *, project: bool) -> Blocks:
-        """Return the Hessian of the energy [N/m]; with `project` each contact's is made semidefinite."""
-        each = np.empty((len(self), 12, 12))
-        run(barrier.hessians, len(self), CONTACTS_PER_THREAD, self.x, self.contacts, shape, project, each)
-        return _spread(self.contacts.points, each)
-
-    def pattern(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the vertices of rows (B,) and columns (B,) of the Hessian's blocks."""
-        return _pattern(self.contacts.points)
+    def hessians(self, shape: BarrierShape, out: Array, *, project: bool) -> None:
+        """Fill in the Hessian (K, 12, 12) of each contact [N/m]; with `project` it is made semidefinite."""
+        run(barrier.hessians, len(self), CONTACTS_PER_THREAD, self.x, self.contacts, shape, project, out)
 
 
 class FrictionSet:
@@ -124,15 +118,9 @@ class FrictionSet:
         run(friction.slide_gradients, len(self), CHEAP_PER_THREAD, x, reference, self.slides, each)
         sums.add_gradients(self.slides.points, each, out)
 
-    def hessian(self, x: Array, reference: Array) -> Blocks:
-        """Return the Hessian of the energy [N/m], which is semidefinite."""
-        each = np.empty((len(self), 12, 12))
-        run(friction.slide_hessians, len(self), CONTACTS_PER_THREAD, x, reference, self.slides, each)
-        return _spread(self.slides.points, each)
-
-    def pattern(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the vertices of rows (B,) and columns (B,) of the Hessian's blocks."""
-        return _pattern(self.slides.points)
+    def hessians(self, x: Array, reference: Array, out: Array) -> None:
+        """Fill in the Hessian (K, 12, 12) of each contact [N/m], which is semidefinite."""
+        run(friction.slide_hessians, len(self), CONTACTS_PER_THREAD, x, reference, self.slides, out)
 
 
 def _empty(count: int) -> Contacts:
@@ -172,18 +160,27 @@ def _merged(contacts: Contacts, vertices: int) -> Contacts:
     return out
 
 
-def _spread(points: NDArray[np.int64], hessians: Array) -> Blocks:
-    """Return the blocks of Hessians (K, 12, 12) of contacts with points (K, 4)."""
-    sizes = (points >= 0).sum(1) ** 2
-    begins = np.cumsum(sizes) - sizes
-    total = int(sizes.sum())
-    out = (np.empty(total, np.int64), np.empty(total, np.int64), np.empty((total, 3, 3)))
-    run(sums.spread_blocks, len(points), CHEAP_PER_THREAD, points, hessians, begins, out)
-    return out
+def summed_blocks(points: NDArray[np.int64], hessians: Array, count: int) -> Blocks:
+    """Return the summed Hessians (K, 12, 12) of contacts with points (K, 4), of `count` vertices."""
+    pairs = sums.block_pairs(points, count)
+    upper = np.empty((len(pairs.row), 3, 3))
+    run(sums.sum_blocks, len(upper), CHEAP_PER_THREAD, pairs, hessians, upper)
+    aside = pairs.row != pairs.column
+    return (
+        *_both_ways(pairs.row, pairs.column),
+        np.concatenate([upper, np.swapaxes(upper[aside], 1, 2)]),
+    )
 
 
-def _pattern(points: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the vertices of rows (B,) and columns (B,) of blocks between points (K, 4) of contacts."""
-    rows, columns = np.repeat(points, 4, axis=1).ravel(), np.tile(points, 4).ravel()
-    there = (rows >= 0) & (columns >= 0)
-    return rows[there], columns[there]
+def block_pattern(points: NDArray[np.int64], count: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the vertices of rows (B,) and columns (B,) of the blocks of `summed_blocks`."""
+    pairs = sums.block_pairs(points, count)
+    return _both_ways(pairs.row, pairs.column)
+
+
+def _both_ways(
+    row: NDArray[np.int64], column: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return rows and columns of an upper triangle, followed by those of the lower one."""
+    aside = row != column
+    return np.concatenate([row, column[aside]]), np.concatenate([column, row[aside]])

@@ -50,13 +50,11 @@ def crosses(edge: Array, triangle: Array) -> bool:
     """Return whether an edge (2, 3) and a triangle (3, 3) have a point in common [m]."""
     p, q, a, b, c = ([Fraction(s) for s in point] for ends in (edge, triangle) for point in ends.tolist())
     sides = {_side(a, b, c, end) for end in (p, q)}
-    if sides == {0}:
-        # In one plane: what has a point in common has so in every projection, and one of them is faithful.
-        return not any(
-            _apart((p, q), (a, b, c), axes) or _apart((a, b, c), (p, q), axes)
-            for axes in ((0, 1), (1, 2), (2, 0))
-        )
-    if sides in ({1}, {-1}):
-        return False
     around = {_side(p, q, *ends) for ends in ((a, b), (b, c), (c, a))}
-    return not {1, -1} <= around
+    if sides in ({1}, {-1}) or {1, -1} <= around:
+        return False
+    # In one plane, what has a point in common has so in every projection, and one of these is faithful.
+    return sides != {0} or not any(
+        _apart((p, q), (a, b, c), axes) or _apart((a, b, c), (p, q), axes)
+        for axes in ((0, 1), (1, 2), (2, 0))
+    )

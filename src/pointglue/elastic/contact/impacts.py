@@ -11,13 +11,13 @@ import numpy as np
 
 from ...checks import Array
 from ...compute import run
+from .collision_mesh import Candidates, CollisionMesh
 from .contacts import Blocks
 from .kernels import impacts, sums
 from .kernels.barrier import BarrierShape, barrier
 from .kernels.ccd import ImpactLimits
 from .kernels.impacts import ImpactRows
 from .kernels.pairs import QUARTER
-from .mesh import Candidates, CollisionMesh
 
 __all__ = ["ImpactSet"]
 

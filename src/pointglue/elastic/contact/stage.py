@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from ...checks import Array
 from ...compute import run
-from .contacts import ContactSet, FrictionSet
+from .contacts import ContactSet, FrictionSet, block_pattern, summed_blocks
 from .impacts import ImpactSet
 from .kernels import ccd
 from .kernels.barrier import EDGES, BarrierShape
@@ -29,7 +29,7 @@ MIN_GAP_RATIO, MAX_GAP_RATIO = 0.1, 0.5
 MAX_STIFFNESS_GROWTH = 2.0**20  # ratio: the largest barrier stiffness, relative to the first one
 # ratio of the reach of contact: how far beyond a way the broad phase looks for pairs. With more of it the
 # search is repeated less often, but most of the pairs that it finds never meet.
-BROAD_PHASE_INFLATION = 0.25
+BROAD_PHASE_INFLATION = 0.5
 # ratio: the most candidate pairs of a way, relative to the number of vertices and edges. A way with more,
 # which is far too long, is halved until it has fewer.
 MAX_CANDIDATE_RATIO = 30.0
@@ -179,25 +179,27 @@ class ContactStage:
 
         With `project` each pair's part is made positive semidefinite.
         """
-        met, particles = self.met(x), self.surfaces.particles
-        rows, columns, blocks = met.hessian(self.barrier, project=project)
-        if self._friction is not None:
-            slides = self._friction.hessian(met.x, self._reference)
-            rows, columns, blocks = (
-                np.concatenate(both) for both in zip((rows, columns, blocks), slides, strict=True)
-            )
+        met, slides, particles = self.met(x), self._friction, self.surfaces.particles
+        points = self._points(met)
+        each = np.empty((len(points), 12, 12))
+        met.hessians(self.barrier, each[: len(met)], project=project)
+        if slides is not None:
+            slides.hessians(met.x, self._reference, each[len(met) :])
+        rows, columns, blocks = summed_blocks(points, each, len(particles))
         return particles[rows], particles[columns], blocks
+
+    def _points(self, met: ContactSet) -> NDArray[np.int64]:
+        """Return the points (K, 4) of contacts, and of those with friction."""
+        if self._friction is None:
+            return met.contacts.points
+        return np.concatenate([met.contacts.points, self._friction.slides.points])
 
     def pairs_nearby(self, x: Array) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return rows (K,) and columns (K,) of the blocks of all pairs within twice the contact distance."""
         particles = self.surfaces.particles
         reach = self.reach + self.surfaces.contact.distance
-        sets: list[ContactSet | FrictionSet] = [
-            ContactSet(self._mesh, self.surfaces.at(x), self.candidates, reach)
-        ]
-        if self._friction is not None:
-            sets.append(self._friction)
-        rows, columns = (np.concatenate(each) for each in zip(*(s.pattern() for s in sets), strict=True))
+        near = ContactSet(self._mesh, self.surfaces.at(x), self.candidates, reach)
+        rows, columns = block_pattern(self._points(near), len(particles))
         return particles[rows], particles[columns]
 
     def count(self, x: Array) -> int:

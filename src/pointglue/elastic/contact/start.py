@@ -9,7 +9,7 @@ from ...checks import Array
 from ...errors import InputError, IntersectionError
 from ..model.bound_points import InitialBond
 from ..model.solver_model import SolverModel
-from .mesh import CollisionMesh
+from .collision_mesh import CollisionMesh
 
 __all__ = ["PrimitivePair", "ProximityQuery"]
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from ...checks import Array
 from ...errors import InputError, PointglueWarning
 from ..model.solver_model import SolverModel
-from .mesh import CollisionMesh
+from .collision_mesh import CollisionMesh
 from .options import Contact
 from .start import PrimitivePair, ProximityQuery
 

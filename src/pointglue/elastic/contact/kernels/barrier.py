@@ -225,11 +225,14 @@ def _exact(contacts, k, first, second, count, frame, out):
 
 @kernel
 def _add_mode(value, vector, out):
-    """Add value * vector vector^T (12, 12) to out."""
+    """Add value * vector vector^T (12, 12) to out, and scale the vector; symmetric to the last bit."""
+    scale = math.sqrt(value)
     for i in range(12):
-        scaled = value * vector[i]
+        vector[i] *= scale
+    for i in range(12):
+        factor = vector[i]
         for j in range(12):
-            out[i, j] += scaled * vector[j]
+            out[i, j] += factor * vector[j]
 
 
 @kernel

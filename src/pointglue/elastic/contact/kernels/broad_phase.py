@@ -7,18 +7,32 @@ two triangles overlap, what they own is compared, so that each pair is found onc
 depends on the trees.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ....checks import Array
 from ....compute import kernel
-from .ccd import relative_ways
+from .ccd import relative_ways, squared_distance
 from .crossings import NO, crossing
-from .distances import load, minus, squared_distance_edges, squared_distance_triangle
+from .distances import load, minus
 
-__all__ = ["Forest", "Found", "Motion", "Permissions", "find", "may_meet", "refit", "vertex_boxes"]
+__all__ = [
+    "FacingFaces",
+    "Forest",
+    "Found",
+    "Motion",
+    "Permissions",
+    "Search",
+    "compacted",
+    "find_crossings",
+    "find_pairs",
+    "may_meet",
+    "overlapping_faces",
+    "refit",
+    "vertex_boxes",
+]
 
 STACK = 64  # nodes that can wait in a walk: two for each level, enough for 2^32 leaves
 
@@ -39,6 +53,8 @@ class Forest(NamedTuple):
     """(L + 1,): where the triangles of each leaf begin in the order."""
     part_of: NDArray[np.int64]
     """(L,): the part of each leaf."""
+    part_of_face: NDArray[np.int64]
+    """(F,): the part of each triangle."""
     first_leaf: NDArray[np.int64]
     """(P + 1,): the first leaf of each part."""
     first_node: NDArray[np.int64]
@@ -50,7 +66,7 @@ class Forest(NamedTuple):
 
 
 class Motion(NamedTuple):
-    """Where everything goes, and the boxes around that."""
+    """Where everything goes, and the boxes around that: three least coordinates, then three greatest ones."""
 
     start: Array
     """(V, 3): the vertices [m]."""
@@ -58,18 +74,12 @@ class Motion(NamedTuple):
     """(V, 3): the vertices at the end of their ways [m]."""
     drift: Array
     """(P, 3): the mean way of each part [m]."""
-    vertex_low: Array
-    """(V, 3): boxes of the vertices in their part's frame [m]."""
-    vertex_high: Array
-    """(V, 3) [m]."""
-    face_low: Array
-    """(F, 3): boxes of the triangles [m]."""
-    face_high: Array
-    """(F, 3) [m]."""
-    node_low: Array
-    """(nodes, 3): boxes of the nodes [m]."""
-    node_high: Array
-    """(nodes, 3) [m]."""
+    vertices: Array
+    """(V, 6): boxes of the vertices in their part's frame [m]."""
+    faces: Array
+    """(F, 6): boxes of the triangles [m]."""
+    nodes: Array
+    """(nodes, 6): boxes of the nodes [m]."""
 
 
 class Permissions(NamedTuple):
@@ -87,19 +97,41 @@ class Permissions(NamedTuple):
     """The parts that each part is searched against; each two parts are there once."""
 
 
-class Found(NamedTuple):
-    """What a search finds, by blocks of leaves."""
+class Search(NamedTuple):
+    """All that a search needs."""
+
+    forest: Forest
+    """The trees."""
+    motion: Motion
+    """The boxes."""
+    permissions: Permissions
+    """Who may meet whom."""
+    reach: float
+    """The distance of pairs that are looked for [m]."""
+
+
+class FacingFaces(NamedTuple):
+    """Pairs of triangles whose boxes overlap, by blocks of leaves."""
 
     block: int
     """The number of leaves in a block."""
-    crossing: bool
-    """Whether edges are looked for that cross triangles."""
+    pairs: NDArray[np.int32]
+    """(blocks, capacity, 2): the pairs."""
+    counts: NDArray[np.int64]
+    """(blocks,): how many each block has, also if there is no room for them."""
+
+
+class Found(NamedTuple):
+    """What a search finds, by blocks of pairs of triangles."""
+
+    block: int
+    """The number of pairs of triangles in a block."""
     faces: NDArray[np.int32]
     """(blocks, capacity, 2): pairs of a vertex and a triangle, or of an edge that crosses a triangle."""
     edges: NDArray[np.int32]
     """(blocks, capacity, 2): pairs of edges."""
     counts: NDArray[np.int64]
-    """(blocks, 2): how many of both each block has, also if there is no room for them."""
+    """(blocks, 2): how many of both each block has."""
 
 
 @kernel
@@ -110,164 +142,125 @@ def vertex_boxes(start, stop, motion, part_of_vertex, inflation):
         for a in range(3):
             here = motion.start[v, a]
             there = motion.end[v, a] - motion.drift[part, a]
-            motion.vertex_low[v, a] = min(here, there) - inflation
-            motion.vertex_high[v, a] = max(here, there) + inflation
+            motion.vertices[v, a] = min(here, there) - inflation
+            motion.vertices[v, 3 + a] = max(here, there) + inflation
 
 
 @kernel
 def refit(start, stop, forest, motion):
     """Fill in the boxes of the triangles and nodes of parts."""
-    low, high = motion.node_low, motion.node_high
+    nodes, faces, vertices = motion.nodes, motion.faces, motion.vertices
+    corners, order, leaves = forest.faces, forest.order, forest.leaves
     for part in range(start, stop):
         base, first, last = forest.first_node[part], forest.first_leaf[part], forest.first_leaf[part + 1]
         for leaf in range(first, last):
             node = base + (last - first) - 1 + leaf - first
             for a in range(3):
-                low[node, a], high[node, a] = np.inf, -np.inf
-            for k in range(forest.leaves[leaf], forest.leaves[leaf + 1]):
-                f = forest.order[k]
+                nodes[node, a], nodes[node, 3 + a] = np.inf, -np.inf
+            for k in range(leaves[leaf], leaves[leaf + 1]):
+                f = order[k]
+                i, j, m = corners[f, 0], corners[f, 1], corners[f, 2]
                 for a in range(3):
-                    least, most = np.inf, -np.inf
-                    for i in range(3):
-                        v = forest.faces[f, i]
-                        least = min(least, motion.vertex_low[v, a])
-                        most = max(most, motion.vertex_high[v, a])
-                    motion.face_low[f, a], motion.face_high[f, a] = least, most
-                    low[node, a], high[node, a] = min(low[node, a], least), max(high[node, a], most)
+                    low = min(vertices[i, a], vertices[j, a], vertices[m, a])
+                    high = max(vertices[i, 3 + a], vertices[j, 3 + a], vertices[m, 3 + a])
+                    faces[f, a], faces[f, 3 + a] = low, high
+                    nodes[node, a] = min(nodes[node, a], low)
+                    nodes[node, 3 + a] = max(nodes[node, 3 + a], high)
         for node in range(last - first - 2, -1, -1):
             one = base + 2 * node + 1
             for a in range(3):
-                low[base + node, a] = min(low[one, a], low[one + 1, a])
-                high[base + node, a] = max(high[one, a], high[one + 1, a])
+                nodes[base + node, a] = min(nodes[one, a], nodes[one + 1, a])
+                nodes[base + node, 3 + a] = max(nodes[one, 3 + a], nodes[one + 1, 3 + a])
 
 
 @kernel
-def _overlap(low, high, i, other_low, other_high, j, sweep):
-    """Return whether box i, swept by `sweep` (its least and greatest shift), overlaps box j."""
-    least, most = sweep
+def _box(boxes, i):
+    """Return box i as six numbers."""
+    return boxes[i, 0], boxes[i, 1], boxes[i, 2], boxes[i, 3], boxes[i, 4], boxes[i, 5]
+
+
+@kernel
+def _swept(box, way):
+    """Return the box around a box that goes a way."""
     return (
-        low[i, 0] + least[0] <= other_high[j, 0]
-        and other_low[j, 0] <= high[i, 0] + most[0]
-        and low[i, 1] + least[1] <= other_high[j, 1]
-        and other_low[j, 1] <= high[i, 1] + most[1]
-        and low[i, 2] + least[2] <= other_high[j, 2]
-        and other_low[j, 2] <= high[i, 2] + most[2]
-    )
+        box[0] + min(way[0], 0.0), box[1] + min(way[1], 0.0), box[2] + min(way[2], 0.0),
+        box[3] + max(way[0], 0.0), box[4] + max(way[1], 0.0), box[5] + max(way[2], 0.0),
+    )  # fmt: skip
 
 
 @kernel
-def _edges_overlap(e, f, forest, motion, sweep):
-    """Return whether the box of edge e, swept, overlaps that of edge f."""
-    i, j, m, n = forest.edges[e, 0], forest.edges[e, 1], forest.edges[f, 0], forest.edges[f, 1]
-    low, high = motion.vertex_low, motion.vertex_high
-    least, most = sweep
-    for a in range(3):
-        if min(low[i, a], low[j, a]) + least[a] > max(high[m, a], high[n, a]):
-            return False
-        if min(low[m, a], low[n, a]) > max(high[i, a], high[j, a]) + most[a]:
-            return False
-    return True
+def _united(a, b):
+    """Return the box around two boxes."""
+    return (
+        min(a[0], b[0]), min(a[1], b[1]), min(a[2], b[2]), max(a[3], b[3]), max(a[4], b[4]), max(a[5], b[5])
+    )  # fmt: skip
 
 
 @kernel
-def may_meet(v, w, permissions) -> bool:
+def _overlap(a, b):
+    """Return whether two boxes overlap."""
+    return (a[0] <= b[3]) & (b[0] <= a[3]) & (a[1] <= b[4]) & (b[1] <= a[4]) & (a[2] <= b[5]) & (b[2] <= a[5])
+
+
+@kernel
+def may_meet(v, w, permissions) -> Any:
     """Return whether two vertices may meet."""
-    if permissions.patch[v] == permissions.patch[w] and permissions.patch[v] >= 0:
-        return False
-    low, high = permissions.starts[v], permissions.starts[v + 1]
-    while low < high:
-        middle = (low + high) // 2
-        if permissions.others[middle] < w:
-            low = middle + 1
-        else:
-            high = middle
-    return not (low < permissions.starts[v + 1] and permissions.others[low] == w)
+    patch, starts, others = permissions.patch, permissions.starts, permissions.others
+    allowed = patch[v] != patch[w] or patch[v] < 0
+    low, high = starts[v], starts[v + 1]
+    if allowed and low < high:
+        last = high
+        while low < high:
+            middle = (low + high) // 2
+            if others[middle] < w:
+                low = middle + 1
+            else:
+                high = middle
+        allowed = low == last or others[low] != w
+    return allowed
 
 
 @kernel
-def _try_face(v, f, sweep, forest, motion, permissions, reach):
-    """Return whether a vertex and a triangle may meet on their ways, so that they are a pair."""
-    i, j, m = forest.faces[f, 0], forest.faces[f, 1], forest.faces[f, 2]
-    if v in (i, j, m):
-        return False
-    low, high = motion.vertex_low, motion.vertex_high
-    if not _overlap(low, high, v, motion.face_low, motion.face_high, f, sweep):
-        return False
-    if not (may_meet(v, i, permissions) or may_meet(v, j, permissions) or may_meet(v, m, permissions)):
-        return False
-    x, y = motion.start, motion.end
-    at = (load(x, v), load(x, i), load(x, j), load(x, m))
-    speed = relative_ways(minus(load(y, v), at[0]), minus(load(y, i), at[1]), minus(load(y, j), at[2]),
-                          minus(load(y, m), at[3]), 1)[4]  # fmt: skip
-    return squared_distance_triangle(at[0], at[1], at[2], at[3]) <= (reach + speed) ** 2
-
-
-@kernel
-def _try_edges(e, f, sweep, forest, motion, permissions, reach):
-    """Return whether two edges may meet on their ways, so that they are a pair."""
-    i, j, m, n = forest.edges[e, 0], forest.edges[e, 1], forest.edges[f, 0], forest.edges[f, 1]
-    if i in (m, n) or j in (m, n):
-        return False
-    if not _edges_overlap(e, f, forest, motion, sweep):
-        return False
-    if not (
-        may_meet(i, m, permissions) or may_meet(i, n, permissions)
-        or may_meet(j, m, permissions) or may_meet(j, n, permissions)
-    ):  # fmt: skip
-        return False
-    x, y = motion.start, motion.end
+def _near(x, y, points, first, reach):
+    """Return whether two primitives of four points may come nearer than `reach` from x to y."""
+    i, j, m, n = points
     at = (load(x, i), load(x, j), load(x, m), load(x, n))
     speed = relative_ways(minus(load(y, i), at[0]), minus(load(y, j), at[1]), minus(load(y, m), at[2]),
-                          minus(load(y, n), at[3]), 2)[4]  # fmt: skip
-    return squared_distance_edges(at[0], at[1], at[2], at[3]) <= (reach + speed) ** 2
+                          minus(load(y, n), at[3]), first)[4]  # fmt: skip
+    return squared_distance(at[0], at[1], at[2], at[3], first) <= (reach + speed) ** 2
 
 
 @kernel
-def _add(pairs, counts, block, column, one, other):
-    """Add a pair to those of a block, if there is room."""
-    count = counts[block, column]
-    if count < pairs.shape[1]:
-        pairs[block, count, 0], pairs[block, count, 1] = one, other
-    counts[block, column] = count + 1
+def overlapping_faces(start, stop, search, found):
+    """Fill in the pairs of triangles whose boxes overlap, of blocks of leaves with all others.
 
-
-@kernel
-def find(start, stop, forest, motion, permissions, reach, found):
-    """Fill in the pairs of blocks of leaves with all others.
-
-    Pairs are those that may come nearer than `reach` on their ways. A block with more pairs than there is
-    room for is counted no further than twice the room.
+    Their order only depends on the trees. A block with more pairs than there is room for is counted no
+    further than twice that.
     """
-    stack = np.empty(STACK, np.int64)
-    total, room = len(forest.part_of), found.faces.shape[1]
+    part_of, order, leaves = search.forest.part_of, search.forest.order, search.forest.leaves
+    first_leaf, first_node = search.forest.first_leaf, search.forest.first_node
+    nodes, faces, drift = search.motion.nodes, search.motion.faces, search.motion.drift
+    partners, partner_starts = search.permissions.partners, search.permissions.partner_starts
+    pairs, counts = found.pairs, found.counts
+    room, stack = pairs.shape[1], np.empty(STACK, np.int64)
     for block in range(start, stop):
-        found.counts[block, 0] = found.counts[block, 1] = 0
-        for leaf in range(block * found.block, min((block + 1) * found.block, total)):
-            part = forest.part_of[leaf]
-            mine = forest.first_node[part] + leaf - forest.first_leaf[part] + (
-                forest.first_leaf[part + 1] - forest.first_leaf[part] - 1
-            )  # fmt: skip
-            for k in range(permissions.partner_starts[part], permissions.partner_starts[part + 1]):
-                if max(found.counts[block, 0], found.counts[block, 1]) > 2 * room:
+        count = 0
+        for leaf in range(block * found.block, min((block + 1) * found.block, len(part_of))):
+            part = part_of[leaf]
+            mine = first_node[part] + leaf - first_leaf[part] + first_leaf[part + 1] - first_leaf[part] - 1
+            for k in range(partner_starts[part], partner_starts[part + 1]):
+                if count > 2 * room:
                     break
-                other = permissions.partners[k]
-                w0 = motion.drift[part, 0] - motion.drift[other, 0]
-                w1 = motion.drift[part, 1] - motion.drift[other, 1]
-                w2 = motion.drift[part, 2] - motion.drift[other, 2]
-                sweep = (
-                    (min(w0, 0.0), min(w1, 0.0), min(w2, 0.0)),
-                    (max(w0, 0.0), max(w1, 0.0), max(w2, 0.0)),
-                )
-                base, first = forest.first_node[other], forest.first_leaf[other]
-                inner = forest.first_leaf[other + 1] - first - 1
+                other = partners[k]
+                way = minus(load(drift, part), load(drift, other))
+                box = _swept(_box(nodes, mine), way)
+                base, first = first_node[other], first_leaf[other]
+                inner = first_leaf[other + 1] - first - 1
                 stack[0], waiting = 0, 1
                 while waiting > 0:
                     waiting -= 1
                     node = stack[waiting]
-                    if not _overlap(
-                        motion.node_low, motion.node_high, mine, motion.node_low, motion.node_high,
-                        base + node, sweep,
-                    ):  # fmt: skip
+                    if not _overlap(box, _box(nodes, base + node)):
                         continue
                     if node < inner:
                         stack[waiting], stack[waiting + 1] = 2 * node + 2, 2 * node + 1
@@ -276,70 +269,112 @@ def find(start, stop, forest, motion, permissions, reach, found):
                     facing = first + node - inner
                     if other == part and facing < leaf:
                         continue
-                    for p in range(forest.leaves[leaf], forest.leaves[leaf + 1]):
-                        f = forest.order[p]
-                        for q in range(forest.leaves[facing], forest.leaves[facing + 1]):
-                            g = forest.order[q]
-                            if facing == leaf and q <= p:
-                                continue
-                            if _overlap(
-                                motion.face_low, motion.face_high, f, motion.face_low, motion.face_high, g,
-                                sweep,
-                            ):  # fmt: skip
-                                _compare(f, g, sweep, block, forest, motion, permissions, reach, found)
+                    for p in range(leaves[leaf], leaves[leaf + 1]):
+                        f = order[p]
+                        own = _swept(_box(faces, f), way)
+                        begin = p + 1 if facing == leaf else leaves[facing]
+                        for q in range(begin, leaves[facing + 1]):
+                            g = order[q]
+                            if _overlap(own, _box(faces, g)):
+                                if count < room:
+                                    pairs[block, count, 0], pairs[block, count, 1] = f, g
+                                count += 1
+        counts[block] = count
 
 
 @kernel
-def _compare(f, g, sweep, block, forest, motion, permissions, reach, found):
-    """Add the pairs of what triangles f, swept, and g own; or edges that may cross them."""
-    if found.crossing:
-        _compare_crossing(f, g, block, forest, motion.start, permissions, found)
-        _compare_crossing(g, f, block, forest, motion.start, permissions, found)
-        return
-    back = (
-        (-sweep[1][0], -sweep[1][1], -sweep[1][2]),
-        (-sweep[0][0], -sweep[0][1], -sweep[0][2]),
-    )
-    for i in range(3):
-        v = forest.own_vertices[f, i]
-        if v < 0:
-            break
-        if _try_face(v, g, sweep, forest, motion, permissions, reach):
-            _add(found.faces, found.counts, block, 0, v, g)
-    for i in range(3):
-        v = forest.own_vertices[g, i]
-        if v < 0:
-            break
-        if _try_face(v, f, back, forest, motion, permissions, reach):
-            _add(found.faces, found.counts, block, 0, v, f)
-    for i in range(3):
-        e = forest.own_edges[f, i]
-        if e < 0:
-            break
-        for j in range(3):
-            d = forest.own_edges[g, j]
-            if d < 0:
-                break
-            if _try_edges(e, d, sweep, forest, motion, permissions, reach):
-                _add(found.edges, found.counts, block, 1, e, d)
+def find_pairs(start, stop, search, facing, found):
+    """Fill in pairs that may come nearer than the reach on their ways, of blocks of pairs `facing` (T, 2).
+
+    These are triangles f and g; what f owns is compared with g, and what g owns with f.
+    """
+    corners, ends = search.forest.faces, search.forest.edges
+    own_vertices, own_edges = search.forest.own_vertices, search.forest.own_edges
+    vertices, faces, drift = search.motion.vertices, search.motion.faces, search.motion.drift
+    x, y, part_of = search.motion.start, search.motion.end, search.forest.part_of_face
+    permissions, reach = search.permissions, search.reach
+    near_faces, near_edges = found.faces, found.edges
+    for block in range(start, stop):
+        by_face, by_edge = 0, 0
+        for k in range(block * found.block, min((block + 1) * found.block, len(facing))):
+            way = minus(load(drift, part_of[facing[k, 0]]), load(drift, part_of[facing[k, 1]]))
+            for side in range(2):
+                f, g = facing[k, side], facing[k, 1 - side]
+                box = _box(faces, g)
+                a, b, c = corners[g, 0], corners[g, 1], corners[g, 2]
+                for i in range(3):
+                    v = own_vertices[f, i]
+                    if v < 0:
+                        break
+                    if v in (a, b, c) or not _overlap(_swept(_box(vertices, v), way), box):
+                        continue
+                    if (
+                        may_meet(v, a, permissions) or may_meet(v, b, permissions)
+                        or may_meet(v, c, permissions)
+                    ) and _near(x, y, (v, a, b, c), 1, reach):  # fmt: skip
+                        near_faces[block, by_face, 0], near_faces[block, by_face, 1] = v, g
+                        by_face += 1
+                way = (-way[0], -way[1], -way[2])
+            f, g = facing[k, 0], facing[k, 1]
+            for i in range(3):
+                e = own_edges[f, i]
+                if e < 0:
+                    break
+                a, b = ends[e, 0], ends[e, 1]
+                box = _swept(_united(_box(vertices, a), _box(vertices, b)), way)
+                for j in range(3):
+                    d = own_edges[g, j]
+                    if d < 0:
+                        break
+                    m, n = ends[d, 0], ends[d, 1]
+                    if a in (m, n) or b in (m, n):
+                        continue
+                    if not _overlap(box, _united(_box(vertices, m), _box(vertices, n))):
+                        continue
+                    if (
+                        may_meet(a, m, permissions) or may_meet(a, n, permissions)
+                        or may_meet(b, m, permissions) or may_meet(b, n, permissions)
+                    ) and _near(x, y, (a, b, m, n), 2, reach):  # fmt: skip
+                        near_edges[block, by_edge, 0], near_edges[block, by_edge, 1] = e, d
+                        by_edge += 1
+        found.counts[block, 0], found.counts[block, 1] = by_face, by_edge
 
 
 @kernel
-def _compare_crossing(f, g, block, forest, x, permissions, found):
-    """Add the edges that triangle f owns and that cross, or may cross, triangle g, as pairs with g."""
-    a, b, c = forest.faces[g, 0], forest.faces[g, 1], forest.faces[g, 2]
-    for i in range(3):
-        e = forest.own_edges[f, i]
-        if e < 0:
-            break
-        m, n = forest.edges[e, 0], forest.edges[e, 1]
-        if m in (a, b, c) or n in (a, b, c):
-            continue
-        sure = crossing(load(x, m), load(x, n), load(x, a), load(x, b), load(x, c))
-        if sure == NO:
-            continue
-        if (
-            may_meet(m, a, permissions) or may_meet(m, b, permissions) or may_meet(m, c, permissions)
-            or may_meet(n, a, permissions) or may_meet(n, b, permissions) or may_meet(n, c, permissions)
-        ):  # fmt: skip
-            _add(found.faces, found.counts, block, 0, e, g)
+def find_crossings(start, stop, search, facing, found):
+    """Fill in edges and triangles that may cross, of blocks of pairs of triangles `facing` (T, 2)."""
+    corners, ends, own = search.forest.faces, search.forest.edges, search.forest.own_edges
+    x, permissions, pairs = search.motion.start, search.permissions, found.faces
+    for block in range(start, stop):
+        count = 0
+        for k in range(block * found.block, min((block + 1) * found.block, len(facing))):
+            for side in range(2):
+                f, g = facing[k, side], facing[k, 1 - side]
+                a, b, c = corners[g, 0], corners[g, 1], corners[g, 2]
+                for i in range(3):
+                    e = own[f, i]
+                    if e < 0:
+                        break
+                    m, n = ends[e, 0], ends[e, 1]
+                    if m in (a, b, c) or n in (a, b, c):
+                        continue
+                    if crossing(load(x, m), load(x, n), load(x, a), load(x, b), load(x, c)) != NO and (
+                        may_meet(m, a, permissions) or may_meet(m, b, permissions)
+                        or may_meet(m, c, permissions) or may_meet(n, a, permissions)
+                        or may_meet(n, b, permissions) or may_meet(n, c, permissions)
+                    ):  # fmt: skip
+                        pairs[block, count, 0], pairs[block, count, 1] = e, g
+                        count += 1
+        found.counts[block, 0], found.counts[block, 1] = count, 0
+
+
+@kernel
+def compacted(pairs, counts) -> NDArray[np.int32]:
+    """Return the pairs (K, 2) of blocks (blocks, capacity, 2) of which each has so many."""
+    out = np.empty((counts.sum(), 2), np.int32)
+    slot = 0
+    for block in range(len(counts)):
+        for k in range(counts[block]):
+            out[slot, 0], out[slot, 1] = pairs[block, k, 0], pairs[block, k, 1]
+            slot += 1
+    return out

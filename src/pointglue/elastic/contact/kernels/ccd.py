@@ -11,7 +11,10 @@ from typing import NamedTuple
 from ....compute import kernel
 from .distances import load, minus, squared_distance_edges, squared_distance_triangle
 
-__all__ = ["ImpactLimits", "edge_impacts", "face_impacts", "impact", "relative_ways"]
+__all__ = ["ImpactLimits", "edge_impacts", "face_impacts", "impact", "relative_ways", "squared_distance"]
+
+
+BISECTIONS = 4  # of the last part of a way
 
 
 class ImpactLimits(NamedTuple):
@@ -55,7 +58,7 @@ def _moved(x, d, t):
 
 
 @kernel
-def _squared(x0, x1, x2, x3, first):
+def squared_distance(x0, x1, x2, x3, first):
     """Return the squared distance of two edges (`first` is 2), or of a point and a triangle (1)."""
     if first == 2:
         return squared_distance_edges(x0, x1, x2, x3)
@@ -78,31 +81,50 @@ def _box_gap(x, first):
 
 
 @kernel
-def impact(x, ways, first, limits, until):
-    """Return the collision-free share of the ways of four points, or `until` if it is more."""
-    h, share = limits.thickness, limits.share
+def _gap(x, ways, t, first, thickness):
+    """Return the gap of two primitives of four points after a share t of their ways."""
     x0, x1, x2, x3 = x
+    d0, d1, d2, d3 = ways
+    squared = squared_distance(
+        _moved(x0, d0, t), _moved(x1, d1, t), _moved(x2, d2, t), _moved(x3, d3, t), first
+    )
+    return (squared - thickness * thickness) / (math.sqrt(squared) + thickness)
+
+
+@kernel
+def impact(x, ways, first, limits, until):
+    """Return the collision-free share of the ways of four points, or `until` if it is more.
+
+    What is left of the first gap g there is (1 - share) g at least, and share g / 2^BISECTIONS more at most.
+    """
+    h, share = limits.thickness, limits.share
     d0, d1, d2, d3, speed = relative_ways(ways[0], ways[1], ways[2], ways[3], first)
-    if _box_gap(x, first) - h > until * speed:
+    # Answers that are not less than `until` are of no interest; which they are is not for it to decide, or
+    # the least of all answers would depend on their order.
+    enough = min(until / share, 1.0) * speed
+    if _box_gap(x, first) - h > enough:
         return until
-    squared = _squared(x0, x1, x2, x3, first)
-    gap = (squared - h * h) / (math.sqrt(squared) + h)
-    if gap > until * speed:
+    gap = _gap(x, ways, 0.0, first, h)
+    if gap > enough:
         return until
     if not gap > 0.0:
         return 0.0
-    least, t = (1.0 - share) * gap, 0.0
+    least, t, ahead = (1.0 - share) * gap, 0.0, 0.0
     for _ in range(limits.iterations):
         ahead = t + share * gap / speed
-        squared = _squared(
-            _moved(x0, d0, ahead), _moved(x1, d1, ahead), _moved(x2, d2, ahead), _moved(x3, d3, ahead), first
-        )
-        gap = (squared - h * h) / (math.sqrt(squared) + h)
+        if t >= until or ahead >= 1.0:
+            return until
+        gap = _gap(x, (d0, d1, d2, d3), ahead, first, h)
         if t > 0.0 and gap < least:
             break
         t = ahead
-        if t >= until:
-            return until
+    # All the way ahead is free, and the gap falls below the least one on it: go nearly as far as that.
+    for _ in range(BISECTIONS):
+        middle = 0.5 * (t + ahead)
+        if _gap(x, (d0, d1, d2, d3), middle, first, h) < least:
+            ahead = middle
+        else:
+            t = middle
     return t
 
 

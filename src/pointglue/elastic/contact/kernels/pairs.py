@@ -1,4 +1,4 @@
-"""From pairs of primitives that may be near to contacts: squared distances, closest points, weights."""
+"""Squared distances of pairs of primitives, and the contacts that near pairs make."""
 
 from typing import NamedTuple
 

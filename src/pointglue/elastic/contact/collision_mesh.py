@@ -1,6 +1,6 @@
 """The collision mesh: triangles and edges of all bodies, areas, who may meet whom, and searches for pairs."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -11,12 +11,13 @@ from ...compute import run
 from ...geometry.bvh import TriangleTree
 from .exact import crosses
 from .kernels import broad_phase, crossings, pairs
-from .kernels.broad_phase import Forest, Found, Motion, Permissions
+from .kernels.broad_phase import FacingFaces, Forest, Found, Motion, Permissions, Search
 from .kernels.pairs import SurfaceArrays
 
 __all__ = ["Candidates", "CollisionMesh"]
 
-LEAVES_PER_BLOCK = 32  # leaves that are searched together, and so the least work for a thread
+# Leaves, and pairs of triangles, that are searched together: the least work for a thread.
+LEAVES_PER_BLOCK, FACES_PER_BLOCK = 32, 512
 VERTICES_PER_THREAD, PARTS_PER_THREAD, PAIRS_PER_THREAD = 16384, 8, 2048
 FIRST_ROOM = 1024  # pairs of a block that there is room for at first
 
@@ -82,7 +83,7 @@ class CollisionMesh:
         """Who may meet whom."""
         self._room = FIRST_ROOM
         nodes = int(self._forest.first_node[-1])
-        self._boxes = tuple(np.empty((n, 3)) for n in (len(vertices),) * 2 + (len(faces),) * 2 + (nodes,) * 2)
+        self._boxes = tuple(np.empty((n, 6)) for n in (len(vertices), len(faces), nodes))
 
     def _plant(self, vertices: Array, edge_of: NDArray[np.int64]) -> Forest:
         """Build the trees of all parts."""
@@ -104,6 +105,7 @@ class CollisionMesh:
             order,
             np.concatenate(leaves),
             np.repeat(np.arange(len(per_part)), per_part),
+            part_of_face,
             np.concatenate([[0], np.cumsum(per_part)]),
             np.concatenate([[0], np.cumsum(2 * per_part - 1)]),
             _owned(faces, order, len(vertices)),
@@ -172,9 +174,9 @@ class CollisionMesh:
     def few_candidates(
         self, start: Array, end: Array, reach: float, margin: float, *, most: int | None
     ) -> Candidates | None:
-        """Find the pairs as `candidates` does; return None if there are more than `most` of a kind."""
+        """Find the pairs as `candidates` does; return None if more than `most` triangles face each other."""
         motion = self._refit(start, end, reach / 2 + margin)
-        return self._search(motion, reach + 2 * np.sqrt(3) * margin, most, crossing=False)
+        return self._search(motion, reach + 2 * np.sqrt(3) * margin, broad_phase.find_pairs, most)
 
     def _refit(self, start: Array, end: Array, inflation: float) -> Motion:
         """Return the boxes around all ways."""
@@ -186,25 +188,40 @@ class CollisionMesh:
         run(broad_phase.refit, len(self._count), PARTS_PER_THREAD, self._forest, motion)
         return motion
 
-    def _search(self, motion: Motion, reach: float, most: int | None, *, crossing: bool) -> Candidates | None:
-        """Return the pairs of a search, or None if there are more than `most`."""
-        blocks = -(-len(self._forest.part_of) // LEAVES_PER_BLOCK)
-        counts = np.empty((blocks, 2), np.int64)
+    def _search(
+        self, motion: Motion, reach: float, finder: Callable[..., None], most: int | None
+    ) -> Candidates | None:
+        """Return the pairs that a kernel finds between triangles that are near each other.
+
+        Return None if there are more than `most`.
+        """
+        search = Search(self._forest, motion, self.permissions, float(reach))
+        leaves = len(self._forest.part_of)
+        facing = self._facing(search, -(-leaves // LEAVES_PER_BLOCK), most)
+        if facing is None:
+            return None
+        blocks = -(-len(facing) // FACES_PER_BLOCK)
+        counts = np.zeros((blocks, 2), np.int64)
+        # Two triangles have at most six pairs of vertices (or edges) and triangles, and nine of edges.
+        by_face, by_edge = (np.empty((blocks, n * FACES_PER_BLOCK, 2), np.int32) for n in (6, 9))
+        run(finder, blocks, 1, search, facing, Found(FACES_PER_BLOCK, by_face, by_edge, counts))
+        return Candidates(
+            broad_phase.compacted(by_face, counts[:, 0]), broad_phase.compacted(by_edge, counts[:, 1])
+        )
+
+    def _facing(self, search: Search, blocks: int, most: int | None) -> NDArray[np.int32] | None:
+        """Return the pairs of triangles (T, 2) whose boxes overlap, or None if there are more than `most`."""
+        counts = np.empty(blocks, np.int64)
         while True:
-            room = (blocks, self._room, 2)
-            found = Found(
-                LEAVES_PER_BLOCK, crossing, np.empty(room, np.int32), np.empty(room, np.int32), counts
+            pairs = np.empty((blocks, self._room, 2), np.int32)
+            run(
+                broad_phase.overlapping_faces, blocks, 1, search, FacingFaces(LEAVES_PER_BLOCK, pairs, counts)
             )
-            run(broad_phase.find, blocks, 1, self._forest, motion, self.permissions, reach, found)
-            if most is not None and counts.sum(0).max() > most:
+            if most is not None and counts.sum() > most:
                 return None
             if counts.max() <= self._room:
-                break
+                return broad_phase.compacted(pairs, counts)
             self._room = int(2 * counts.max())
-        return Candidates(*(
-            np.concatenate([found_pairs[block, : counts[block, kind]] for block in range(blocks)])
-            for kind, found_pairs in enumerate((found.faces, found.edges))
-        ))  # fmt: skip
 
     def distances(self, x: Array, candidates: Candidates, reach: float) -> tuple[Array, Array]:
         """Return the squared distances [m^2] of both kinds of candidates; infinite far beyond the reach."""
@@ -217,7 +234,7 @@ class CollisionMesh:
     def crossings(self, x: Array) -> NDArray[np.int64]:
         """Return the edges and triangles (K, 2) that intersect, or touch, with the vertices (V, 3) at x."""
         motion = self._refit(x, x, 0.0)
-        found = self._search(motion, 0.0, None, crossing=True)
+        found = self._search(motion, 0.0, broad_phase.find_crossings, None)
         assert found is not None
         each = found.faces.astype(np.int64)
         faces, edges = self.arrays.faces, self.arrays.edges
