@@ -250,3 +250,10 @@ def test_no_unknowns_at_all():
     ldl = factors(nothing, np.empty((0, 3)))
     assert len(ldl.factor(nothing.data, least=np.empty(0))) == 0
     assert len(ldl.solve(np.empty(0))) == 0
+
+
+def test_nodes_that_do_not_ascend_are_refused():
+    """The kernels would write beyond their memory."""
+    A = csr_array(np.eye(3))
+    with pytest.raises(InputError, match="node_of must ascend"):
+        SparseLDL(A.indptr, A.indices, np.array([0, 2, 1]), np.zeros((3, 3)))

@@ -42,6 +42,11 @@ class SparseLDL:
     reuse : SparseLDL, optional
         Factors that are needed no more. Their memory is taken over, since new memory costs as much time as
         a factorisation.
+
+    Raises
+    ------
+    InputError
+        If `node_of` does not ascend.
     """
 
     def __init__(
@@ -55,6 +60,8 @@ class SparseLDL:
         reuse: "SparseLDL | None" = None,
     ) -> None:
         count, size = len(positions), len(node_of)
+        if (np.diff(node_of) < 0).any():
+            raise InputError("node_of must ascend: the unknowns of a node follow each other")
         self.size = size
         parts = Ordering.of(indptr, indices, node_of, positions, multipliers=multipliers)
         # From nodes to unknowns.

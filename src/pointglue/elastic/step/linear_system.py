@@ -235,16 +235,22 @@ class LinearSystem:
         """The factors of matrices of this sparsity."""
         if self._ldl is None or self._changed:
             model, dofs = self.model, self.dofs
+            # Equations of a joint that follow each other are a node. A joint that slides or turns may have
+            # several: its other rows come behind the equations of all joints.
             joint = model.constraints.joint_of[self.equations]
-            joints, of_joint = np.unique(joint, return_inverse=True)
-            node_of = np.concatenate([np.repeat(np.arange(len(dofs)), 3), len(dofs) + of_joint])
-            of_joints = np.zeros((len(joints), self._coordinates.shape[1]))
-            of_joints[of_joint] = self._coordinates[model.constraints.anchors[self.equations]]
+            begins = np.append(True, joint[1:] != joint[:-1])[: len(joint)]
+            node_of = np.concatenate([np.repeat(np.arange(len(dofs)), 3), len(dofs) + np.cumsum(begins) - 1])
+            of_joints = self._coordinates[model.constraints.anchors[self.equations[begins]]]
             bodies = np.repeat(self._origins[dofs.bodies], 2, axis=0)
             positions = np.concatenate([self._coordinates[dofs.particles], bodies, of_joints])
             layout = self.layout
             self._ldl = SparseLDL(
-                layout.indptr, layout.indices, node_of, positions, multipliers=len(joints), reuse=self._ldl
+                layout.indptr,
+                layout.indices,
+                node_of,
+                positions,
+                multipliers=len(of_joints),
+                reuse=self._ldl,
             )
             self._changed = False
         return self._ldl
