@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import trimesh
 from scipy.spatial.transform import Rotation
+from web_meshes import WEB_MESHES
 
 from pointglue.assets.registry import ASSETS
 from pointglue.compute import threads
@@ -137,6 +138,21 @@ def test_a_figure_dropped_from_its_own_height_keeps_its_shape_and_comes_to_rest(
     assert kept(body, state) >= 0.999
     # At rest: slower than a hundredth of the speed at which it arrived.
     assert np.abs(state.velocities).max() < 0.01 * (2 * GRAVITY * size) ** 0.5
+
+
+def test_a_small_figure_topples_and_keeps_its_shape_at_usual_frame_rates():
+    """A figure of 3 mm turns by half a radian in a substep as it topples: it turns as a whole."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PointglueWarning)  # of what is 3 mm tall
+        body = OrientedBody.from_mesh(WEB_MESHES["tiny"]()).moved(translation=(0.0, 0.003, 0.0))
+    solver = ParticleSolver(body, colliders=[Plane((0, 0, 0), (0, 1, 0))])
+    state = solver.start()
+    for _ in range(20):
+        state = solver.step(state, 1 / 60)
+        assert kept(body, state) >= 0.999
+    # Lying on the ground, slower than a hundredth of the speed at which it arrived.
+    assert state.positions[:, 1].max() < 0.001
+    assert np.abs(state.velocities).max() < 0.01 * (2 * GRAVITY * 0.003) ** 0.5
 
 
 def test_an_octopus_stands_on_its_arms():

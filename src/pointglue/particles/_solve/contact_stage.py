@@ -185,8 +185,8 @@ class ContactStage:
             own = surfaces.friction, rough
             self.hulls.prepare(poses, own, surfaces.recovery, self.groups, particles, buffers)
         if self.elastic is not None:
-            none = np.empty((0, 2), np.int64)
-            self.elastic.begin(self.pairs.taken if self.pairs is not None else none, buffers)
+            taken = self.pairs.taken if self.pairs is not None else np.empty((0, 2), np.int64)
+            self.elastic.begin(surfaces.restitution.substep, taken, self.scene)
 
     def resolve(self) -> None:
         """Move everything apart once, in an iteration, after the constraints within bodies."""

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ...checks import Array
 from ...compute.launching import Launcher
 from ...procrustes.space import cross_matrices
-from .elasticity import ElasticPiece, Holds, turned_responses
+from .elasticity import MOMENT, ElasticPiece, Holds, turned_responses
 from .kernels.contact.contacts import separate
 from .kernels.contact.impulses import find_impulses
 from .kernels.contact.records import (
@@ -30,8 +30,6 @@ from .kernels.records import ParticleArrays, ParticleBuffers, RigidGroups
 __all__ = ["ElasticBodies"]
 
 Integers = NDArray[np.int64]
-# Where the moment B is in a row of P.
-MOMENT = [4, 5, 6, 8, 9, 10, 12, 13, 14]
 # Sweeps over all contacts, at most: heavy things on light ones take hundreds.
 SWEEPS = 400
 # Sweeps over the overlaps of a piece by which it is shifted out of them.
@@ -147,9 +145,12 @@ class ElasticBodies:
             np.zeros(1, np.int64), np.empty(0, np.int64), np.full(count, -1), np.empty((0, ROW))
         )
 
-    def begin(self, pairs: Integers, buffers: ParticleBuffers) -> None:
+    def begin(self, h: float, pairs: Integers, scene: Scene) -> None:
         """Begin a substep: where the particles are now is where they are without forces; pairs may meet."""
+        buffers = scene.buffers
         self._free[0][:], self._free[1][:] = buffers.P[:, :3], buffers.P[:, MOMENT]
+        for piece in self.pieces:
+            piece.begin(h, scene.particles, buffers, self._free)
         for touching in self._colliders:
             touching.begin()
         self._holds: dict[int, Holds] = {}

@@ -18,17 +18,21 @@ from scipy.sparse.linalg import SuperLU, splu
 
 from ...checks import Array
 from ...compute.launching import Launcher
+from ...procrustes.matrices import nearest_rotations
 from ...procrustes.space import cross_matrices
 from ..advice import LARGEST_PIECE
 from ..body import OrientedBody
 from ..state import RestPose
 from .kernels.constraints.lattice import add_displacement, residual
+from .kernels.constraints.matching import MIN_GAP
 from .kernels.records import Lattice, ParticleArrays, ParticleBuffers
 from .stiffness import edge_stiffness
 
-__all__ = ["ElasticPiece", "Holds", "elastic_edges", "elastic_pieces", "turned_responses"]
+__all__ = ["MOMENT", "ElasticPiece", "Holds", "elastic_edges", "elastic_pieces", "turned_responses"]
 
 Integers = NDArray[np.int64]
+# Where the moment B is in a row of P.
+MOMENT = np.array([4, 5, 6, 8, 9, 10, 12, 13, 14])
 # Particles worth a thread of their own.
 GRAIN = 256
 # Ratio to the largest entry of the Hessian: that of fixed particles, which do not move.
@@ -221,6 +225,35 @@ class ElasticPiece:
         columns = np.concatenate([columns, np.tile(dofs, (1, 6)).ravel()])
         data = np.concatenate([h * h * blocks.ravel(), own.ravel()])
         return csc_array(coo_array((data, (rows, columns)), shape=(6 * p, 6 * p)))
+
+    def begin(
+        self, h: float, particles: ParticleArrays, buffers: ParticleBuffers, free: tuple[Array, Array]
+    ) -> None:
+        """Begin a substep: move the piece as a rigid one instead of freely, if that strains it less.
+
+        Particles that fly straight on stretch a piece that turns, to second order, and a stiff one so much
+        that it would take many steps to find its shape again. The rigid motion is that which minimises the
+        inertial part of the objective, from the shape at the start of the substep.
+        """
+        if self.fixed.any() or self.clamped.any():
+            return
+        members = self.lattice.members
+        y, B = free[0][members], free[1][members]
+        x, F = buffers.X[members], buffers.F[members].reshape(-1, 3, 3)
+        shares = self.mass / self.mass.sum()
+        old, new = shares @ x, shares @ y
+        A = np.einsum("n,ni,nj->ij", self.mass, y - new, x - old)
+        A += np.einsum("nik,njk->ij", B.reshape(-1, 3, 3), F)
+        R = nearest_rotations(A.reshape(1, 9), np.eye(3).reshape(1, 9), MIN_GAP)[0].reshape(3, 3)
+        flown = self._objective(h, particles, buffers, free, None)
+        saved = buffers.P[members], buffers.E[members]
+        turned = R @ F
+        buffers.P[members, :3] = (x - old) @ R.T + new
+        buffers.E[members] = turned.reshape(-1, 9)
+        moments = np.matmul(turned, particles.moments[members].reshape(-1, 3, 3))
+        buffers.P[members[:, None], MOMENT] = moments.reshape(-1, 9)
+        if self._objective(h, particles, buffers, free, None) >= flown:
+            buffers.P[members], buffers.E[members] = saved
 
     def relax(
         self,
