@@ -132,7 +132,7 @@ def measure(quick: bool = False) -> Results:
         )
         for row in covers
     ]
-    return Results("contact", measured_rows, notes, "ipctk", HEADINGS, cells)
+    return Results("contact", measured_rows, notes, headings=HEADINGS, cells=cells)
 
 
 if __name__ == "__main__":

@@ -137,6 +137,7 @@ class CollisionMesh:
             self._patch,
             starts,
             np.ascontiguousarray(each[:, 1]),
+            (self._patch < 0) & (np.diff(starts) == 0),
             np.concatenate([[0], np.cumsum([len(p) for p in partners])]),
             np.array([p for each_part in partners for p in each_part], np.int64),
         )

@@ -141,6 +141,10 @@ class Frame(NamedTuple):
     """(9, 9): its eigenvectors."""
     vector: Array
     """(12,): one of them, over the points."""
+    turns: Array
+    """(4, 3): u, scaled [N/m]."""
+    flat: Array
+    """(3, 3): the projection to directions that are neither normal nor slides, scaled [N/m]."""
 
 
 @kernel
@@ -148,7 +152,7 @@ def _new_frame():
     """Return scratch space."""
     return Frame(
         np.empty((3, 3)), np.empty((2, 4)), np.empty((3, 4)), np.empty((2, 3)),
-        np.empty((9, 9)), np.empty((9, 9)), np.empty(12),
+        np.empty((9, 9)), np.empty((9, 9)), np.empty(12), np.empty((4, 3)), np.empty((3, 3)),
     )  # fmt: skip
 
 
@@ -203,9 +207,19 @@ def _exact(contacts, k, first, second, count, frame, out):
     (A c c^T - 2 b' d sum_k q_k q_k^T) (x) n n^T - 2 b' l (c (x) u n^T + transposed)
     + 2 b' c c^T (x) (1 - n n^T - sum_k t_k t_k^T).
     """
-    t, q, squared = frame.tangents, frame.slides, contacts.squared[k]
+    t, q, u, flat, squared = frame.tangents, frame.slides, frame.turns, frame.flat, contacts.squared[k]
     normal, bend, swing = 4.0 * squared * second + 2.0 * first, 2.0 * first * squared, 2.0 * first
     turn = 2.0 * first * math.sqrt(squared)
+    for a in range(3):
+        for i in range(4):
+            u[i, a] = 0.0
+            for m in range(count):
+                u[i, a] -= turn * q[m, i] * t[1 + m, a]
+        for b in range(3):
+            flat[a, b] = (1.0 if a == b else 0.0) - t[0, a] * t[0, b]
+            for m in range(count):
+                flat[a, b] -= t[1 + m, a] * t[1 + m, b]
+            flat[a, b] *= swing
     for i in range(4):
         ci = contacts.coefficients[k, i]
         for j in range(4):
@@ -214,13 +228,9 @@ def _exact(contacts, k, first, second, count, frame, out):
             for m in range(count):
                 along -= bend * q[m, i] * q[m, j]
             for a in range(3):
+                left, right = along * t[0, a] + ci * u[j, a], cj * t[0, a]
                 for b in range(3):
-                    rest = swing * ((1.0 if a == b else 0.0) - t[0, a] * t[0, b])
-                    skew = 0.0
-                    for m in range(count):
-                        rest -= swing * t[1 + m, a] * t[1 + m, b]
-                        skew += ci * q[m, j] * t[1 + m, a] * t[0, b] + cj * q[m, i] * t[0, a] * t[1 + m, b]
-                    out[3 * i + a, 3 * j + b] = along * t[0, a] * t[0, b] - turn * skew + ci * cj * rest
+                    out[3 * i + a, 3 * j + b] = left * t[0, b] + right * u[i, b] + ci * cj * flat[a, b]
 
 
 @kernel

@@ -91,6 +91,8 @@ class Permissions(NamedTuple):
     """(V + 1,): where the list of each vertex begins in `others`."""
     others: NDArray[np.int64]
     """Vertices that each vertex does not meet, in ascending order."""
+    free: NDArray[np.bool_]
+    """(V,): whether a vertex has no patch and meets all others; primitives with such a vertex may meet."""
     partner_starts: NDArray[np.int64]
     """(P + 1,): where the list of each part begins in `partners`."""
     partners: NDArray[np.int64]
@@ -292,7 +294,7 @@ def find_pairs(start, stop, search, facing, found):
     own_vertices, own_edges = search.forest.own_vertices, search.forest.own_edges
     vertices, faces, drift = search.motion.vertices, search.motion.faces, search.motion.drift
     x, y, part_of = search.motion.start, search.motion.end, search.forest.part_of_face
-    permissions, reach = search.permissions, search.reach
+    permissions, free, reach = search.permissions, search.permissions.free, search.reach
     near_faces, near_edges = found.faces, found.edges
     for block in range(start, stop):
         by_face, by_edge = 0, 0
@@ -308,10 +310,13 @@ def find_pairs(start, stop, search, facing, found):
                         break
                     if v in (a, b, c) or not _overlap(_swept(_box(vertices, v), way), box):
                         continue
-                    if (
-                        may_meet(v, a, permissions) or may_meet(v, b, permissions)
+                    if not (free[v] or free[a] or free[b] or free[c]) and not (
+                        may_meet(v, a, permissions)
+                        or may_meet(v, b, permissions)
                         or may_meet(v, c, permissions)
-                    ) and _near(x, y, (v, a, b, c), 1, reach):  # fmt: skip
+                    ):
+                        continue
+                    if _near(x, y, (v, a, b, c), 1, reach):
                         near_faces[block, by_face, 0], near_faces[block, by_face, 1] = v, g
                         by_face += 1
                 way = (-way[0], -way[1], -way[2])
@@ -331,10 +336,14 @@ def find_pairs(start, stop, search, facing, found):
                         continue
                     if not _overlap(box, _united(_box(vertices, m), _box(vertices, n))):
                         continue
-                    if (
-                        may_meet(a, m, permissions) or may_meet(a, n, permissions)
-                        or may_meet(b, m, permissions) or may_meet(b, n, permissions)
-                    ) and _near(x, y, (a, b, m, n), 2, reach):  # fmt: skip
+                    if not (free[a] or free[b] or free[m] or free[n]) and not (
+                        may_meet(a, m, permissions)
+                        or may_meet(a, n, permissions)
+                        or may_meet(b, m, permissions)
+                        or may_meet(b, n, permissions)
+                    ):
+                        continue
+                    if _near(x, y, (a, b, m, n), 2, reach):
                         near_edges[block, by_edge, 0], near_edges[block, by_edge, 1] = e, d
                         by_edge += 1
         found.counts[block, 0], found.counts[block, 1] = by_face, by_edge

@@ -7,7 +7,7 @@ from ....compute import kernel
 __all__ = ["diagonalise"]
 
 MAX_SWEEPS = 12  # sweeps of Jacobi's method; four or five do
-SMALL = 1e-15  # ratio of the largest entry: an entry beside the diagonal that counts as 0
+SMALL = 1e-12  # ratio of the largest entry: an entry beside the diagonal that counts as 0
 
 
 @kernel
