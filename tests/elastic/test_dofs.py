@@ -148,6 +148,12 @@ def moved_objective(rng, kinds=("ball", "hinge"), **drives):
     return objective, configuration
 
 
+def newton_matrix(objective, now, loads, *, project):
+    """The matrix of a Newton step, with all its parts."""
+    reduced = objective.reduced(now, loads, project=project)
+    return objective.matrix(now, loads, reduced, project=project)
+
+
 @pytest.mark.parametrize(("kinds", "drives"), JOINTS)
 def test_a_step_s_gradient_and_hessian(rng, kinds, drives):
     """The gradient of value + multipliers . left sides, and how it changes, along curves."""
@@ -164,7 +170,7 @@ def test_a_step_s_gradient_and_hessian(rng, kinds, drives):
         return objective.loads(now, multipliers).on_nodes, now
 
     slopes, now = gradient(configuration)
-    matrix = objective.matrix(now, objective.loads(now, multipliers), project=False)
+    matrix = newton_matrix(objective, now, objective.loads(now, multipliers), project=False)
     layout, least = objective.system.base, matrix.least
     K = csr_array((matrix.data, layout.indices, layout.indptr), shape=(layout.size,) * 2)
     assert abs(K - K.T).max() < 1e-12 * abs(K).max()
@@ -195,7 +201,7 @@ def test_a_projected_hessian_is_definite(rng):
     loads = objective.loads(now, 50 * rng.standard_normal(len(objective.system.equations)))
     projection, count = objective.system.base, 3 * len(objective.system.dofs)
     for project in (False, True):
-        matrix = objective.matrix(now, loads, project=project)
+        matrix = newton_matrix(objective, now, loads, project=project)
         K = csr_array((matrix.data, projection.indices, projection.indptr), shape=(projection.size,) * 2)
         C = K[count:, :count].toarray()
         bare = K[:count, :count].toarray() - C.T @ (matrix.penalties[:, None] * C)

@@ -35,6 +35,9 @@ MAX_STEP_RATIO = 2.4
 STALLED_STIFFNESS_FACTOR = (
     64.0  # ratio: by which the barrier is stiffer when a step that stalled is tried again
 )
+TOLERANCE = 1e-4  # m/s: the speed below which a step without contact is converged
+# ratios to the tolerance: how far from convergence steps with contact may end, in general and at last
+PATIENCE, LAST_PATIENCE = 10.0, np.inf
 MIN_DT, MAX_DT = 1e-12, 1e6  # s: time steps whose squares and inverses are far from overflow
 
 
@@ -63,12 +66,16 @@ class ImplicitSolver:
         The acceleration of gravity [m/s^2].
     method : {"euler", "bdf2"}
         "euler" is of first order and damps; "bdf2" is of second order and damps less.
-    tolerance : float
-        The speed below which a full Newton step is converged [m/s].
+    tolerance : float, optional
+        The speed below which a full Newton step is converged [m/s]. By default it is 1e-4 m/s without
+        contact. With contact, soft bodies may move by a hundredth and rigid ones by a thousandth of their own
+        size per second, in the mean over their points.
     iterations : int
-        The most Newton steps before a step is halved.
+        The most Newton steps before a step is halved. With contact, a step that is nearly converged by then
+        is accepted, and counted in the report as unconverged.
     halvings : int
-        How many times a step that does not converge is halved.
+        How many times a step that does not converge is halved. With contact, the last of them is accepted as
+        it is: nothing intersects whenever Newton's method ends.
     conflict_spring : Spring, optional
         The spring that replaces all glue of a point which several bonds bind. Without it they hold exactly,
         as long as they do not contradict each other.
@@ -103,7 +110,7 @@ class ImplicitSolver:
         energies: Sequence[Energy] = (),
         gravity: ArrayLike = (0.0, -9.81, 0.0),
         method: Method = "euler",
-        tolerance: float = 1e-4,
+        tolerance: float | None = None,
         iterations: int = 60,
         halvings: int = 6,
         conflict_spring: Spring | None = None,
@@ -114,7 +121,10 @@ class ImplicitSolver:
         if acceleration.shape != (3,):
             raise InputError(f"gravity must have shape (3,), got {acceleration.shape}")
         require_finite("gravity", acceleration)
-        check_real("tolerance", tolerance, above=0)
+        if tolerance is not None:
+            check_real("tolerance", tolerance, above=0)
+        elif contact is None:
+            tolerance = TOLERANCE
         check_integer("iterations", iterations, at_least=1)
         self.halvings = check_integer("halvings", halvings, at_least=0)
         if contact is not None and not isinstance(contact, Contact):
@@ -137,7 +147,7 @@ class ImplicitSolver:
             energies=tuple(energies),
             gravity=acceleration,
             method=method,
-            tolerance=float(tolerance),
+            tolerance=None if tolerance is None else float(tolerance),
             iterations=int(iterations),
         )
 
@@ -166,8 +176,8 @@ class ImplicitSolver:
         return self.integrator.method
 
     @property
-    def tolerance(self) -> float:
-        """The speed below which a full Newton step is converged [m/s]."""
+    def tolerance(self) -> float | None:
+        """The speed below which a full Newton step is converged [m/s], or None: relative to each body."""
         return self.integrator.tolerance
 
     @property
@@ -260,11 +270,13 @@ class ImplicitSolver:
         todo = [(fraction * dt, 0, 1.0) for fraction in fractions[::-1]]
         while todo:
             duration, depth, stiffness_factor = todo.pop()
+            patience = 1.0 if self.surfaces is None else LAST_PATIENCE if depth == self.halvings else PATIENCE
             try:
-                now = self.integrator.substep(now, duration, dt, stiffness_factor, clock, watch)
+                now = self.integrator.substep(now, duration, dt, stiffness_factor, patience, clock, watch)
             except StalledError as error:
                 wasted += error.iterations
-                if stiffness_factor == 1.0 and self.surfaces is not None and self.surfaces.adaptive:
+                adaptive = self.surfaces is not None and self.surfaces.adaptive
+                if stiffness_factor == 1.0 and adaptive and error.blocked:
                     # A blow that the barrier is too soft for: pairs are pressed so near that nothing moves.
                     todo.append((duration, depth, STALLED_STIFFNESS_FACTOR))
                     continue

@@ -182,6 +182,8 @@ class StepReport:
         The least distance of surfaces in contact, beyond their thickness [m].
     wasted : int
         The number of Newton steps of attempts that did not converge, which `iterations` leaves out.
+    unconverged : int
+        The number of substeps that were accepted although the last Newton step was not within the tolerance.
     events : tuple of BondEvent
         Which bonds and joints attached, were released or broke.
     energy : dict of str to float
@@ -198,6 +200,7 @@ class StepReport:
     contacts: int = 0
     gap: float = inf
     wasted: int = 0
+    unconverged: int = 0
     events: tuple[BondEvent, ...] = ()
     energy: dict[str, float] = field(default_factory=dict)
 
@@ -231,6 +234,7 @@ class StepReport:
             contacts=reports[-1].contacts,
             gap=min(report.gap for report in reports),
             wasted=sum(report.wasted for report in reports),
+            unconverged=sum(report.unconverged for report in reports),
             events=tuple(event for report in reports for event in report.events),
         )
 

@@ -37,7 +37,7 @@ def explained(error: StepError, tables: SceneFile) -> str:
             tries = [
                 shorter,
                 f"solver.implicit.iterations = {more}",
-                f"a larger solver.implicit.tolerance than {tables.solver.implicit.tolerance:g} m/s",
+                "a larger solver.implicit.tolerance",
                 f"softer or heavier materials of {objects}",
             ]
     return f"{text}. Try {', or '.join(tries)}"

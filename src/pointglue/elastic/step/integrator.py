@@ -20,6 +20,7 @@ from ..model.constraints import Bounds, Rates, StepRows
 from ..model.rigid_bodies import RigidBody, rotated
 from ..model.solver_model import SolverModel
 from ..state import SolverState, Stall, StepReport
+from .accuracy import RIGID_SPEED, Accuracy, BodySizes
 from .active_set import open_by
 from .events import TIME_ROUNDING
 from .glue_springs import GlueDampers, GlueSprings
@@ -63,8 +64,8 @@ class Integrator:
         The acceleration of gravity [m/s^2].
     method : {"euler", "bdf2"}
         The integration scheme.
-    tolerance : float
-        The speed below which a full Newton step is converged [m/s].
+    tolerance : float or None
+        The speed below which a full Newton step is converged [m/s], see `Accuracy`.
     iterations : int
         The most Newton steps.
     """
@@ -75,7 +76,7 @@ class Integrator:
     energies: Sequence[Energy]
     gravity: Array
     method: Method
-    tolerance: float
+    tolerance: float | None
     iterations: int
     system: LinearSystem | None = field(default=None, init=False)
     """The linear system of the last substep, which is kept while its sparsity stays the same."""
@@ -87,6 +88,7 @@ class Integrator:
         h: float,
         dt: float,
         stiffness_factor: float,
+        patience: float,
         clock: Clock,
         watch: Callable[[], object],
     ) -> SolverState:
@@ -102,6 +104,8 @@ class Integrator:
             The duration of the whole step, for which the next barrier stiffness is chosen [s].
         stiffness_factor : float
             The factor of the barrier stiffness [1].
+        patience : float
+            How far from convergence a substep may end, as a ratio to the tolerance [1].
         clock : Clock
             The clock that counts the time of each part.
         watch : callable
@@ -148,10 +152,10 @@ class Integrator:
             objective,
             guesses,
             state.multipliers[system.equations],
-            h,
-            tolerance=max(self.tolerance, rounding),
+            Accuracy(system, self._sizes, h, self.tolerance, rounding),
             violation=JOINT_TOLERANCE * model.size,
             iterations=self.iterations,
+            patience=patience,
             watch=watch,
         )
         if self.surfaces is not None:
@@ -359,6 +363,11 @@ class Integrator:
                 configuration.rotations[b] = special_procrustes(turn)
 
     @cached_property
+    def _sizes(self) -> BodySizes:
+        """The sizes of the bodies."""
+        return BodySizes(self.model)
+
+    @cached_property
     def _free_bodies(self) -> Groups | None:
         """The particles of each soft body of which none is pinned, if there are any."""
         model = self.model
@@ -411,7 +420,8 @@ class Integrator:
         x, here = end.x, end.configuration
         rotations = special_procrustes(here.rotations) if len(here.rotations) else here.rotations
         slope, reference = scheme.slope, scheme.reference
-        struck = self.method == "bdf2" and _has_struck(objective, outcome, state, self.tolerance)
+        slow = RIGID_SPEED * model.size if self.tolerance is None else self.tolerance
+        struck = self.method == "bdf2" and _has_struck(objective, outcome, state, slow)
         if struck:
             slope, reference = 1 / h, Configuration(state.particles, state.origins, state.rotations)
         velocities = slope * (x - reference.x)
@@ -454,6 +464,7 @@ class Integrator:
                     open_by(objective.bounds, end.left_sides, outcome.multipliers).max(initial=0.0)
                 ),
                 redundant=outcome.redundant,
+                unconverged=int(not outcome.converged),
                 seconds={},  # known when all substeps are through
                 contacts=objective.contact.count(x) if objective.contact else 0,
                 gap=objective.contact.gap(x) if objective.contact else np.inf,

@@ -11,6 +11,7 @@ from ...errors import ConvergenceError
 from ..contact.impacts import ImpactSet
 from ..linalg.cg import IndefiniteError
 from ..state import Stall, StallCause
+from .accuracy import Accuracy, Move
 from .active_set import held_ends, initial_set, open_by, penalties, set_multipliers, settled
 from .objective import Configuration, Evaluation, Loads, NewtonMatrix, Objective, ReducedHessian
 
@@ -29,7 +30,7 @@ MAX_MIXTURE_STEPS = (
 MAX_FORCING, MIN_FORCING = 3e-3, 1e-4
 # Newton steps in which friction may follow the normal forces, and that contact may cut to next to nothing
 MAX_FRICTION_STEPS = 8
-BLOCKED_SPEED_RATIO = 1e-3  # ratio of the tolerance: a Newton step that contact cuts below this is blocked
+BLOCKED_RATIO = 1e-3  # ratio to what is allowed: a Newton step that contact cuts below this is blocked
 # fraction of a Newton step before its first impact, below which the step is taken again with all impacts on
 # its way; and how many times the ways of such steps are looked along
 MIN_FREE_FRACTION, MAX_LOOKS = 0.5, 3
@@ -53,11 +54,15 @@ class StalledError(ConvergenceError):
         the search may take long.
     iterations : int
         How many Newton steps were taken.
+    blocked : bool
+        Whether contact was in the way of the last of them.
     """
 
-    def __init__(self, message: str, locate: Callable[[], Stall], iterations: int = 0) -> None:
+    def __init__(
+        self, message: str, locate: Callable[[], Stall], iterations: int = 0, *, blocked: bool = False
+    ) -> None:
         super().__init__(message)
-        self.locate, self.iterations = locate, iterations
+        self.locate, self.iterations, self.blocked = locate, iterations, blocked
 
 
 @dataclass(eq=False)
@@ -78,6 +83,8 @@ class Outcome:
         The number of factorisations.
     redundant : int
         The number of equations of joints that follow from others.
+    converged : bool
+        Whether the last Newton step is within what is allowed.
     """
 
     end: Evaluation
@@ -86,17 +93,18 @@ class Outcome:
     projected: int = 0
     factorisations: int = 0
     redundant: int = 0
+    converged: bool = True
 
 
 def minimise(
     objective: Objective,
     guesses: list[Configuration],
     multipliers: Array,
-    duration: float,
+    accuracy: Accuracy,
     *,
-    tolerance: float,
     violation: float,
     iterations: int,
+    patience: float,
     watch: Callable[[], object],
 ) -> Outcome:
     """Find the end of a step, from the best of some initial guesses.
@@ -109,14 +117,14 @@ def minimise(
         Configurations to begin from; the last one is the current configuration.
     multipliers : (M,)
         The first multipliers of the joints' equations [N].
-    duration : float
-        The duration of the step [s].
-    tolerance : float
-        The speed below which a full Newton step is converged [m/s].
+    accuracy : Accuracy
+        What is allowed of a full Newton step that has converged.
     violation : float
         How far joints may be open then [m].
     iterations : int
         The most Newton steps.
+    patience : float
+        The ratio to what is allowed that is accepted of the last Newton step, if none has converged.
     watch : callable
         A function that is called before each Newton step.
 
@@ -136,8 +144,8 @@ def minimise(
     now = min(tried, key=lambda each: each.value + _penalty(objective, each.left_sides, penalty))
     outcome = Outcome(now, multipliers.copy())
     now.before = objective.before.positions
-    level, speed, fraction = 0, np.inf, 1.0
-    worst = 0  # the node that the last Newton step moves most
+    level, fraction = 0, 1.0
+    move = Move(0, np.inf, np.inf)  # of the last Newton step
 
     def stalled(message: str) -> StalledError:
         """Return the error for a step that ends here."""
@@ -145,22 +153,23 @@ def minimise(
         if particle is not None and spread < COLLAPSED_SPREAD:
             return _collapsed_parents(objective, particle, len(outcome.speeds))
         blocked = objective.contact is not None and fraction < 1.0
-        locate = partial(_locate_stall, objective, outcome, worst, blocked=blocked, violation=violation)
-        return StalledError(message, locate, len(outcome.speeds))
+        locate = partial(_locate_stall, objective, outcome, move.worst, blocked=blocked, violation=violation)
+        return StalledError(message, locate, len(outcome.speeds), blocked=blocked)
 
     wait, pause = 0, 1  # full steps until a mixture with less of the projected Hessian is tried
     hessians: _Hessians | None = None
+    excesses: list[float] = []  # of the Newton steps, see `Move`
     converged: tuple[Evaluation, Array] | None = None  # without the last update of friction
     blocked_steps = 0  # Newton steps in a row that contact has cut to next to nothing
     if not len(objective.system.dofs):
-        speed, iterations = 0.0, 0
+        move, iterations = Move(0, 0.0, 0.0), 0
         if _open_by(objective, now, outcome.multipliers).max(initial=0.0) <= violation:
             return outcome
     while len(outcome.speeds) < iterations:
         watch()
         if hessians is None:
             hessians = _Hessians(objective, now, outcome.multipliers)
-        forcing = _forcing(outcome.speeds, tolerance)
+        forcing = _forcing(excesses)
         direction = partial(
             _direction,
             objective,
@@ -178,11 +187,10 @@ def minimise(
             if objective.contact is not None:
                 found = _past_impacts(objective, now, found, direction)
             penalty, change = found.penalty, found.change
-            worst, way = _largest_move(objective, found.step)
-            speed = way / duration
-            if not np.isfinite(speed):
+            move = accuracy.measure(found.step)
+            if not np.isfinite(move.length):
                 raise stalled("the Newton step is not finite")
-            after, fraction = _line_search(objective, now, found, trust=speed <= tolerance)
+            after, fraction = _line_search(objective, now, found, trust=move.excess <= 1.0)
         if found is None or after is None:
             level += 1
             if level < len(PROJECTED_FRACTIONS):
@@ -191,20 +199,21 @@ def minimise(
             if found is None and converged is None:
                 raise stalled("the projected Newton step does not lead downhill")
             break
-        outcome.speeds.append(speed)
+        outcome.speeds.append(move.length / accuracy.duration)
+        excesses.append(move.excess)
         outcome.projected += level > 0
         outcome.multipliers = outcome.multipliers + fraction * change
         after.before = now.x
         now, hessians = after, None
         outcome.end = now
         wait -= fraction == 1.0
-        blocked = fraction < 1.0 and fraction * speed < BLOCKED_SPEED_RATIO * tolerance
+        blocked = fraction < 1.0 and fraction * move.excess < BLOCKED_RATIO
         blocked_steps = blocked_steps + 1 if blocked else 0
         if blocked_steps > MAX_FRICTION_STEPS:
             break
         level = max(level - (wait <= 0), 0)
         closed = _open_by(objective, now, outcome.multipliers).max(initial=0.0) <= violation
-        if fraction == 1.0 and speed <= tolerance and closed:
+        if fraction == 1.0 and move.excess <= 1.0 and closed:
             # The friction lag: friction has been computed with the normal forces before the step. It is
             # minimised once more with those at its end, unless that takes long, as in a blow.
             if converged is not None or not objective.update_friction(now):
@@ -214,8 +223,13 @@ def minimise(
     if converged is not None:
         outcome.end, outcome.multipliers = converged
         return outcome
+    closed = _open_by(objective, now, outcome.multipliers).max(initial=0.0) <= violation
+    if outcome.speeds and closed and move.excess <= patience:
+        outcome.converged = False
+        return outcome
     raise stalled(
-        f"after {len(outcome.speeds)} iterations {speed:.3g} m/s to go, {tolerance:.3g} allowed"
+        f"after {len(outcome.speeds)} iterations {move.length / accuracy.duration:.3g} m/s to go, "
+        f"{move.excess:.3g} times what is allowed"
         + ("; contact bars the way" if objective.contact is not None and fraction < 1.0 else "")
         + _open_joint(objective, now, outcome, violation)
     )
@@ -319,11 +333,11 @@ class _Hessians:
         return self._objective.matrix(self._now, self.loads, reduced, project=project, impacts=impacts)
 
 
-def _forcing(speeds: list[float], tolerance: float) -> float:
+def _forcing(excesses: list[float]) -> float:
     """Return the relative error that conjugate gradients may leave, small beside that of Newton's step."""
-    if len(speeds) < 2:
+    if len(excesses) < 2:
         return MAX_FORCING
-    own, allowed = speeds[-1] / speeds[-2], tolerance / speeds[-1]
+    own, allowed = excesses[-1] / excesses[-2], 1 / excesses[-1]
     return float(np.clip(0.1 * max(own, allowed), MIN_FORCING, MAX_FORCING))
 
 
@@ -546,14 +560,3 @@ def _with_closed_joints(objective: Objective, after: Evaluation, ends: Array) ->
         gaps = np.where(np.isnan(ends), 0.0, after.left_sides - ends)
         back = objective.system.ldl.solve(np.concatenate([np.zeros(count), -gaps]))
     return objective.at(objective.moved(after.configuration, back[:count].reshape(-1, 3), 1.0))
-
-
-def _largest_move(objective: Objective, step: Array) -> tuple[int, float]:
-    """Return the node that moves most, and its way [m], that of a particle or of a body's outermost point."""
-    dofs = objective.system.dofs
-    with np.errstate(over="ignore"):  # a step that is not finite is an error with a name
-        lengths = np.linalg.norm(step, axis=1)
-    if len(dofs.bodies):
-        lengths[len(dofs.particles) + 1 :: 2] *= objective.system.model.radii[dofs.bodies]
-    worst = int(lengths.argmax())
-    return worst, float(lengths[worst])

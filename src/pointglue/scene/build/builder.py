@@ -47,6 +47,7 @@ from .selection import select
 __all__ = ["build_scene", "check_scene"]
 
 Progress = Callable[[str], object]
+TOLERANCE = 1e-3  # m/s: the default tolerance of the implicit solver without contact
 
 
 def build_scene(scene: LoadedScene, progress: Progress | None = None) -> Simulation:
@@ -349,6 +350,8 @@ class _Builder:
         own = self._forces(offsets, masses)
         acting += [forces.on_solids(own)] if own else []
         options = self.tables.solver.implicit.model_dump()
+        if options["tolerance"] is None and self.tables.contact is None:
+            options["tolerance"] = TOLERANCE
         if options["conflict_spring"] is not None:
             options["conflict_spring"] = Spring(**options["conflict_spring"])
         build = partial(
