@@ -404,7 +404,8 @@ class ParticleSolver:
         self._launcher.call(integration.balance, pieces, buffers.X, self._sums, self._motion)
         self._sleep.held[:] = pieces.fixed
         contact.find_islands(self._islands, self._sleep.held)
-        touching = (self._islands, self._sleep.held, buffers.X, self._sums, self._island_sums, self._motion)
+        positions = (self._sleep.start, buffers.X)
+        touching = (self._islands, self._sleep.held, positions, self._sums, self._island_sums, self._motion)
         self._launcher.call(islands.balance_islands, pieces, *touching)
         kept = (exp(-self.damping * h), exp(-self.drag * h))
         self._launcher.run(integration.conserve, n, PARTICLE_GRAIN, *kept, particles, self._motion, buffers)

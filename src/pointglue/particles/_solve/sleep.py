@@ -22,6 +22,8 @@ class Sleep:
 
     still: Array
     """(n,), how long each particle's island has been quiet [s]."""
+    start: Array
+    """(n, 3), the positions at the start of the substep [m]."""
     held: NDArray[np.bool_]
     """(pieces,): in contact with a collider in this substep, or pinned."""
     restless: NDArray[np.bool_]
@@ -29,7 +31,7 @@ class Sleep:
 
     def __init__(self, count: int, pieces: int) -> None:
         self._launcher = Launcher()
-        self.still, self._start = np.zeros(count), np.empty((count, 3))
+        self.still, self.start = np.zeros(count), np.empty((count, 3))
         self.held, self.restless = np.empty(pieces, np.bool_), np.empty(pieces, np.bool_)
         self._quiet, self._speeds = np.empty(pieces, np.int64), np.empty(pieces)
 
@@ -50,7 +52,7 @@ class Sleep:
 
     def begin(self, X: Array) -> None:
         """Keep the positions (n, 3) at the start of a substep [m]."""
-        self._start[:] = X
+        self.start[:] = X
         self.restless[:] = self._speeds < 0
 
     def end(
@@ -58,5 +60,5 @@ class Sleep:
     ) -> None:
         """Put back what sleeps; `islands` (pieces,) are the roots of what touches each other."""
         self._launcher.call(sleeping.find_restless, self._speeds, particles, buffers, self.restless)
-        quiet = ((islands, self.held, self.restless), particles, self._start, buffers)
+        quiet = ((islands, self.held, self.restless), particles, self.start, buffers)
         self._launcher.call(sleeping.fall_asleep, h, DROWSY, *quiet, self.still, self._quiet)

@@ -44,13 +44,25 @@ def unite(pairs, depths, piece_of, parents) -> None:
 
 
 @kernel
-def balance_islands(pieces, parents, held, X, sums, totals, motion) -> None:
+def _add_angular(total, sums, angular, linear, arm):
+    """Add the angular momentum that a piece's linear momentum has by its distance from the origin."""
+    x, y, z = arm
+    u, v, w = sums[linear], sums[linear + 1], sums[linear + 2]
+    total[angular] += y * w - z * v
+    total[angular + 1] += z * u - x * w
+    total[angular + 2] += x * v - y * u
+
+
+@kernel
+def balance_islands(pieces, parents, held, positions, sums, totals, motion) -> None:
     """Give the pieces of each island what their contacts took of its momenta, as one rigid spin of the whole.
 
     Parting what has come into each other moves masses that fly, m v d of angular momentum. Islands with a
     piece that is `held`, by a collider or a pin, exchange momentum with it, and nothing is made up for.
-    `sums` are those of `balance`, about the origin of each piece.
+    `sums` are those of `balance`, about the origin of each piece; `positions` are those at the start of the
+    substep, about which momenta are wanted, and X, by which overlaps from before have been parted since.
     """
+    before, X = positions
     count = len(pieces.piece_chunks) - 1
     for piece in range(count):
         totals[piece] = 0.0
@@ -63,10 +75,9 @@ def balance_islands(pieces, parents, held, X, sums, totals, motion) -> None:
         m, u, v, w = s[MASS], s[FIRST_MOMENT], s[FIRST_MOMENT + 1], s[FIRST_MOMENT + 2]
         for j in range(PIECES):
             t[j] += s[j]
-        for now, moving in ((ANGULAR, LINEAR), (WANTED_ANGULAR, WANTED_LINEAR)):
-            t[now] += y * s[moving + 2] - z * s[moving + 1]
-            t[now + 1] += z * s[moving] - x * s[moving + 2]
-            t[now + 2] += x * s[moving + 1] - y * s[moving]
+        xo, yo, zo = before[p, 0] - X[o, 0], before[p, 1] - X[o, 1], before[p, 2] - X[o, 2]
+        _add_angular(t, s, ANGULAR, LINEAR, (x, y, z))
+        _add_angular(t, s, WANTED_ANGULAR, WANTED_LINEAR, (xo, yo, zo))
         t[FIRST_MOMENT] += m * x
         t[FIRST_MOMENT + 1] += m * y
         t[FIRST_MOMENT + 2] += m * z
