@@ -68,7 +68,7 @@ class ImplicitSolver:
         "euler" is of first order and damps; "bdf2" is of second order and damps less.
     tolerance : float, optional
         The speed below which a full Newton step is converged [m/s]. By default it is 1e-4 m/s without
-        contact. With contact, soft bodies may move by a hundredth and rigid ones by a thousandth of their own
+        contact. With contact, soft bodies may move by 1/200 and rigid ones by 1/1000 of their own
         size per second, in the mean over their points.
     iterations : int
         The most Newton steps before a step is halved. With contact, a step that is nearly converged by then

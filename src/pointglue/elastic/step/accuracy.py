@@ -14,7 +14,7 @@ __all__ = ["RIGID_SPEED", "SOFT_SPEED", "Accuracy", "BodySizes", "Move"]
 # 1/s: by default a step with contact has converged when no soft and no rigid body moves faster than this
 # times its own size, in the mean over its points. Cloth that buckles goes on for dozens of Newton steps that
 # nobody would see; rigid bodies that slide with friction are seen to go too far.
-SOFT_SPEED, RIGID_SPEED = 1e-2, 1e-3
+SOFT_SPEED, RIGID_SPEED = 5e-3, 1e-3
 
 
 class BodySizes:

@@ -397,7 +397,7 @@ class ImplicitOptions(Table):
     """euler: of first order, damps; bdf2: of second order, damps less."""
     tolerance: Annotated[float, Quantity("m/s", above=0)] | None = None
     """A step is done when Newton's method moves nothing faster than this any more. Left out, it is 1 mm/s;
-    with contact, a hundredth of the size of each soft object and a thousandth of each rigid one a second, in
+    with contact, 1/200 of the size of each soft object and 1/1000 of that of each rigid one a second, in
     the mean over its points."""
     iterations: Annotated[int, Field(strict=True, ge=1, le=1000)] = 60
     """Iterations of Newton's method, at most, before a step is halved."""
