@@ -141,7 +141,7 @@ def test_energy_never_grows_in_free_spin(kind, method, data):
 
 
 def test_what_energy_bdf2_gains_is_largest_without_damping():
-    """The largest energies of a spring of any stiffness at 6 rad/s, steps of 1/24 s, as the docs have them."""
+    """The largest energies of springs of any stiffness at 6 rad/s, in steps of 1/24 s, as in the docs."""
     largest = [
         max(max(spun("spring", 10.0**k, damping, "bdf2", 1 / 24, 12).ratios[1:]) for k in range(2, 9))
         for damping in (0.0, 0.001, 0.01, 0.1, 1.0)
