@@ -292,23 +292,23 @@ class SolverModel:
         return tuple(name for name in names if name is not None)
 
     def unyielding_motor(self, number: int) -> tuple[str, tuple[str, ...]] | None:
-        """Return the motor of unlimited force, and its bodies, that a joint may not give way to, if any is.
+        """Return a description of the motor of unlimited force that may hold a joint open, and its bodies.
 
         It is that of the joint itself, or the nearest along the bonds between bodies that are not fixed.
         """
-        ends = [{bond.body, bond.to} if isinstance(bond, Bond) else {bond.first, bond.second}
-                for bond in self.bonds]  # fmt: skip
+        ends = [
+            {bond.body, bond.to} if isinstance(bond, Bond) else {bond.first, bond.second}
+            for bond in self.bonds
+        ]
         fixed = {body.name for body in self.rigid if body.fixed}
         chain = [int(self.bond_of_joint[number])]
         for at in chain:
             bond = self.bonds[at]
-            for what in ("slide", "angle"):
-                motor = getattr(bond, f"{what}_motor", None)
-                if isinstance(bond, JointBond) and motor is not None and motor.unyielding:
-                    return f"the {what} motor of {bond.first!r} and {bond.second!r}", (
-                        bond.first,
-                        bond.second,
-                    )
+            if isinstance(bond, JointBond):
+                for what, motor in (("slide", bond.slide_motor), ("angle", bond.angle_motor)):
+                    if motor is not None and motor.unyielding:
+                        bodies = (bond.first, bond.second)
+                        return f"the {what} motor of {bond.first!r} and {bond.second!r}", bodies
             movable = ends[at] - fixed - {None}
             chain += [k for k, names in enumerate(ends) if names & movable and k not in chain]
         return None
