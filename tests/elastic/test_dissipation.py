@@ -8,7 +8,16 @@ from checking import check_derivatives, check_dissipation, check_hessians, check
 from numpy.testing import assert_allclose
 from scipy.spatial.transform import Rotation
 
-from pointglue.elastic import ClothEnergy, Elements, FleshEnergy, ShapeMatchingEnergy, SpringEnergy
+from pointglue.elastic import (
+    ClothEnergy,
+    ElasticBody,
+    Elements,
+    FleshEnergy,
+    ImplicitSolver,
+    ShapeMatchingEnergy,
+    SpringEnergy,
+    TargetEnergy,
+)
 from pointglue.elastic.energies.kernels.viscous import ViscousElements
 from pointglue.elastic.energies.viscous import ViscousDissipation, viscous_elements
 from pointglue.errors import InputError
@@ -50,6 +59,77 @@ def cloth(rng):
 def test_springs(rng, d):
     energy, rest = springs(rng, d)
     check_dissipation(energy, rest, amount=0.02, step=1e-4)
+
+
+@pytest.mark.parametrize("d", [2, 3])
+def test_targets(rng, d):
+    x, targets = rng.normal(size=(6, d)), rng.normal(size=(3, d))
+    energy = TargetEnergy(6, [4, 0, 2], targets, [5.0, 10.0, 20.0], damping=[0.3, 0.0, 2.0])
+    check_dissipation(energy, x, amount=0.2, rigid=False)
+    # Targets that move, with whatever stands or moves as they do: the force is c (v - velocity).
+    velocities = rng.normal(size=(3, d))
+    moving = energy.towards(targets, velocities).dissipation(SLOPE, x)
+    expected = np.zeros((6, d))
+    expected[[4, 0, 2]] = -np.array([[1.5], [0.0], [40.0]]) * velocities
+    assert_allclose(moving.gradient(x), expected, rtol=1e-11, atol=1e-12)
+    carried = x.copy()
+    carried[[4, 0, 2]] += velocities / SLOPE
+    assert_allclose(moving.gradient(carried), 0, atol=1e-12)
+    assert not energy.towards(targets + 1).velocities.any()
+    assert not TargetEnergy(6, [4], targets[:1], 5.0).damped
+
+
+def drawn(method, dt, *, mass=2.0, k=50.0, damping=0.08, end=1.0):
+    """The way of a damped point from 1 m beside its target, at rest at the start [m]."""
+    pin = TargetEnergy(1, [0], np.zeros((1, 3)), k, damping=damping)
+    body = ElasticBody([[1.0, 0.0, 0.0]], [mass], [pin])
+    solver = ImplicitSolver([body], gravity=(0, 0, 0), method=method)
+    state, way = solver.start(), []
+    for _ in range(round(end / dt)):
+        state = solver.step(state, dt)
+        way.append(state.positions[0, 0])
+    return np.array(way)
+
+
+def test_a_damped_point_swings_as_the_closed_form_says():
+    """Frequency 5 rad/s, 0.2 of the critical damping: e^(-t) (cos w t + sin w t / w), w^2 = 24 /s^2."""
+    w = np.sqrt(24.0)
+    errors = {}
+    for method in ("euler", "bdf2"):
+        errors[method] = []
+        for dt in (0.02, 0.01, 0.005):
+            t = dt * np.arange(1, round(1 / dt) + 1)
+            exact = np.exp(-t) * (np.cos(w * t) + np.sin(w * t) / w)
+            errors[method].append(np.abs(drawn(method, dt) - exact).max())
+    assert errors["bdf2"][-1] < 2e-3
+    for method, order in (("euler", 1), ("bdf2", 2)):
+        orders = np.log2(np.divide(errors[method][:-1], errors[method][1:]))
+        assert_allclose(orders, order, atol=0.25)
+
+
+def test_a_step_of_euler_with_a_damped_point_is_exact():
+    """The step is linear: (m + h c + h^2 k) x1 = (m + h c) x0 + h m v0."""
+    m, k, c, h = 2.0, 50.0, 4.0, 0.1
+    expected, x, v = [], 1.0, 0.0
+    for _ in range(10):
+        x, before = ((m + h * c) * x + h * m * v) / (m + h * c + h * h * k), x
+        v = (x - before) / h
+        expected.append(x)
+    assert_allclose(drawn("euler", h), expected, atol=1e-13)
+
+
+@pytest.mark.parametrize("method", ["euler", "bdf2"])
+def test_a_point_that_moves_with_its_target_is_not_damped(method):
+    start, velocity = np.zeros((1, 3)), np.array([[1.0, 0.5, 0.0]])
+    pin = TargetEnergy(1, [0], start, 1e4, damping=1.0)
+    body = ElasticBody(
+        start, [1.0], [lambda time: pin.towards(time * velocity, velocity)], velocities=velocity[0]
+    )
+    solver = ImplicitSolver([body], gravity=(0, 0, 0), method=method)
+    state = solver.start()
+    for k in range(1, 7):
+        state = solver.step(state, 1 / 24)
+        assert_allclose(state.positions, k / 24 * velocity, atol=1e-13)
 
 
 @pytest.mark.parametrize("proportional", [True, False])
@@ -288,6 +368,7 @@ def test_forces_have_neither_net_force_nor_torque(rng):
         (lambda: FleshEnergy(X, TETS, young=1.0, poisson=0.3, damping=-1.0), "at least 0 s, got -1"),
         (lambda: ClothEnergy(SHELL, FACES, stretch=1.0, damping=np.nan), "at least 0 s, got nan"),
         (lambda: SpringEnergy(X, [[0, 1]], 1.0, damping=-1.0), "finite and at least 0, got -1"),
+        (lambda: TargetEnergy(9, [0], X[:1], 1.0, damping=-1.0), "finite and at least 0, got -1"),
     ],
 )
 def test_what_is_wrong_is_named(make, message):

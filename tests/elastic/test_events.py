@@ -1,13 +1,14 @@
 """What reports of steps tell: bonds that hold or let go, attempts, and where a step is stuck."""
 
 import pickle
+from functools import partial
 
 import numpy as np
 import pytest
-from scenes import BOTTOM, TOP, box, joined, soft
+from scenes import BOTTOM, TOP, box, joined, run, soft
 
 import pointglue as pg
-from pointglue.elastic import Bond, Contact, ElasticBody, ForceEnergy, ImplicitSolver, Stall, StepError
+from pointglue.elastic import Bond, Contact, ElasticBody, ForceEnergy, ImplicitSolver, Motor, Stall, StepError
 
 
 def events(solver, steps, dt=0.01):
@@ -164,6 +165,42 @@ class TestStalls:
             solver.step(solver.start(), 0.1)
         assert (caught.value.stall.cause, caught.value.stall.bodies) == ("joint", ("one", "two"))
         assert caught.value.stall.position == pytest.approx((0, -0.2, 0), abs=0.2)
+
+    def test_a_motor_of_unlimited_force_against_a_limit(self):
+        """Its own, or that of another joint that it moves through bodies; a fixed body passes nothing on."""
+        wall = box("wall", (0, 0.5, 0), fixed=True)
+        arm, rod = box("arm", (0.2, 0, 0)), box("rod", (0.6, 0, 0))
+        drive = {"angle_motor": Motor(speed=4.0)}
+        stops = {"angle_limits": (-0.1, 0.1)}
+        hinged = partial(joined, kind="hinge", axis=(0, 0, 1))
+        own = [hinged(arm, wall, (0, 0, 0), **drive, **stops)]
+        link = [
+            hinged(arm, wall, (0, 0, 0), **drive),
+            joined(rod, arm, (0.4, 0, 0), "weld"),
+            hinged(rod, wall, (0, 0, 0), **stops),
+        ]
+        for joints in (own, link):
+            solver = ImplicitSolver([wall, arm, rod], joints=joints, gravity=(0, 0, 0), halvings=1)
+            told = (
+                r"open.*; the angle motor of 'arm' and 'wall' has unlimited force: with a max_force it stalls"
+            )
+            with pytest.raises(StepError, match=told) as caught:
+                run(solver, 10, 0.02)
+            assert (caught.value.stall.cause, caught.value.stall.bodies) == ("motor", ("arm", "wall"))
+        one, two = (
+            box("one", (2, 0, 0)),
+            box("two", (2, -0.4, 0), fixed=True, motion=lambda t: ((2, -0.4 - t, 0), np.eye(3))),
+        )
+        apart = [
+            joined(one, wall, (2, 0, 0)),
+            joined(one, two, (2, -0.2, 0)),
+            hinged(arm, wall, (0, 0, 0), **drive),
+        ]
+        solver = ImplicitSolver([wall, arm, one, two], joints=apart, halvings=0)
+        with pytest.raises(StepError) as caught:
+            run(solver, 10, 0.1)
+        assert caught.value.stall.cause == "joint"
+        assert "max_force" not in str(caught.value)
 
     def test_keys_that_turn_too_fast(self):
         def turn(t):

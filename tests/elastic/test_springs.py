@@ -116,6 +116,10 @@ def test_weight_pulls_down():
         (lambda x: TargetEnergy(4, [0, 1], x[:1], 1.0), r"one row for each of 2 points, got 1"),
         (lambda x: TargetEnergy(4, [9], x[:1], 1.0), r"stencils must name some of 4 points, got 9"),
         (lambda x: TargetEnergy(4, [0], x[:1], 1.0).towards(x), r"targets must have shape \(1, 3\), got"),
+        (
+            lambda x: TargetEnergy(4, [0], x[:1], 1.0).towards(x[:1], x[0]),
+            r"velocities must have shape",
+        ),
         (lambda x: ForceEnergy(x * np.inf), r"forces must be finite"),
         (lambda x: gravity([-1.0]), r"mass must not be negative, got -1 for point 0"),
         (lambda x: gravity([1.0], [1.0]), r"acceleration \(2,\) or \(3,\), got \(1,\) and \(1,\)"),

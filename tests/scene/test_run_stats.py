@@ -36,6 +36,29 @@ PRESS = {
     },
 }  # fmt: skip
 
+FLAP = """
+[frames]
+count = 6
+[objects.base]
+kind = "rigid"
+mesh = { shape = "box", size = [0.4, 0.2, 0.4] }
+fixed = true
+[objects.flap]
+kind = "rigid"
+mesh = { shape = "box", size = [0.4, 0.05, 0.4] }
+transform = { translate = [0.4, 0, 0] }
+material = { density = 500 }
+[[attach]]
+kind = "joint"
+type = "hinge"
+from = "flap"
+to = "base"
+at = [0.2, 0, 0]
+axis = [0, 0, 1]
+angle_limits = ["0 deg", "10 deg"]
+angle_motor = { speed = "90 deg/s" }
+"""
+
 
 def lines(out):
     return [json.loads(line) for line in (out / "stats.jsonl").read_text().splitlines()]
@@ -116,6 +139,17 @@ class TestErrors:
         assert re.search(r"; contact bars the way \(.*'cushion'.* near \(.*\) m\)\. Try ", told), told
         assert "/mesh" not in told
         assert ". Try shorter steps (frames.substeps = 2), or " in told
+
+    def test_a_motor_of_unlimited_force_is_told_by_its_keys(self, tmp_path):
+        """A hinge turns against its own limit; with the key that is told, the motor stalls there."""
+        run = run_scene(tomllib.loads(FLAP), tmp_path)
+        run.simulation.engines[0].solver.halvings = 0
+        with pytest.raises(SceneError) as caught:
+            list(run)
+        (told,) = caught.value.problems
+        assert told.endswith(". Try attach.0.angle_motor.max_torque, so that the motor stalls"), told
+        key = {"attach.0.angle_motor.max_torque": "20 N m"}
+        assert len(list(run_scene(tomllib.loads(FLAP), tmp_path, overrides=key, replace=True))) == 6
 
     @pytest.mark.parametrize(
         ("stall", "tries"),

@@ -140,6 +140,16 @@ def test_energy_never_grows_in_free_spin(kind, method, data):
         assert max(damped) < max(1.0, *plain) * (1 + 1e-3)
 
 
+def test_what_energy_bdf2_gains_is_largest_without_damping():
+    """The largest energies of springs of any stiffness at 6 rad/s, in steps of 1/24 s, as in the docs."""
+    largest = [
+        max(max(spun("spring", 10.0**k, damping, "bdf2", 1 / 24, 12).ratios[1:]) for k in range(2, 9))
+        for damping in (0.0, 0.001, 0.01, 0.1, 1.0)
+    ]
+    assert_allclose(largest[:3], [1.023, 1.020, 1.005], atol=6e-4)
+    assert max(largest[3:]) < 1.0
+
+
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("kind", KINDS)
 def test_angular_momentum_is_kept_to_the_order_of_the_integrator(kind, method):

@@ -222,6 +222,12 @@ class Motor:
                 raise InputError("damping of a position needs a stiffness, which is infinite without one")
         check_real("max_force", self.max_force, above=0, infinite=True)
 
+    @property
+    def unyielding(self) -> bool:
+        """Whether it keeps its speed or position exactly, by any force."""
+        own = self.damping if self.position is None else self.stiffness
+        return own == inf and self.max_force == inf
+
     def at(self, time: float) -> float:
         """Return the speed, or the position, that is to be kept at a time [s].
 

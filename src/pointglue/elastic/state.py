@@ -15,7 +15,7 @@ from .model.rigid_bodies import angular_velocities
 __all__ = ["BondChange", "BondEvent", "Load", "SolverState", "Stall", "StallCause", "StepError", "StepReport"]
 
 
-StallCause = Literal["contact", "joint", "glue", "motion", "convergence"]
+StallCause = Literal["contact", "joint", "motor", "glue", "motion", "convergence"]
 BondChange = Literal["attach", "release", "break"]
 
 
@@ -91,11 +91,12 @@ class Stall:
 
     Parameters
     ----------
-    cause : {"contact", "joint", "glue", "motion", "convergence"}
-        Whether contact bars the way, a joint stays open, parents of glue have collapsed, keys cannot be
-        followed, or none of these.
+    cause : {"contact", "joint", "motor", "glue", "motion", "convergence"}
+        Whether contact bars the way, a joint stays open, it does so in a mechanism with a motor of unlimited
+        force, parents of glue have collapsed, keys cannot be followed, or none of these.
     bodies : tuple of str
-        The names of the bodies that it is about: the two in contact, or those that would still move most.
+        The names of the bodies that it is about: the two in contact, those of the joint or motor, or those
+        that would still move most.
     position : (float, float, float), optional
         Where that is [m].
     """
@@ -110,7 +111,7 @@ class Stall:
 
         Parameters
         ----------
-        cause : {"contact", "joint", "glue", "motion", "convergence"}
+        cause : {"contact", "joint", "motor", "glue", "motion", "convergence"}
             Why the step did not converge.
         bodies : tuple of str
             The names of the bodies that it is about.

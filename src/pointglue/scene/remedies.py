@@ -2,6 +2,7 @@
 
 from ..elastic import StepError
 from .build.built import SKIN_SUFFIX
+from .schema.attach_tables import JointAttach
 from .schema.scene import SceneFile
 
 __all__ = ["explained"]
@@ -25,6 +26,8 @@ def explained(error: StepError, tables: SceneFile) -> str:
             tries = [shorter, f"slower keys, or keys that do not squeeze {objects}"]
         case "joint":
             tries = [f"leaving out a pin, keys or an attachment that keep {objects} apart"]
+        case "motor":
+            tries = [f"{keys}, so that the motor stalls" for keys in _forces(names, tables)]
         case "glue":
             tries = [
                 'on_degenerate = "clamp" in the [[attach]] table',
@@ -41,3 +44,14 @@ def explained(error: StepError, tables: SceneFile) -> str:
                 f"softer or heavier materials of {objects}",
             ]
     return f"{text}. Try {', or '.join(tries)}"
+
+
+def _forces(names: list[str], tables: SceneFile) -> list[str]:
+    """Return the keys for the greatest forces of the motors between two objects that have none."""
+    return [
+        f"attach.{number}.{motor}.{key}"
+        for number, table in enumerate(tables.attach)
+        if isinstance(table, JointAttach) and {table.source, table.to} == set(names)
+        for motor, key in (("slide_motor", "max_force"), ("angle_motor", "max_torque"))
+        if getattr(table, motor) is not None and getattr(getattr(table, motor), key) is None
+    ]

@@ -150,6 +150,9 @@ class SpringDissipation(_Springs):
 class TargetEnergy(Elements):
     """The energy ``k/2 |x - target|^2`` of some points: soft pins, or keyframes by :meth:`towards`.
 
+    The potential of the damping is ``c/2 |velocity - that of the target|^2`` with c = damping k. A step takes
+    the velocity from the positions at its ends, see :meth:`dissipation`.
+
     Parameters
     ----------
     count : int
@@ -160,29 +163,42 @@ class TargetEnergy(Elements):
         Where they are drawn to, d = 2 or 3 [m].
     stiffness : float or (E,)
         The stiffness k, for all or for each point [N/m].
+    damping : float or (E,)
+        The ratio of damping c to stiffness k [s].
 
     Raises
     ------
     InputError
-        If shapes do not fit each other, a row is out of range, or a stiffness is negative.
+        If shapes do not fit each other, a row is out of range, or a number is negative.
     """
 
-    def __init__(self, count: int, points: ArrayLike, targets: ArrayLike, stiffness: ArrayLike) -> None:
+    def __init__(
+        self,
+        count: int,
+        points: ArrayLike,
+        targets: ArrayLike,
+        stiffness: ArrayLike,
+        *,
+        damping: ArrayLike = 0.0,
+    ) -> None:
         given = _check_vectors("targets", targets)
         rows = as_integers("points", points)
         if len(rows) != len(given):
             raise InputError(f"targets must have one row for each of {len(rows)} points, got {len(given)}")
         super().__init__(rows[:, None], count, dimension=given.shape[1])
-        self.targets = given
+        self.targets, self.velocities = given, np.zeros_like(given)
         self.stiffness = _at_least_zero("stiffness", stiffness, len(self))
+        self.damping = _at_least_zero("damping", damping, len(self))
 
-    def towards(self, targets: ArrayLike) -> Self:
+    def towards(self, targets: ArrayLike, velocities: ArrayLike | None = None) -> Self:
         """Return the same energy with other targets, such as those of the next frame.
 
         Parameters
         ----------
         targets : (E, d)
             Where the points are drawn to [m].
+        velocities : (E, d), optional
+            The velocities of the targets, by default zero [m/s]: damping draws the points to these.
 
         Returns
         -------
@@ -191,14 +207,46 @@ class TargetEnergy(Elements):
         Raises
         ------
         InputError
-            If there are not as many targets as before.
+            If there are not as many targets, or velocities, as there were targets before.
         """
-        given = _check_vectors("targets", targets)
+        still = np.zeros_like(self.targets) if velocities is None else velocities
+        return self._with(targets=self._same("targets", targets), velocities=self._same("velocities", still))
+
+    @property
+    def damped(self) -> bool:
+        """Whether there is any damping."""
+        return bool(self.damping.any())
+
+    def dissipation(
+        self, slope: float, x: ArrayLike, past: ArrayLike | None = None, extrapolation: float = 0.0
+    ) -> Self:
+        """Return the potential of the damping forces of one step, see `Damped.dissipation`.
+
+        Its strains are the points themselves: it draws them, by slope c, to where a step with the velocities
+        of the targets ends.
+        """
+        rows = np.asarray(self.stencils)[:, 0]
+        places = self._points("x", x)[rows]
+        if past is not None:
+            places = places + extrapolation * (places - self._points("past", past)[rows])
+        viscosity = self.damping * self.stiffness
+        return self._with(
+            targets=places + self.velocities / slope,
+            stiffness=slope * viscosity,
+            damping=np.zeros_like(viscosity),
+        )
+
+    def _same(self, name: str, value: ArrayLike) -> Array:
+        """Return vectors, or raise unless there is one for each target."""
+        given = _check_vectors(name, value)
         if given.shape != self.targets.shape:
-            raise InputError(f"targets must have shape {self.targets.shape}, got {given.shape}")
+            raise InputError(f"{name} must have shape {self.targets.shape}, got {given.shape}")
+        return given
+
+    def _with(self, **changes: Array) -> Self:
+        """Return the energy of the same elements with other numbers."""
         other = object.__new__(type(self))
-        other.__dict__.update(self.__dict__)
-        other.targets = given
+        other.__dict__.update(self.__dict__, **changes)
         return other
 
     def _offsets(self, x: Array) -> Array:

@@ -291,6 +291,28 @@ class SolverModel:
         names = (bond.body, bond.to) if isinstance(bond, Bond) else (bond.first, bond.second)
         return tuple(name for name in names if name is not None)
 
+    def unyielding_motor(self, number: int) -> tuple[str, tuple[str, ...]] | None:
+        """Return a description of the motor of unlimited force that may hold a joint open, and its bodies.
+
+        It is that of the joint itself, or the nearest along the bonds between bodies that are not fixed.
+        """
+        ends = [
+            {bond.body, bond.to} if isinstance(bond, Bond) else {bond.first, bond.second}
+            for bond in self.bonds
+        ]
+        fixed = {body.name for body in self.rigid if body.fixed}
+        chain = [int(self.bond_of_joint[number])]
+        for at in chain:
+            bond = self.bonds[at]
+            if isinstance(bond, JointBond):
+                for what, motor in (("slide", bond.slide_motor), ("angle", bond.angle_motor)):
+                    if motor is not None and motor.unyielding:
+                        bodies = (bond.first, bond.second)
+                        return f"the {what} motor of {bond.first!r} and {bond.second!r}", bodies
+            movable = ends[at] - fixed - {None}
+            chain += [k for k, names in enumerate(ends) if names & movable and k not in chain]
+        return None
+
     def assembly(self, free: NDArray[np.bool_], targets: Array) -> Assembly:
         """Return the particles with their bindings.
 

@@ -243,8 +243,10 @@ def _locate_stall(
     by = _open_by(objective, now, outcome.multipliers)
     if by.max(initial=0.0) > violation:
         row = system.equations[int(by.argmax())]
-        bodies = model.joined_bodies(int(model.constraints.joint_of[row]))
-        return Stall.at("joint", bodies, now.x[model.constraints.anchors[row]])
+        joint, place = int(model.constraints.joint_of[row]), now.x[model.constraints.anchors[row]]
+        if (motor := model.unyielding_motor(joint)) is not None:
+            return Stall.at("motor", motor[1], place)
+        return Stall.at("joint", model.joined_bodies(joint), place)
     if blocked and (met := nearest_contact(objective, now)) is not None:
         return met
     dofs = system.dofs
@@ -301,11 +303,13 @@ def _open_joint(objective: Objective, now: Evaluation, outcome: Outcome, allowed
     if not by.max(initial=0.0) > allowed:
         return ""
     row = int(system.equations[int(by.argmax())])
-    name = constraints.describe(row) + system.model.describe_joint(int(constraints.joint_of[row]))
+    joint = int(constraints.joint_of[row])
+    name = constraints.describe(row) + system.model.describe_joint(joint)
+    motor = system.model.unyielding_motor(joint)
     return (
         f"; {name} stays {by.max():.3g} m open: something "
         f"holds against it ({outcome.redundant} of {len(system.equations)} equations of joints are redundant)"
-    )
+    ) + ("" if motor is None else f"; {motor[0]} has unlimited force: with a max_force it stalls")
 
 
 class _Hessians:

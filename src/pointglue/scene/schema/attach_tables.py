@@ -92,7 +92,7 @@ class JointAttach(_Attach):
     """What happens when these points collapse to a line: raise stops the run and names them, clamp keeps the
     spin that they leave open."""
     at: Position
-    """The place of the joint, in the scene at the start."""
+    """The place of the joint, in the scene at the start; on a curve or surface, the nearest place of it."""
     axis: Direction = (1.0, 0.0, 0.0)
     """The axis, in the scene at the start; a ball and a weld need none."""
     across: Direction | None = None
