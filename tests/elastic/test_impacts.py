@@ -1,11 +1,13 @@
 """Impacts on the way of a Newton step: their distances and terms, and what they are good for."""
 
 import numpy as np
+import pytest
 import trimesh
 from numpy.testing import assert_allclose
 
 from pointglue.elastic import ClothEnergy, Contact, ElasticBody, ImplicitSolver, RigidBody
 from pointglue.elastic.contact.stage import ContactStage
+from pointglue.elastic.step.accuracy import Accuracy, BodySizes
 from pointglue.scene.build.meshing import sheet_grid
 
 DISTANCE = 4e-3  # m
@@ -86,3 +88,64 @@ def test_a_step_passes_many_impacts_at_once():
         assert not solver.surfaces.intersecting(state.particles)
         assert (state.report.substeps, state.report.wasted) == (1, 0)
     assert state.report.contacts > 50
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_sheets_that_drop_on_a_ball_and_a_floor_get_through(seed):
+    """With the default tolerance, one step a frame, and sizes, heights and materials at random."""
+    rng = np.random.default_rng(seed)
+    cells, size, height = int(rng.integers(8, 14)), rng.uniform(0.6, 1.6), rng.uniform(0.35, 0.6)
+    points, faces = sheet_grid((size, size), (cells, cells))
+    points = points + [*rng.normal(0, 0.01, 1), height, *rng.normal(0, 0.01, 1)]
+    stretch, bend = 10 ** rng.uniform(1.7, 3.3), 10 ** rng.uniform(-6, -4)
+    energy = ClothEnergy(points, faces, stretch=stretch, poisson=0.3, bend=bend)
+    ball, floor = trimesh.creation.icosphere(2, radius=0.15), trimesh.creation.box((6, 0.1, 6))
+    solver = ImplicitSolver(
+        [
+            ElasticBody(points, energy.mass(0.2), [energy], faces=faces, name="cloth"),
+            RigidBody.solid(ball.vertices + [0, 0.16, 0], ball.faces, 1e3, fixed=True, name="ball"),
+            RigidBody.solid(floor.vertices - [0, 0.06, 0], floor.faces, 1e3, fixed=True, name="floor"),
+        ],
+        contact=Contact(distance=DISTANCE, friction=0.3 * (seed % 2)),
+    )
+    state = solver.start()
+    for _ in range(12):
+        state = solver.step(state, 1 / 24)
+        assert not solver.surfaces.intersecting(state.particles)
+    assert state.report.contacts > 20
+    assert state.time == pytest.approx(12 / 24)
+
+
+def test_steps_with_contact_end_whatever_the_iterations():
+    """Far fewer than Newton's method needs: what it has come to is accepted, and counted."""
+    solver = falling_sheet(8)
+    hasty = ImplicitSolver(
+        solver.model.bodies, contact=Contact(distance=DISTANCE), iterations=2, halvings=1, tolerance=1e-9
+    )
+    state, unconverged = hasty.start(), 0
+    for _ in range(4):
+        state = hasty.step(state, 1 / 24)
+        unconverged += state.report.unconverged
+        assert not hasty.surfaces.intersecting(state.particles)
+    assert unconverged > 0
+
+
+def test_the_default_tolerance_is_relative_to_each_body():
+    """Soft bodies 1/200 and rigid ones 1/1000 of their size a second, in the mean over their points."""
+    solver = falling_sheet(4)
+    system = solver.integrator.system_for(
+        np.zeros(len(solver.model.rest), np.bool_), np.zeros(0, np.bool_), solver.model.rest, []
+    )
+    sizes = BodySizes(solver.model)
+    assert_allclose(sizes.speeds, np.array([0.005, 0.001, 0.001]) * sizes.lengths)
+    accuracy = Accuracy(system, sizes, 0.1, None, 0.0)
+    step = np.zeros((len(system.dofs), 3))
+    step[:, 0] = 0.1 * 0.005 * np.sqrt(2)
+    assert accuracy.measure(step).excess == pytest.approx(1.0)
+    step[1:] = 0.0
+    move = accuracy.measure(step)
+    assert move.worst == 0
+    assert move.excess == pytest.approx(1 / np.sqrt(len(step)))
+    assert Accuracy(system, sizes, 0.1, 2e-3, 0.0).measure(step).excess == pytest.approx(
+        0.005 * np.sqrt(2) / 2e-3
+    )

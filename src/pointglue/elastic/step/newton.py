@@ -31,9 +31,9 @@ MAX_FORCING, MIN_FORCING = 3e-3, 1e-4
 # Newton steps in which friction may follow the normal forces, and that contact may cut to next to nothing
 MAX_FRICTION_STEPS = 8
 BLOCKED_RATIO = 1e-3  # ratio to what is allowed: a Newton step that contact cuts below this is blocked
-# fraction of a Newton step before its first impact, below which the step is taken again with all impacts on
-# its way; and how many times the ways of such steps are looked along
-MIN_FREE_FRACTION, MAX_LOOKS = 0.5, 3
+# After some Newton steps in a row of which less than a fraction was taken, the next one is taken again with
+# all impacts on its way if less than that is free of them; and how many times such ways are searched.
+MAX_CUT_STEPS, MIN_FREE_FRACTION, MAX_LOOKS = 3, 0.5, 3
 # most guesses of which limits and motors act in one Newton step
 MAX_ACTIVE_SETS = 12
 # ratio of the largest multiplier: the weight of violations in the merit function, which must be above 1
@@ -161,6 +161,7 @@ def minimise(
     excesses: list[float] = []  # of the Newton steps, see `Move`
     converged: tuple[Evaluation, Array] | None = None  # without the last update of friction
     blocked_steps = 0  # Newton steps in a row that contact has cut to next to nothing
+    cut_steps = 0  # Newton steps in a row of which less than MIN_FREE_FRACTION was taken
     if not len(objective.system.dofs):
         move, iterations = Move(0, 0.0, 0.0), 0
         if _open_by(objective, now, outcome.multipliers).max(initial=0.0) <= violation:
@@ -184,12 +185,13 @@ def minimise(
         found = direction()
         after, fraction = None, 0.0
         if found is not None:
-            if objective.contact is not None:
-                found = _past_impacts(objective, now, found, direction)
-            penalty, change = found.penalty, found.change
             move = accuracy.measure(found.step)
             if not np.isfinite(move.length):
                 raise stalled("the Newton step is not finite")
+            if cut_steps >= MAX_CUT_STEPS:
+                # Whether this is the end is for the step without the impacts to tell, which hold it back.
+                found = _past_impacts(objective, now, found, direction)
+            penalty, change = found.penalty, found.change
             after, fraction = _line_search(objective, now, found, trust=move.excess <= 1.0)
         if found is None or after is None:
             level += 1
@@ -209,6 +211,7 @@ def minimise(
         wait -= fraction == 1.0
         blocked = fraction < 1.0 and fraction * move.excess < BLOCKED_RATIO
         blocked_steps = blocked_steps + 1 if blocked else 0
+        cut_steps = cut_steps + 1 if objective.contact is not None and fraction < MIN_FREE_FRACTION else 0
         if blocked_steps > MAX_FRICTION_STEPS:
             break
         level = max(level - (wait <= 0), 0)
