@@ -96,6 +96,8 @@ def strip(drops: list[Drop], faces: np.ndarray, path: Path) -> None:
         whole = view.Picture(size=SIZE, ground=0.0, camera=view.Camera(direction=(0.6, 0.35, 1.0)))
         for skin in skins:
             whole.mesh(skin, faces)
+        if on_stairs:
+            whole.mesh(*below)
         camera = whole.fitted_camera()  # one for all
         for skin in skins:
             picture = view.Picture(size=SIZE, ground=0.0, camera=camera)
@@ -109,7 +111,7 @@ def strip(drops: list[Drop], faces: np.ndarray, path: Path) -> None:
 
 def narrowed(mesh: Mesh, near: np.ndarray) -> Mesh:
     """The stairs, not wider than what falls on them needs."""
-    points, wide = mesh[0].copy(), 1.2 * np.abs(near[:, 2]).max()
+    points, wide = mesh[0].copy(), max(1.2 * np.abs(near[:, 2]).max(), 0.25 * np.ptp(mesh[0][:, 1]))
     points[:, 2] = np.clip(points[:, 2], -wide, wide)
     return points, mesh[1]
 

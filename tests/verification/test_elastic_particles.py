@@ -242,6 +242,7 @@ def test_units_that_were_probably_meant_are_told():
     assert "centimetres" in body.check()[0]
     assert block((0.1, 0.1, 0.1), (2, 2, 2)).check() == []
     small = block((0.003, 0.003, 0.003), (2, 2, 2))
+    assert "millimetres twice, scale the mesh by 1000" in small.check()[0]
     assert [sentence for sentence in small.check() if "substeps" in sentence]
     assert ParticleSolver(small).substep < 1 / 400
 

@@ -29,15 +29,22 @@ SMALLEST, LARGEST = 0.005, 50.0
 # Ratio of the Young's modulus that shape matching reaches to density (spacing / substep)^2, found by trying.
 MATCHING = 30.0
 # What meshes are measured in instead of metres, largest first.
-UNITS = ((1e3, "kilometres"), (0.01, "centimetres"), (0.001, "millimetres"), (1e-6, "micrometres"))
+UNITS = ((0.01, "centimetres"), (0.001, "millimetres"), (1e-6, "micrometres"))
+# What too small meshes were multiplied by once too often: millimetres to metres, twice.
+TWICE = 0.001
 
 
 def unit_advice(size: float, mass: float) -> str | None:
     """Return what is said about a body of this size [m] and mass [kg], or None if both are usual."""
     if SMALLEST <= size <= LARGEST:
         return None
-    fitting = [unit for unit in UNITS if SMALLEST <= unit[0] * size <= LARGEST]
     text = f"the body is {size:.3g} m across and weighs {mass:.3g} kg"
+    if size < SMALLEST and size / TWICE <= LARGEST:
+        return (
+            f"{text}: lengths are metres. If they were converted from millimetres twice, scale the mesh by "
+            f"{1 / TWICE:g}"
+        )
+    fitting = [unit for unit in UNITS if SMALLEST <= unit[0] * size <= LARGEST]
     if not fitting:
         return f"{text}: lengths are metres, scale the mesh to what was meant"
     scale, name = fitting[0]

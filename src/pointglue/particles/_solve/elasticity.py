@@ -23,6 +23,7 @@ from ...procrustes.space import cross_matrices
 from ..advice import LARGEST_PIECE
 from ..body import OrientedBody
 from ..state import RestPose
+from .kernels.constraints.dense import solve_dense
 from .kernels.constraints.lattice import add_displacement, residual
 from .kernels.constraints.matching import MIN_GAP
 from .kernels.records import Lattice, ParticleArrays, ParticleBuffers
@@ -332,8 +333,8 @@ class ElasticPiece:
 
         def solved(gradient: Array) -> Array:
             y = solve(gradient)
-            gone = np.matmul(turns, y.reshape(-1, 6)[holds.particles, :3, None])[..., 0]
-            gone = np.linalg.solve(system, gone.ravel()).reshape(k, 3)
+            gone = np.ascontiguousarray(np.matmul(turns, y.reshape(-1, 6)[holds.particles, :3, None])[..., 0])
+            solve_dense(system.copy(), gone.reshape(-1))  # in place
             forces = _own_axes(np.matmul(stiffness, gone[..., None])[..., 0], turns)
             return np.asarray(y - np.einsum("ka,kapi->pi", forces, responses).ravel())
 
