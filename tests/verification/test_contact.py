@@ -167,10 +167,8 @@ def test_a_stack_of_ten_comes_to_rest_and_stays():
     settled = states[100:]
     drift = max(np.abs(state.origins - settled[0].origins).max() for state in settled)
     assert drift < distance
-    # The barrier is soft, and the stack sways on it, by some mm/s as the start has it: ever less.
-    speeds = np.array([np.abs(state.origin_velocities).max() for state in states])
-    assert speeds[100:].max() < 1e-2
-    assert np.mean(speeds[120:] ** 2) < np.mean(speeds[20:60] ** 2)
+    # What sticks may creep slower than `slip`, 1 mm/s; ten tolerances are as much.
+    assert max(np.abs(state.origin_velocities).max() for state in settled) < 10 * tolerance
     heights = settled[-1].origins[1:, 1]
     assert_allclose(heights, 0.05 + 0.1 * np.arange(10), atol=11 * distance)
 
