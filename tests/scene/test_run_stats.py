@@ -124,6 +124,7 @@ def test_the_gap_is_less_than_contact_reaches(tmp_path):
     found = lines(tmp_path)
     assert found[-1]["contacts"] > 0
     assert 0 < found[-1]["gap"] < 5e-3
+    assert found[-1]["unconverged"] == 0
     assert "gap" not in found[0]  # nothing has been computed for the first
 
 

@@ -164,13 +164,14 @@ class ImplicitEngine:
         return () if state.report is None else tuple(map(str, state.report.events))
 
     def details(self, state: SolverState) -> dict[str, Any]:
-        """Return Newton iterations of all attempts, the least gap [m], events, and seconds of parts."""
+        """Return iterations of all attempts, gap [m], unconverged substeps, events, and seconds of parts."""
         report = state.report
         if report is None:
             return {}
         details: dict[str, Any] = {"attempted iterations": report.iterations + report.wasted}
         if self.solver.surfaces is not None:
             details["gap"] = report.gap
+            details["unconverged"] = report.unconverged
         details["events"] = [
             {
                 "event": one.event,
