@@ -461,7 +461,10 @@ def _solved(
     mixture: float,
     forcing: float,
 ) -> Array | None:
-    """Return the solution of the linear system, or None if the matrix is indefinite."""
+    """Return the solution of the linear system, or None if the matrix is indefinite or all but singular.
+
+    Where the parents of glue collapse, its Hessian grows without bound, and the factors may overflow.
+    """
     system = objective.system
     try:
         with objective.clock("solve"):
@@ -479,7 +482,7 @@ def _solved(
         with objective.clock("solve"):
             solution = system.ldl.solve(right)
         outcome.redundant = system.ldl.weak(10 * least)
-    return solution
+    return solution if np.isfinite(solution).all() else None
 
 
 def _bounded_step(
