@@ -1,6 +1,5 @@
 """After which frames there is a checkpoint, whatever the disk does."""
 
-import os
 import signal
 import threading
 import tomllib
@@ -93,7 +92,8 @@ def test_who_waits_for_the_disk_can_be_interrupted(tmp_path, monkeypatch):
     def interrupt():
         assert begun.wait(DEADLINE)
         assert waiting.wait(DEADLINE)
-        os.kill(os.getpid(), signal.SIGTERM)
+        # Sent to this thread, it does not wake the main one, as if it had come just before that waits.
+        signal.pthread_kill(threading.get_ident(), signal.SIGTERM)
 
     monkeypatch.setattr(FrameStore, "write", slow_disk)
     monkeypatch.setattr(FrameWriter, "abandon", wait)

@@ -15,6 +15,7 @@ __all__ = ["CheckpointSchedule", "FrameWriter"]
 TIME_SHARE = 0.005  # share of the time of quick frames that checkpoints may take
 LONG_FRAME = 1.0  # s: after a frame that takes longer there always is a checkpoint
 MOST_LOST = 10.0  # s of quick frames that a killed process loses at most
+SIGNAL_INTERVAL = 0.1  # s: after so long a signal is seen that came just before a wait began
 SYNC_INTERVAL = 0.1  # s a frame: slower frames are synchronised to disk, so that a power cut loses none
 
 
@@ -77,9 +78,14 @@ class FrameWriter:
         self._raise()
 
     def abandon(self) -> None:
-        """Wait until all is written, or writing has failed."""
+        """Wait until all is written, or writing has failed.
+
+        A signal interrupts a wait that has begun. One that arrives in the moment before it begins is only
+        looked at when the wait is over, so no wait is long.
+        """
         self._frames.put(None)
-        self._ended.wait()
+        while not self._ended.wait(SIGNAL_INTERVAL):
+            pass
 
     def _raise(self) -> None:
         if self._error is not None:
