@@ -11,8 +11,9 @@ BIN := $(VENV)/bin
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 NPM := $(BIN)/python studio-client/npm.py
 MODULES := studio-client/node_modules/.package-lock.json
+# One worker more than there are cores, at most four, since tests that wait for pages and processes leave cores idle.
 # Tests that are long are not left to one of the workers at the end.
-PYTEST := $(BIN)/python -m pytest -n auto --maxprocesses 4 --dist worksteal
+PYTEST = $(BIN)/python -m pytest -n $$($(BIN)/python -c 'import os; print(min(4, os.cpu_count() + 1))') --dist worksteal
 
 .PHONY: demo test test-quick test-second test-steady blender chromium check docs moving-picture timings bench clean
 
