@@ -1,8 +1,13 @@
-"""Peers that are oracles of some tests, where they are installed."""
+"""Peers that are oracles of some tests, where they are installed and run."""
+
+import signal
+import subprocess
+import sys
+from functools import cache
 
 import pytest
 
-__all__ = ["torch"]
+__all__ = ["ipctk", "torch"]
 
 
 class _Peer:
@@ -12,8 +17,32 @@ class _Peer:
         self._name = name
 
     def __getattr__(self, attribute):
-        reason = f"{self._name}, the oracle, is not installed"
-        return getattr(pytest.importorskip(self._name, reason=reason), attribute)
+        return getattr(self._loaded(), attribute)
+
+    def _loaded(self):
+        return pytest.importorskip(self._name, reason=f"{self._name}, the oracle, is not installed")
+
+
+class _Toolkit(_Peer):
+    """The IPC Toolkit; tests are skipped as well where its wheel is built for another processor."""
+
+    def _loaded(self):
+        if not _toolkit_runs():
+            pytest.skip(f"the wheel of {self._name}, the oracle, is built for another processor")
+        return super()._loaded()
+
+
+@cache
+def _toolkit_runs():
+    """Whether it runs on this processor, tried in a process of its own, which may be killed by SIGILL.
+
+    The wheel of 1.6.1 for Python 3.13 is, on a processor on which the one for 3.11 runs.
+    """
+    mesh = "ipctk.CollisionMesh(np.asfortranarray(np.eye(3)), ipctk.edges(face), face)"
+    code = f"import ipctk, numpy as np; face = np.array([[0, 1, 2]], np.int32); {mesh}"
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
+    return ended.returncode != -signal.SIGILL
 
 
 torch = _Peer("torch")
+ipctk = _Toolkit("ipctk")

@@ -1,8 +1,8 @@
-import ipctk
 import numpy as np
 import pytest
 import trimesh
 from numpy.testing import assert_allclose
+from peers import ipctk
 from scipy.interpolate import CubicSpline
 from scipy.spatial import cKDTree
 

@@ -3,10 +3,10 @@
 from fractions import Fraction
 from itertools import combinations, product
 
-import ipctk
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from peers import ipctk
 
 import pointglue as pg
 from pointglue.elastic.contact.collision_mesh import CollisionMesh
@@ -17,7 +17,6 @@ from pointglue.elastic.contact.kernels.barrier import BarrierShape
 from pointglue.elastic.contact.kernels.ccd import ImpactLimits
 from pointglue.elastic.contact.kernels.crossings import NO, UNSURE, YES, crossing
 
-ipctk.set_num_threads(1)
 TRIANGLE = np.array([[0.0, 0.0, 0.0], [1.0, 0.0, 0.0], [0.2, 0.9, 0.0]])
 CLOSE = 1e-10  # relative; distances of 1e-3 between edges of 1 leave 13 of 16 digits
 
@@ -87,6 +86,7 @@ class Both:
         self.shape = BarrierShape(distance, thickness, 1e3)
         theirs = np.asfortranarray(faces.astype(np.int32))
         self.y = np.asfortranarray(x)
+        ipctk.set_num_threads(1)  # its sums then have a fixed order
         self.toolkit = ipctk.CollisionMesh(np.asfortranarray(rest), ipctk.edges(theirs), theirs)
         self.theirs = ipctk.NormalCollisions()
         self.theirs.use_area_weighting = True

@@ -2,10 +2,10 @@
 
 import pickle
 
-import ipctk
 import numpy as np
 import pytest
 import trimesh
+from peers import ipctk
 from scenes import box, joined, run
 
 import pointglue as pg

@@ -3,11 +3,11 @@
 from dataclasses import replace
 from itertools import pairwise
 
-import ipctk
 import numpy as np
 import pytest
 import trimesh
 from numpy.testing import assert_allclose
+from peers import ipctk
 
 import pointglue as pg
 from pointglue.elastic import Bond, ClothEnergy, Contact, ElasticBody, FleshEnergy, ImplicitSolver, RigidBody
