@@ -305,15 +305,25 @@ def _estimate(inside: Inside, placement: Placement | None) -> Callable[[float], 
 
     def count(step: float) -> float:
         step = max(step, 1e-100)  # of which the cube is a number
-        crossed = [len(np.unique(np.floor(part / step), axis=0)) for part in (places[solid], places[~solid])]
-        # Beyond the samples' own spacing they are too few to count cubes by.
-        wide = step > 2 * fine
-        thin = PER_CELL * crossed[0] if wide else PER_SQUARE * float(area[filled].sum()) / 2 / step**2
+        if step > 2 * fine:
+            thin, outer = (PER_CELL * _cubes(part, step) for part in (places[solid], places[~solid]))
+        else:  # beyond the samples' own spacing they are too few to count cubes by
+            thin = PER_SQUARE * float(area[filled].sum()) / 2 / step**2
+            outer = PER_SQUARE * float(area[~filled].sum()) / step**2
         inner = max(PER_CUBE * volume / step**3, thin) if filled.any() else 0.0
-        outer = PER_CELL * crossed[1] if wide else PER_SQUARE * float(area[~filled].sum()) / step**2
         return inner + outer
 
     return count
+
+
+def _cubes(points: Array, step: float) -> int:
+    """Return the number of cubes of a grid with that spacing in which points (n, 3) of a mesh of size 1 lie."""
+    cells = np.floor(points / step).astype(np.int64)
+    if not len(cells):
+        return 0
+    # One number a cube is sorted in a tenth of the time that rows of three take.
+    cells -= cells.min(0)
+    return len(np.unique(np.ravel_multi_index(tuple(cells.T), tuple(cells.max(0) + 1))))
 
 
 def _placed(
