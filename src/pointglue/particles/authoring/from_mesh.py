@@ -317,7 +317,7 @@ def _estimate(inside: Inside, placement: Placement | None) -> Callable[[float], 
 
 
 def _cubes(points: Array, step: float) -> int:
-    """Return the number of cubes of a grid with that spacing in which points (n, 3) of a mesh of size 1 lie."""
+    """Return in how many cubes of a grid the points (n, 3) of a mesh of size 1 lie."""
     cells = np.floor(points / step).astype(np.int64)
     if not len(cells):
         return 0
