@@ -1,28 +1,36 @@
 """Whether an edge crosses a triangle, in exact arithmetic: for the few cases that rounding leaves open."""
 
 from collections.abc import Sequence
-from fractions import Fraction
+
+import numpy as np
 
 from ...checks import Array
 
 __all__ = ["crosses"]
 
-Vector = Sequence[Fraction]
+Vector = Sequence[int]
 
 
-def _sign(value: Fraction) -> int:
+def _whole(points: Array) -> list[Vector]:
+    """Return points (n, 3) as multiples of one power of two: whole numbers, much quicker than fractions."""
+    ratios = [value.as_integer_ratio() for value in points.ravel().tolist()]
+    unit = max(below for _, below in ratios)  # each of them is a power of two
+    values = [above * (unit // below) for above, below in ratios]
+    return [values[k : k + 3] for k in range(0, len(values), 3)]
+
+
+def _sign(value: int) -> int:
     """Return -1, 0 or 1."""
     return (value > 0) - (value < 0)
 
 
 def _side(a: Vector, b: Vector, c: Vector, p: Vector) -> int:
     """Return the sign of the volume of four points."""
-    u, v, w = ([s - t for s, t in zip(x, p, strict=True)] for x in (a, b, c))
-    return _sign(
-        u[0] * (v[1] * w[2] - v[2] * w[1])
-        - u[1] * (v[0] * w[2] - v[2] * w[0])
-        + u[2] * (v[0] * w[1] - v[1] * w[0])
-    )
+    x, y, z = p
+    u, v, w = a[0] - x, a[1] - y, a[2] - z
+    r, s, t = b[0] - x, b[1] - y, b[2] - z
+    f, g, h = c[0] - x, c[1] - y, c[2] - z
+    return _sign(u * (s * h - t * g) - v * (r * h - t * f) + w * (r * g - s * f))
 
 
 def _turn(a: Vector, b: Vector, c: Vector, axes: tuple[int, int]) -> int:
@@ -48,10 +56,12 @@ def _apart(polygon: Sequence[Vector], other: Sequence[Vector], axes: tuple[int, 
 
 def crosses(edge: Array, triangle: Array) -> bool:
     """Return whether an edge (2, 3) and a triangle (3, 3) have a point in common [m]."""
-    p, q, a, b, c = ([Fraction(s) for s in point] for ends in (edge, triangle) for point in ends.tolist())
+    p, q, a, b, c = _whole(np.concatenate([edge, triangle]))
     sides = {_side(a, b, c, end) for end in (p, q)}
+    if sides in ({1}, {-1}):
+        return False
     around = {_side(p, q, *ends) for ends in ((a, b), (b, c), (c, a))}
-    if sides in ({1}, {-1}) or {1, -1} <= around:
+    if {1, -1} <= around:
         return False
     # In one plane, what has a point in common has so in every projection, and one of these is faithful.
     return sides != {0} or not any(
