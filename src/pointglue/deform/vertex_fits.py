@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from ..checks import Array
 from ..compute import run
 from ..procrustes import matrices
+from ..procrustes.fit import for_kernel
 from ..procrustes.rotation import BLOCK, DEGENERATE
 from ..procrustes.space import moments_to_space, vectors_to_space
 from . import kernels
@@ -82,9 +83,9 @@ class VertexFits:
         )
         count = len(points)
         self._blocks = -(-count // BLOCK)
-        rest = vectors_to_space(points)
+        rest = for_kernel(vectors_to_space(points))
         weights = HandleWeights(
-            p=vectors_to_space(handles),
+            p=for_kernel(vectors_to_space(handles)),
             W=np.zeros((self._blocks, len(handles), BLOCK)),
             heads=np.empty(count, np.int64),
             share=np.empty(count),
@@ -102,8 +103,8 @@ class VertexFits:
             self._blocks,
             GRAIN_BLOCKS,
             rest,
-            distance,
-            importance,
+            for_kernel(distance),
+            for_kernel(importance),
             falloff,
             weights,
         )

@@ -31,6 +31,16 @@ class RestPose:
     rotations: Array
     touching: NDArray[np.int64]
 
+    def __post_init__(self) -> None:
+        """Make the arrays read-only, always: kernels are compiled for one of the two."""
+        for array in (self.positions, self.rotations, self.touching):
+            array.flags.writeable = False
+
+    def __setstate__(self, values: dict[str, Any]) -> None:
+        """Make the arrays of copies read-only too."""
+        self.__dict__.update(values)
+        self.__post_init__()
+
 
 @dataclass(frozen=True, eq=False)
 class ParticleState:
@@ -75,6 +85,11 @@ class ParticleState:
             object.__setattr__(self, "still", np.zeros(len(self.positions)))
         for name in ("positions", "rotations", "velocities", "spins", "pinned", "pause", "still"):
             getattr(self, name).flags.writeable = False
+
+    def __setstate__(self, values: dict[str, Any]) -> None:
+        """Make the arrays of copies read-only too."""
+        self.__dict__.update(values)
+        self.__post_init__()
 
     def __len__(self) -> int:
         return len(self.positions)

@@ -94,7 +94,7 @@ class Matching(Elements):
             GRAIN,
             offsets,
             block_offsets,
-            alpha.reshape(-1, 3),
+            for_kernel(alpha.reshape(-1, 3)),
             fit.rotation_arrays,
             P,
             out,

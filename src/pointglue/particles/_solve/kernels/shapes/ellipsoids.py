@@ -21,7 +21,8 @@ def shape_matrix(E, C, G):
     """Compute G = E C E^T, all flat (9,)."""
     if C[0] == C[4] and C[0] == C[8] and C[1] == 0.0 and C[2] == 0.0 and C[5] == 0.0:
         # A ball lies as it lies: E, which is far away in memory where there are many, is not read.
-        G[:] = C
+        for i in range(9):  # `G[:] = C` would compile a message about shapes into every kernel
+            G[i] = C[i]
         return
     for i in range(3):
         e0, e1, e2 = E[3 * i], E[3 * i + 1], E[3 * i + 2]
