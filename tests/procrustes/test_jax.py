@@ -8,10 +8,12 @@ from jax.test_util import check_grads
 
 import pointglue as pg
 from pointglue.errors import InputError
-from pointglue.procrustes.jax import fit_rigid, special_procrustes
+from pointglue.procrustes.jax import RigidFit, fit_rigid, special_procrustes
 
+# The matrices in space have one shape, so that their derivatives are compiled once; those in the plane are two.
 CASES = {
-    "random": np.random.default_rng(1).standard_normal((2, 3, 3)),
+    "random": np.random.default_rng(1).standard_normal((3, 3)),
+    "random too": np.random.default_rng(2).standard_normal((3, 3)),
     "reflected": np.diag([1.0, 0.8, -0.5]),
     "repeated singular values": np.eye(3),
     "coplanar": np.diag([2.0, 1.0, 0.0]),
@@ -25,23 +27,44 @@ def double_precision():
         yield
 
 
+@pytest.fixture
+def quickly_compiled():
+    """What is compiled here runs a few times only; the other tests compile as users do."""
+    jax.config.update("jax_disable_most_optimizations", True)
+    yield
+    jax.config.update("jax_disable_most_optimizations", False)
+
+
+# Compiled: operation by operation, JAX compiles each of them by itself, which takes ten times as long.
+rotation = jax.jit(special_procrustes)
+
+
+@pytest.mark.usefixtures("quickly_compiled")
 @pytest.mark.parametrize("name", CASES)
 def test_derivatives_to_second_order(name):
-    # Compiled: operation by operation, JAX compiles each of them by itself, which takes ten times as long.
-    check_grads(jax.jit(special_procrustes), (CASES[name],), order=2, modes=("fwd", "rev"))
+    check_grads(rotation, (CASES[name],), order=2, modes=("fwd", "rev"))
 
 
 @pytest.mark.parametrize("d", [2, 3])
 def test_matches_the_numpy_path(d, rng):
     rest, points, w = rng.standard_normal((7, d)), rng.standard_normal((5, 7, d)), rng.random(7)
-    fit, reference = jax.jit(fit_rigid)(rest, points, w), pg.fit_rigid(rest, points, w)
-    for name in ("rotation", "translation", "stretch", "singular_values", "gap"):
-        np.testing.assert_allclose(getattr(fit, name), getattr(reference, name), atol=1e-13)
-    np.testing.assert_allclose(fit.apply(jnp.asarray(rest)), reference.apply(rest), atol=1e-13)
-    np.testing.assert_allclose(fit.apply(jnp.asarray(rest[0])), reference.apply(rest[0]), atol=1e-13)
     gR, gt = rng.standard_normal((5, d, d)), rng.standard_normal((5, d))
-    _, pull_back = jax.vjp(jax.jit(lambda x: fit_rigid(rest, x, w)[:2]), points)
-    np.testing.assert_allclose(pull_back((gR, gt))[0], reference.vjp(gR, gt), atol=1e-12)
+
+    @jax.jit
+    def fit_and_gradient(x):
+        fit, pull_back = jax.vjp(lambda x: fit_rigid(rest, x, w), x)
+        gradient = pull_back(RigidFit(gR, gt, jnp.zeros_like(fit.stretch)))[0]
+        return fit, fit.singular_values, fit.gap, fit.apply(rest), fit.apply(rest[0]), gradient
+
+    fit, singular_values, gap, moved, one_moved, gradient = fit_and_gradient(points)
+    reference = pg.fit_rigid(rest, points, w)
+    for name in ("rotation", "translation", "stretch"):
+        np.testing.assert_allclose(getattr(fit, name), getattr(reference, name), atol=1e-13)
+    np.testing.assert_allclose(singular_values, reference.singular_values, atol=1e-13)
+    np.testing.assert_allclose(gap, reference.gap, atol=1e-13)
+    np.testing.assert_allclose(moved, reference.apply(rest), atol=1e-13)
+    np.testing.assert_allclose(one_moved, reference.apply(rest[0]), atol=1e-13)
+    np.testing.assert_allclose(gradient, reference.vjp(gR, gt), atol=1e-12)
 
 
 def test_hessian_under_jit_and_vmap(rng):
@@ -52,25 +75,36 @@ def test_hessian_under_jit_and_vmap(rng):
     np.testing.assert_allclose(H, expected, atol=1e-11 * np.abs(expected).max())
 
 
-def test_gradients_by_rest_and_weights(rng):
+@pytest.mark.usefixtures("quickly_compiled")
+@pytest.mark.parametrize("mode", ["fwd", "rev"])
+def test_gradients_by_rest_and_weights(mode, rng):
+    # One mode in the other is tested with the rotation above, which is all that has a rule of its own.
     arguments = rng.standard_normal((4, 3)), rng.standard_normal((4, 3)), rng.random(4) + 0.1
-    check_grads(jax.jit(lambda *a: fit_rigid(*a)[:2]), arguments, order=2)
+    check_grads(jax.jit(lambda *a: fit_rigid(*a)[:2]), arguments, order=2, modes=(mode,))
 
 
 def test_degenerate_is_finite_and_tells(rng):
     line = np.outer(np.arange(4.0), [1, 2, 3])
-    assert fit_rigid(line, line).gap < 1e-8
-    turned = jax.jit(lambda x: fit_rigid(line, x).rotation.sum())
-    assert jnp.isfinite(jax.grad(turned)(line)).all()
-    assert jnp.isfinite(jax.hessian(turned)(line)).all()
+
+    def turned(x):
+        return fit_rigid(line, x).rotation.sum()
+
+    @jax.jit
+    def derivatives(x):
+        return fit_rigid(line, x).gap, jax.grad(turned)(x), jax.hessian(turned)(x)
+
+    gap, gradient, hessian = derivatives(line)
+    assert gap < 1e-8
+    assert jnp.isfinite(gradient).all()
+    assert jnp.isfinite(hessian).all()
     assert (jax.grad(jax.jit(lambda m: special_procrustes(m).sum()))(jnp.zeros((3, 3))) == 0).all()
 
 
 def test_single_precision_knows_a_line(rng):
     with jax.enable_x64(False):
         line = jnp.asarray(np.outer(np.linspace(0, 1, 5), [1, 2, 3]), jnp.float32)
-        gradient = jax.grad(jax.jit(lambda x: fit_rigid(line, x).rotation.sum()))(line)
-        assert fit_rigid(line, line).rotation.dtype == jnp.float32
+        total, gradient = jax.jit(jax.value_and_grad(lambda x: fit_rigid(line, x).rotation.sum()))(line)
+        assert total.dtype == jnp.float32
         assert jnp.abs(gradient).max() < 100  # 1e5 and more if rounding were taken for width
 
 

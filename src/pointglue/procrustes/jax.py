@@ -181,16 +181,28 @@ def _symmetric(S: JaxArray) -> JaxArray:
 def _spin(S: JaxArray, k: JaxArray) -> JaxArray:
     """Return (tr(S) I - S)^-1 k, fading to zero along a free spin as `matrices.spin_compliances` does."""
     H = jnp.trace(S, axis1=-2, axis2=-1)[..., None, None] * jnp.eye(3, dtype=S.dtype) - S
-    fixed = jax.lax.stop_gradient(H)
-    mu, V = jnp.linalg.eigh(fixed)
+    inverse, _ = _inverses(H)
+    return (inverse @ k[..., None])[..., 0]
+
+
+@jax.custom_jvp  # type: ignore[untyped-decorator]
+def _inverses(H: JaxArray) -> tuple[JaxArray, JaxArray]:
+    """Return the clamped inverses of symmetric H, and the same with zeros where one is clamped."""
+    mu, V = jnp.linalg.eigh(H)
     threshold = (
-        _MIN_GAP[S.dtype == jnp.float64] * (jnp.trace(fixed, axis1=-2, axis2=-1) / 2 - mu[..., 0])[..., None]
+        _MIN_GAP[H.dtype == jnp.float64] * (jnp.trace(H, axis1=-2, axis2=-1) / 2 - mu[..., 0])[..., None]
     )
     square = jnp.where(threshold > 0, threshold * threshold, jnp.inf)
     inverse = jnp.where(mu > threshold, 1 / jnp.where(mu > threshold, mu, 1.0), jnp.maximum(mu, 0.0) / square)
     clamped = (V * inverse[..., None, :]) @ V.mT
-    regular = (mu > threshold).all(-1)[..., None]
-    # Only the solve is differentiated: the eigenvectors only serve where there is no derivative.
-    safe = jnp.where(regular[..., None], H, jnp.eye(3, dtype=S.dtype))
-    solved = jnp.linalg.solve(safe, k[..., None])[..., 0]
-    return jnp.where(regular, solved, (clamped @ k[..., None])[..., 0])
+    return clamped, jnp.where((mu > threshold).all(-1)[..., None, None], clamped, 0.0)
+
+
+@_inverses.defjvp  # type: ignore[untyped-decorator]
+def _inverses_jvp(
+    primals: tuple[JaxArray], tangents: tuple[JaxArray]
+) -> tuple[tuple[JaxArray, JaxArray], tuple[JaxArray, JaxArray]]:
+    """D(H^-1)[D] = -H^-1 D H^-1; what is clamped has no derivative."""
+    inverse, regular = _inverses(*primals)
+    change = -regular @ tangents[0] @ regular
+    return (inverse, regular), (change, change)
