@@ -87,15 +87,18 @@ class Camera:
         if self.target is not None:
             target = np.array(self.target)
         edges = FILLED * np.tan(np.radians(self.fov / 2)) * np.array([aspect, 1.0])
-        reach = radii[:, None] * np.sqrt(1 + edges**2)
+        edges = edges[:, None]
+        reach = np.sqrt(1 + edges**2) * radii
+        axes = self.axes
         for _ in range(8):  # target and distance depend on each other; this converges
-            seen = (points - target) @ self.axes.T
-            across, depth = seen[:, :2], seen[:, 2:]
+            # The largest numbers along rows are found far more quickly than those of columns.
+            seen = np.ascontiguousarray(((points - target) @ axes.T).T)
+            across, depth = seen[:2], seen[2]
             distance = self.distance or float((depth + (abs(across) + reach) / edges).max())
             if self.target is not None or distance == 0:
                 break
             away = np.maximum(distance - depth, 0.1 * distance)
-            centre = (((across + reach) / away).max(axis=0) + ((across - reach) / away).min(axis=0)) / 2
-            target = target + distance * centre @ self.axes[:2]
+            centre = (((across + reach) / away).max(axis=1) + ((across - reach) / away).min(axis=1)) / 2
+            target = target + distance * centre @ axes[:2]
         x, y, z = map(float, target)
         return replace(self, target=(x, y, z), distance=distance or 1.0)  # a lone point has no size to fit
