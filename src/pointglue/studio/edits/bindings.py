@@ -39,6 +39,7 @@ __all__ = [
 SPRING_SAG = 0.02  # ratio: by how much of its size new springs let an object sag under its weight
 GRAVITY = 9.81  # m/s^2
 _BUILT: RecentValues[Built] = RecentValues(32)
+_VIEWS: RecentValues["BindingView"] = RecentValues(32)
 
 
 @dataclass(frozen=True, eq=False)
@@ -255,19 +256,26 @@ def _with_matched_points(before: Document, after: Document, name: str, old: Arra
 
 
 def binding_view(document: Document, number: int) -> BindingView:
-    """Return what pages show of a binding at rest."""
+    """Return what pages show of a binding at rest; edits of other objects do not compute it anew."""
     table = document.scene.attach[number]
     try:
-        one, other = bindable_points(document, table.source), bindable_points(document, table.to)
-        if table.kind == "joint":
-            joint = joint_of(table, one, other)
-            sides = [(table.source, joint.first, one), (table.to, joint.second, other)]
-        else:
-            groups = getattr(document.item(table.source), "groups", {})
-            rows = select(table.points, one, groups, other)
-            sides = [(table.to, bind_glue(other, one[rows], **table.glue_options), other)]
+        ends = [document.item(name) for name in (table.source, table.to)]
+        known = [(table_key(end), file_time(getattr(end, "mesh", None))) for end in ends]
+        return _VIEWS.get((table_key(table), *known), lambda: _bound(document, table))
     except PointglueError as error:
         return BindingView((), np.empty((0, 3)), np.empty(0), str(error))
+
+
+def _bound(document: Document, table: Any) -> BindingView:
+    """Return what pages show of a binding at rest, computed anew."""
+    one, other = bindable_points(document, table.source), bindable_points(document, table.to)
+    if table.kind == "joint":
+        joint = joint_of(table, one, other)
+        sides = [(table.source, joint.first, one), (table.to, joint.second, other)]
+    else:
+        groups = getattr(document.item(table.source), "groups", {})
+        rows = select(table.points, one, groups, other)
+        sides = [(table.to, bind_glue(other, one[rows], **table.glue_options), other)]
     lines, shares = [], []
     for _, glue, positions in sides:
         of, parents = glue.parents.group_of, glue.parents.indices
