@@ -9,7 +9,7 @@ from studio_server import ManualClock, write_box
 
 from pointglue.errors import InputError
 from pointglue.io import save_body
-from pointglue.particles import block
+from pointglue.particles import OrientedBody, block
 from pointglue.scene import demo_path, run_scene
 from pointglue.scene.tracks import box_center
 from pointglue.studio.document.document import load_document
@@ -263,19 +263,24 @@ def test_spraying_says_that_handles_go(session):
     assert "its handles and their keys are gone" in session.notes[-1].text
 
 
-def test_connecting_a_large_selection_takes_no_square(session):
-    session.apply(m.Make(object="bar", spacing=0.04))
-    count = len(session.document.bodies["bar"])
+def test_connecting_a_large_selection_takes_no_square(session, tmp_path):
+    # From a file, since making so many particles from a mesh takes long: all of them are on one chain.
+    grid = 0.05 * np.stack(np.meshgrid(*map(np.arange, (12, 10, 10))), axis=-1).reshape(-1, 3)
+    chain = np.stack([np.arange(len(grid) - 1), np.arange(1, len(grid))], axis=1)
+    save_body(tmp_path / "grid.npz", OrientedBody(grid, radii=0.02, edges=chain))
+    (tmp_path / "grid.toml").write_text('[objects.grid]\nkind = "particles"\nbody = "grid.npz"\n')
+    session.apply(m.Open(path="grid.toml"))
+    count = len(session.document.bodies["grid"])
     assert count > 1000
-    session.apply(m.Select(object="bar", what="particles", indices=list(range(count))))
-    before = len(session.document.bodies["bar"].edges)
-    session.apply(m.Connect(object="bar", longest=0.07))
-    body = session.document.bodies["bar"]
+    session.apply(m.Select(object="grid", what="particles", indices=list(range(count))))
+    before = len(session.document.bodies["grid"].edges)
+    session.apply(m.Connect(object="grid", longest=0.07))
+    body = session.document.bodies["grid"]
     length = np.linalg.norm(body.positions[body.edges[:, 0]] - body.positions[body.edges[:, 1]], axis=1)
     assert len(body.edges) > before
     assert length[before:].max() <= 0.07
     with pytest.raises(InputError, match="take a smaller longest edge"):
-        session.apply(m.Connect(object="bar", longest=10.0))
+        session.apply(m.Connect(object="grid", longest=10.0))
 
 
 def numbers(value):

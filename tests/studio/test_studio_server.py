@@ -453,20 +453,35 @@ def test_a_page_that_was_not_built_is_told(monkeypatch, tmp_path):
         serve()
 
 
+# One process for all of them: each command ends before anything is served, and then a line tells how.
+OPEN_ALL = """
+import os, sys
+from pointglue.cli import main
+
+for place in sys.argv[1:]:
+    os.chdir(os.path.dirname(place))
+    sys.argv = ["pointglue", "studio", "--no-browser", os.path.basename(place)]
+    try:
+        main()
+    except SystemExit as end:
+        print("ended with", end.code, file=sys.stderr)
+"""
+
+
 def test_what_cannot_be_opened_is_told_in_a_line(tmp_path):
-    (tmp_path / "bad.obj").write_bytes(b"\x00\x01 nonsense")
-    (tmp_path / "bad.toml").write_text("objects = 3")
-    command = [sys.executable, "-m", "pointglue", "studio", "--no-browser"]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    with running(tmp_path):
-        cases = [("bad.obj", "another studio is working in this folder")]
-        ended = [_run([*command, name], tmp_path, environment) for name, _ in cases]
-    cases += [("bad.obj", "bad.obj"), ("bad.toml", "objects"), ("nowhere.ply", "no such file")]
-    ended += [_run([*command, name], tmp_path, environment) for name, _ in cases[1:]]
-    for (name, told), end in zip(cases, ended, strict=True):
-        assert end.returncode == 1, (name, end.stderr)
-        assert told in end.stderr
-        assert len(end.stderr.strip().splitlines()) == 1, end.stderr
+    cases = [("taken/bad.obj", "another studio is working in this folder"), ("free/bad.obj", "bad.obj")]
+    cases += [("free/bad.toml", "objects"), ("free/nowhere.ply", "no such file")]
+    for folder in (tmp_path / "taken", tmp_path / "free"):
+        folder.mkdir()
+        (folder / "bad.obj").write_bytes(b"\x00\x01 nonsense")
+        (folder / "bad.toml").write_text("objects = 3")
+    command = [sys.executable, "-c", OPEN_ALL, *(str(tmp_path / place) for place, _ in cases)]
+    with running(tmp_path / "taken"):
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=DEADLINE)
+    lines = done.stderr.splitlines()
+    assert lines[1::2] == ["ended with 1"] * len(cases), done.stderr
+    for (place, told), line in zip(cases, lines[::2], strict=True):
+        assert told in line, place
 
 
 def _text(path):
@@ -475,12 +490,6 @@ def _text(path):
         return path.read_text()
     except FileNotFoundError:
         return ""
-
-
-def _run(command, folder, environment):
-    return subprocess.run(
-        command, cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=DEADLINE
-    )
 
 
 def test_the_command_prints_where_it_is_and_survives_being_killed(tmp_path):
