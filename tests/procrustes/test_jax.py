@@ -10,7 +10,7 @@ import pointglue as pg
 from pointglue.errors import InputError
 from pointglue.procrustes.jax import RigidFit, fit_rigid, special_procrustes
 
-# The matrices in space have one shape, so that their derivatives are compiled once; those in the plane are two.
+# The matrices in space have one shape, so that their derivatives are compiled once.
 CASES = {
     "random": np.random.default_rng(1).standard_normal((3, 3)),
     "random too": np.random.default_rng(2).standard_normal((3, 3)),
