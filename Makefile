@@ -15,6 +15,9 @@ MODULES := studio-client/node_modules/.package-lock.json
 # Tests that are long are not left to one of the workers at the end.
 PYTEST = $(BIN)/python -m pytest -n $$($(BIN)/python -c 'import os; print(min(4, os.cpu_count() + 1))') --dist worksteal
 
+# Tests start many processes, and each would compile all of the sources where bytecode is not kept.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: demo test test-quick test-second test-steady blender chromium check docs moving-picture timings bench clean
 
 demo: $(VENV)/demo

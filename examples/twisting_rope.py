@@ -158,7 +158,6 @@ def main(picture):
     for contacts, name in (("none", "without contact"), ("all", "with contact")):
         one, other = cost(rope, contacts), cost(balls, contacts)
         print(f"{name}, a frame takes {one:.3f} and {other:.3f} ms a rope: {other / one:.1f} times as long")
-        assert other > 1.5 * one
 
     camera = view.Camera(direction=(0.0, 0.2, 1.0), fov=12)
     scene = view.Picture(size=(1280, 800), ground=False, camera=camera)

@@ -6,13 +6,11 @@ the second body, of one parameter or of two; what is said of the d parameters ho
 
 from dataclasses import dataclass
 from functools import cached_property, reduce
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.linalg
 from numpy.typing import ArrayLike, NDArray
-from scipy.interpolate import CubicSpline
-from scipy.ndimage import minimum_filter
 
 from ..checks import Array, as_reals, check_flag, require_finite
 from ..errors import DegenerateFitError, InputError
@@ -63,7 +61,9 @@ class SplineAxis:
         return (-np.inf, np.inf) if self.closed else (0.0, self.length)
 
     @cached_property
-    def _spline(self) -> CubicSpline:
+    def _spline(self) -> Any:
+        from scipy.interpolate import CubicSpline  # not before it is needed: it takes a while to load
+
         values = np.eye(len(self))
         if self.closed:
             return CubicSpline(self.knots, np.vstack([values, values[:1]]), bc_type="periodic")
@@ -210,7 +210,8 @@ class SliderRows:
         orders = np.eye(len(along), dtype=np.int64)
 
         def product(order: NDArray[np.int64]) -> Array:
-            return reduce(np.kron, [each[k] for each, k in zip(along, order, strict=True)])
+            weights: Array = reduce(np.multiply.outer, [each[k] for each, k in zip(along, order, strict=True)])
+            return weights.ravel()
 
         slopes = np.array([product(a) for a in orders])
         bends = np.array([[product(a + b) for b in orders] for a in orders])
@@ -246,6 +247,8 @@ class SliderRows:
 
         The nearest of all may be on another fold of the path, where that is finer than the samples.
         """
+        from scipy.ndimage import minimum_filter  # not before it is needed: it takes a while to load
+
         places = y.reshape(*(len(axis) for axis in self.axes), 3)
         for axis in self.axes:
             places = np.tensordot(places, axis.samples[1], axes=(0, 1))  # its direction becomes the last

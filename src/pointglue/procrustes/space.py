@@ -51,10 +51,12 @@ def moments_to_space(moments: Array) -> Array:
 
 def cross_matrices(vectors: Array) -> Array:
     """Return the matrices [v]x (..., 3, 3) of vectors (..., 3), with ``[v]x u = v x u``."""
-    x, y, z = np.moveaxis(vectors, -1, 0)
-    zero = np.zeros_like(x)
-    rows = [[zero, -z, y], [z, zero, -x], [-y, x, zero]]
-    return np.stack([np.stack(row, axis=-1) for row in rows], axis=-2)
+    x, y, z = vectors[..., 0], vectors[..., 1], vectors[..., 2]
+    M = np.zeros((*vectors.shape, 3), vectors.dtype)
+    M[..., 0, 1], M[..., 0, 2] = -z, y
+    M[..., 1, 0], M[..., 1, 2] = z, -x
+    M[..., 2, 0], M[..., 2, 1] = -y, x
+    return M
 
 
 def axial_vectors(matrices: Array) -> Array:
