@@ -210,7 +210,9 @@ class SliderRows:
         orders = np.eye(len(along), dtype=np.int64)
 
         def product(order: NDArray[np.int64]) -> Array:
-            weights: Array = reduce(np.multiply.outer, [each[k] for each, k in zip(along, order, strict=True)])
+            weights: Array = reduce(
+                np.multiply.outer, [each[k] for each, k in zip(along, order, strict=True)]
+            )
             return weights.ravel()
 
         slopes = np.array([product(a) for a in orders])
