@@ -4,6 +4,7 @@ If one fails with a new version, `pointglue.compute` is the place to mend it; th
 may be raised.
 """
 
+import gc
 import tomllib
 from importlib.metadata import version
 from pathlib import Path
@@ -40,6 +41,32 @@ def test_compilation_is_announced_with_the_function():
     with event.install_listener("numba:compile", Listener()):
         assert numba.njit(lambda x: x + 1)(1) == 2
     assert seen == ["<lambda>", "end"]
+
+
+def test_the_garbage_collector_rests_until_a_function_is_compiled():
+    """It goes on as it was, also where the function cannot be compiled."""
+    seen = []
+
+    class Listener(event.Listener):
+        def on_start(self, event):
+            seen.append(gc.isenabled())
+
+        def on_end(self, event):
+            pass
+
+    with event.install_listener("numba:compile", Listener()):
+        assert numba.njit(lambda x: x + 1)(1) == 2
+        assert gc.isenabled()
+        with pytest.raises(numba.TypingError):
+            numba.njit(lambda x: x.nothing)(1)
+        assert gc.isenabled()
+        gc.disable()
+        try:
+            assert numba.njit(lambda x: x + 2)(1) == 3
+            assert not gc.isenabled()
+        finally:
+            gc.enable()
+    assert seen == [False] * 3
 
 
 def test_superword_vectorisation_is_a_setting():
