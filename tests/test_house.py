@@ -23,6 +23,11 @@ def trees(folder):
     return [(path, ast.parse(path.read_text(encoding="utf-8"))) for path in sorted(folder.rglob("*.py"))]
 
 
+@pytest.fixture(scope="module")
+def package():
+    return trees(PACKAGE)
+
+
 def is_private(name):
     return name.startswith("_") and not name.startswith("__") and name not in NAMED_TUPLE
 
@@ -63,10 +68,10 @@ def documented(tree):
     return [node for node in ast.walk(tree) if isinstance(node, Function | ast.ClassDef | ast.Module)]
 
 
-def test_the_package_touches_no_underscore_names_of_other_modules():
+def test_the_package_touches_no_underscore_names_of_other_modules(package):
     found = [
         f"{path.relative_to(ROOT)}:{line} {text}"
-        for path, tree in trees(PACKAGE)
+        for path, tree in package
         for line, text in private_accesses(tree, set(own_names(tree)))
     ]
     assert found == []
@@ -82,20 +87,20 @@ def test_tests_hardly_touch_underscore_names():
     assert len(found) <= MOST_PRIVATE_IN_TESTS, "\n".join(found)
 
 
-def test_no_function_has_many_positional_parameters():
+def test_no_function_has_many_positional_parameters(package):
     found = [
         f"{path.relative_to(ROOT)}:{node.lineno} {node.name} has {len(positional(node))}"
-        for path, tree in trees(PACKAGE)
+        for path, tree in package
         for node in ast.walk(tree)
         if isinstance(node, Function) and len(positional(node)) > MOST_POSITIONAL
     ]
     assert found == []
 
 
-def test_docstrings_are_sentences():
+def test_docstrings_are_sentences(package):
     found = [
         f"{path.relative_to(ROOT)}:{getattr(node, 'lineno', 1)} {text.splitlines()[0]}"
-        for path, tree in trees(PACKAGE)
+        for path, tree in package
         for node in documented(tree)
         if FRAGMENT.match(text := ast.get_docstring(node) or "")
     ]
