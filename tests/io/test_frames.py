@@ -307,10 +307,12 @@ for k in range(rounds):
     if child == 0:
         with FrameStore.open(folder, write=True) as store:
             assert not [name for name in os.listdir(folder + "/frames") if name.startswith(".")]
-            os.write(go, b"x")
+            if k % 2:
+                os.write(go, b"x")
             number = len(store.numbers())
             while True:
                 store.add(Frame(number=number, time=0.0, points={"a": rest + number}))
+                os.write(go, b"x")  # every other process adds a frame at least, however busy the machine is
                 number += 1
     os.close(go)  # or an error of the child would be waited for
     os.read(ready, 1)
@@ -342,7 +344,7 @@ def test_killed_at_any_moment_every_frame_is_whole(tmp_path):
     store = FrameStore.open(tmp_path / "run")
     numbers = store.numbers()
     assert numbers == list(range(len(numbers)))
-    assert len(numbers) > 5
+    assert len(numbers) >= 10
     for one in store:
         assert (one.points["a"] == one.number).all()
 
