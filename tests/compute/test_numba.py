@@ -136,7 +136,9 @@ def test_kernels_are_arguments_of_kernels():
     assert both(3.0) == (9.0, 27.0)
 
 
-@pytest.mark.parametrize("name", ["cache", "nogil", "error_model", "fastmath", "forceinline"])
+@pytest.mark.parametrize(
+    "name", ["cache", "nogil", "error_model", "fastmath", "forceinline", "no_cfunc_wrapper"]
+)
 def test_options_of_kernels_are_known(name):
     values = {"error_model": "numpy", "fastmath": {"contract"}}
     assert numba.njit(**{name: values.get(name, True)})(lambda x: x)(1) == 1

@@ -6,16 +6,36 @@ A kernel is a plain loop over arrays, compiled on first use and cached on disk.
 import gc
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from pathlib import Path
+from typing import IO, Any, TypeVar
 
 import numba
 from numba.core import event
+from numba.core.caching import FunctionCache
+from numba.core.compiler_lock import global_compiler_lock
+from numba.core.registry import CPUDispatcher
+
+from ..errors import PointglueError
+from ..files import lock
 
 __all__ = ["before_compilation", "kernel"]
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+# s: how long a process waits for another one that compiles the same function, which may have been suspended
+COMPILATION_PATIENCE = 120.0
+# what numba is told of each kernel; `kernel` says why
+OPTIONS = {
+    "nopython": True,
+    "nogil": True,
+    "error_model": "numpy",
+    "fastmath": {"contract"},
+    "forceinline": True,
+    "no_cfunc_wrapper": True,
+}
 
 
 def kernel(function: F) -> F:
@@ -30,6 +50,9 @@ def kernel(function: F) -> F:
     of which was loaded first, and a run from the disk cache would differ in the last bits from the
     run that filled it.
 
+    ``no_cfunc_wrapper``: kernels are called from Python and from each other, never from C. To compile
+    the entry for C as well took a fourteenth of the time.
+
     Parameters
     ----------
     function : callable
@@ -40,10 +63,75 @@ def kernel(function: F) -> F:
     callable
         The same, compiled on the first call for each combination of types.
     """
-    compiled: F = numba.njit(
-        cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True
-    )(function)
+    if numba.config.DISABLE_JIT:
+        return function
+    compiled: F = _Dispatcher(py_func=function, targetoptions=dict(OPTIONS))
     return compiled
+
+
+class _BusyError(PointglueError):
+    """Another process compiles the function."""
+
+
+class _SharedCache(FunctionCache):  # type: ignore[misc]
+    """Numba's cache of a function on disk, for processes that begin together.
+
+    One compiles the function, and the others wait for what it has saved. Each would do the same work
+    otherwise; and where two save the same function for other types at once, numba may file the machine code
+    of one under the types of the other.
+    """
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__(function)
+        name = f"{function.__module__}.{function.__qualname__}-{function.__code__.co_firstlineno}"
+        self._lock_path = Path(self.cache_path, f".{name}.lock")
+        self._lock: IO[bytes] | None = None
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """Return the compiled function, or None once it is for this process to compile it."""
+        found = super().load_overload(sig, target_context)
+        if found is None and self._lock is None and self._locked():
+            found = super().load_overload(sig, target_context)
+            if found is not None:
+                self.release()
+        return found
+
+    def _locked(self) -> bool:
+        """Wait until no other process compiles the function; return whether none of them can begin to."""
+        end = time.monotonic() + COMPILATION_PATIENCE
+        while time.monotonic() < end:
+            _compilation.check()
+            try:
+                self._lock_path.parent.mkdir(parents=True, exist_ok=True)
+                self._lock = lock(self._lock_path, _BusyError())
+                return True
+            except _BusyError:
+                continue
+            except (OSError, PointglueError):  # nothing can be written there
+                break
+        return False
+
+    def release(self) -> None:
+        """Let other processes compile the function, or load it."""
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
+
+
+class _Dispatcher(CPUDispatcher):  # type: ignore[misc]
+    """A kernel: numba's compiled function, with a cache that is shared."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._cache = _SharedCache(self.py_func)
+
+    def compile(self, sig: Any) -> Any:
+        """Compile the function for one combination of types, or load it."""
+        with global_compiler_lock:
+            try:
+                return super().compile(sig)
+            finally:  # saved, or failed
+                self._cache.release()
 
 
 @contextmanager
@@ -83,17 +171,22 @@ class _Compilation(event.Listener):  # type: ignore[misc]
         self.settings: list[int] = []  # compiling one function may start on the next it calls
         self.collects = False
 
-    def on_start(self, event: Any) -> None:
-        """Set the options for a function that numba begins with."""
-        if not self.settings and threading.current_thread() is threading.main_thread():
+    def check(self) -> None:
+        """Call the functions that may raise an exception instead of a compilation, in the main thread."""
+        if threading.current_thread() is threading.main_thread():
             for check in self.checks:
                 check()
+
+    def on_start(self, event: Any) -> None:
+        """Set the options for a function that numba begins with."""
+        if not self.settings:
+            self.check()
         if not self.settings and gc.isenabled():
             self.collects = True
             gc.disable()
         self.settings.append(numba.config.SLP_VECTORIZE)
         # Functions made by exec have no module; an error in here would be theirs to suffer.
-        module = getattr(getattr(event.data.get("dispatcher"), "py_func", None), "__module__", None) or ""
+        module = getattr(getattr(event.data["dispatcher"], "py_func", None), "__module__", None) or ""
         ours = module.startswith("pointglue.")
         numba.config.SLP_VECTORIZE = 1 if ours else self.settings[0]
         if ours and not self.said:
