@@ -3,6 +3,7 @@
 Times are of the processor, on one core: what the clock on the wall says of a machine that is not shared.
 
 pointglue bench elastic [--markdown] [--quick] [--json FILE]
+Without the peer, which takes most of the time: python benchmarks/elastic.py --steps [--json FILE]
 """
 
 from dataclasses import replace
@@ -149,20 +150,21 @@ def frame_cost(bodies, steps: int, **options) -> tuple[float, dict[str, float], 
     return float(np.median(times)), shares, float(np.mean(iterations))
 
 
-def scaling(what: str, bodies) -> list[str]:
-    """Frame cost by size."""
-    lines, first = [], None
+def scaling(what: str, bodies) -> tuple[list[Row], list[str]]:
+    """Frame cost by size: the time of a step, and what it is spent on."""
+    rows, lines, first = [], [], None
     for body in bodies:
         count = len(body.energies[0].faces if what == "triangles" else body.energies[0])
         seconds, shares, iterations = frame_cost([body], 3)
         first = first or (count, seconds)
-        line = f"{count:,} {what}: {seconds * 1e3:.0f} ms a step of {iterations:.1f} Newton iterations, "
-        line += f"{seconds / count * 1e6:.1f} us an element; " + _percent(shares)
+        rows.append(Row(f"a step of {count:,} {what}", seconds))
+        line = f"{count:,} {what}: {iterations:.1f} Newton iterations, {seconds / count * 1e6:.1f} us an "
+        line += f"element; {_percent(shares)}"
         if count > first[0]:
             power = np.log(seconds / first[1]) / np.log(count / first[0])
             line += f"; grows as the number to the {power:.2f}"
         lines.append(line)
-    return lines
+    return rows, lines
 
 
 def glue_overhead(cells: int) -> str:
@@ -182,6 +184,23 @@ def _percent(shares: dict[str, float]) -> str:
     return ", ".join(f"{name} {share:.0%}" for name, share in shares.items())
 
 
+def steps(quick: bool = False) -> Results:
+    """Steps by the number of elements, and of glued blocks."""
+    rows, notes = [], []
+    solids, cloths = ((4, 6), (22, 39)) if quick else ((4, 6, 9, 14), (22, 39, 71, 122))
+    with pg.threads(1), threadpool_limits(1):
+        for what, bodies in (
+            ("tetrahedra", [block(n).body for n in solids]),
+            ("hexahedra", [hexahedral_block(n) for n in solids]),
+            ("triangles", [cloth(n)[0].body for n in cloths]),
+        ):
+            more, lines = scaling(what, bodies)
+            rows += more
+            notes += lines
+        notes.append(glue_overhead(4 if quick else 8))
+    return Results("elastic", rows, notes)
+
+
 def measure(quick: bool = False) -> Results:
     most = 40 if quick else 640
     with pg.threads(1), threadpool_limits(1):
@@ -194,12 +213,9 @@ def measure(quick: bool = False) -> Results:
         more, note = against_vbd(what, solid, [], most)
         rows += more
         notes.append(note)
-        notes += scaling("tetrahedra", [block(n).body for n in ((4, 6) if quick else (4, 6, 9, 14))])
-        notes += scaling("hexahedra", [hexahedral_block(n) for n in ((4, 6) if quick else (4, 6, 9, 14))])
-        notes += scaling("triangles", [cloth(n)[0].body for n in ((22, 39) if quick else (22, 39, 71, 122))])
-        notes.append(glue_overhead(4 if quick else 8))
-    return Results("elastic", rows, notes, "newton 1.7 (VBD, CPU)")
+    alone = steps(quick)
+    return Results("elastic", rows + alone.rows, notes + alone.notes, "newton 1.7 (VBD, CPU)")
 
 
 if __name__ == "__main__":
-    main("elastic")
+    main("elastic", {"--steps": steps})

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from peers import ipctk
+from scipy.optimize import linprog
 
 import pointglue as pg
 from pointglue.elastic.contact.collision_mesh import CollisionMesh
@@ -424,6 +425,29 @@ class TestCrossings:
         ):
             assert crosses(np.array(edge, float), triangle) is wanted
         assert Fraction(0.1) != Fraction(1, 10)  # floats are what they are
+
+    def test_whole_numbers_against_linear_programming(self, rng):
+        """Points p + t (q - p) and a + u (b - a) + v (c - a) that are equal: most cases are degenerate.
+
+        Few values have what is flat, in one line and in one point, and half of them are in one plane.
+        """
+        answers = []
+        while len(answers) < 400:
+            x = rng.integers(-2, 3, (5, 3)).astype(float)
+            if len(answers) % 2:
+                x[:, rng.integers(3)] = x @ rng.integers(-1, 2, 3)
+            p, q, a, b, c = x
+            if not np.cross(b - a, c - a).any() or (p == q).all():
+                continue
+            sides = np.array([q - p, a - b, a - c]).T
+            found = linprog(
+                np.zeros(3), A_ub=[[0, 1, 1]], b_ub=[1], A_eq=sides, b_eq=a - p, bounds=[(0, 1)] * 3
+            )
+            assert found.status in (0, 2)  # solved, or infeasible
+            # Moved, so that no plane goes through the origin.
+            assert crosses(x[:2] + [5, 7, 11], x[2:] + [5, 7, 11]) == (found.status == 0)
+            answers.append((found.status == 0, np.linalg.det([q - p, b - a, c - a]) == 0))
+        assert len(set(answers)) == 4  # yes and no, across the plane and parallel to it
 
     @pytest.mark.parametrize("seed", range(4))
     def test_meshes_cross_where_the_toolkit_says(self, seed):

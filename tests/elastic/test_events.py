@@ -5,6 +5,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 from scenes import BOTTOM, TOP, box, joined, run, soft
 
 import pointglue as pg
@@ -212,3 +213,41 @@ class TestStalls:
         with pytest.raises(StepError, match=r"'blade' turns by .* \('blade' near \(0, 1, 0\) m\)") as caught:
             solver.step(solver.start(), 1 / 24)
         assert (caught.value.stall.cause, caught.value.stall.bodies) == ("motion", ("blade",))
+
+
+@pytest.mark.parametrize("method", ["euler", "bdf2"])
+@pytest.mark.parametrize("how", ["joint", "glue", "spring"])
+def test_what_is_let_go_falls_from_then_on(method, how):
+    """Its speed changes by gravity alone: BDF2 went on with half of what had held it in the last step."""
+    dt, base, hung = 1 / 24, box("base", fixed=True), box("hung", (0.3, 0, 0))
+    bonds = {
+        "joint": {"joints": [joined(hung, base, (0.15, 0, 0), "weld", release=4 * dt)]},
+        "glue": {"glue": [Bond("hung", np.arange(8), "base", release=4 * dt)]},
+        "spring": {"glue": [Bond("hung", [0, 3, 5], "base", spring=pg.Spring(1e4, 1e2, release=4 * dt))]},
+    }
+    solver = ImplicitSolver([base, hung], method=method, tolerance=1e-8, **bonds[how])
+    state = solver.start()
+    for _ in range(4):
+        state = solver.step(state, dt)
+    last = state.origin_velocities[1]
+    for number in range(1, 6):
+        state = solver.step(state, dt)
+        fallen = np.array([0.0, -9.81 * number * dt, 0.0])
+        # The tolerance, in each of the nine substeps that there are at most.
+        assert_allclose(state.origin_velocities[1], last + fallen, rtol=0, atol=1e-7)
+
+
+@pytest.mark.parametrize("method", ["euler", "bdf2"])
+def test_what_has_broken_off_spins_no_faster_for_it(method):
+    """A hinge that is too weak turns a spin towards its axis, and breaks; BDF2 went on with that turn."""
+    base, hung = box("base", fixed=True), box("hung", (0.3, 0, 0), spin=(0.0, 3.0, 0.0))
+    hinge = joined(hung, base, (0.3, 0, 0), "hinge", axis=(0.0, 1.0, 1.0), break_torque=0.1)
+    solver = ImplicitSolver([base, hung], joints=[hinge], gravity=(0, 0, 0), method=method, tolerance=1e-8)
+    state = solver.step(solver.start(), 1 / 60)
+    assert state.released_joints.all()
+    first = solver.momenta(state)[1]
+    for _ in range(8):
+        state = solver.step(state, 1 / 60)
+        # Euler's method loses w h squared of it a step, BDF2 next to nothing.
+        assert_allclose(solver.momenta(state)[1], first, rtol=0, atol=0.02 * np.linalg.norm(first))
+        first = solver.momenta(state)[1] if method == "euler" else first

@@ -148,6 +148,9 @@ BAD = {
     "moment must have shape (3, 3), got (3,)": {"moment": np.ones(3)},
     "moment must be symmetric": {"moment": np.eye(3) + np.eye(3, k=1)},
     "moment must be that of mass which is not all on one line": {"moment": LINE},
+    "moment must be that of mass which is not all on one line, got eigenvalues [0.0, 0.0, 0.0]": {
+        "moment": np.zeros((3, 3))
+    },
     "center_of_mass must be finite, got nan at index [1]": {"center_of_mass": np.array([0, np.nan, 0])},
     "spin must have shape (3,), got (2,)": {"spin": (1.0, 2.0)},
     "positions must have at least one row, got none": {"positions": np.empty((0, 3))},

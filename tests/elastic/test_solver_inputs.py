@@ -104,7 +104,7 @@ BAD_SOLVERS = {
         two(), glue=[Bond("b", [0, 1], "a", pg.bind_glue(GRID, [[0, -0.5, 0]]))]
     ),
     "is both pinned and glued: leave one out": lambda: ImplicitSolver(two(), glue=[Bond("a", TOP, "b")]),
-    "must be bound to the 8 points of 'b', got 64": lambda: ImplicitSolver(
+    "the 8 points of 'b', got 64: give the bodies in the order of bind_joint": lambda: ImplicitSolver(
         [soft("a"), box("b")], joints=[JointBond("a", "b", JOINT)]
     ),
     'method must be "euler" or "bdf2", got \'rk4\'': lambda: ImplicitSolver(two(), method="rk4"),

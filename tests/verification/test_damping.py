@@ -125,29 +125,64 @@ def test_damping_leaves_the_spin_of_a_stiff_body_as_it_is_without(kind, stiffnes
 def test_energy_never_grows_in_free_spin(kind, method, data):
     """From jelly to steel, from no damping to goo, from 1,000 steps a second to 8.
 
-    Of BDF2 kinetic and elastic energy swing against each other, by up to an eighth where a step is not much
-    shorter than a swing: there damping must not add to what there is without.
+    Of BDF2 kinetic and elastic energy swing against each other, but their sum stays below that of the start
+    where a step turns the body by up to 0.6 rad; beyond, it can exceed it by a fiftieth, see below.
     """
     stiffness = 10 ** data.draw(st.floats(1, 9), label="log stiffness")
     damping = 10 ** data.draw(st.floats(-5, 1), label="log damping")
     dt = 10 ** data.draw(st.floats(-3, -0.9), label="log dt")
     spin = data.draw(st.floats(1.0, 8.0), label="spin")
-    damped = spun(kind, stiffness, damping, method, dt, 6, spin=spin).ratios
-    if method == "euler":
-        assert (np.diff(damped) < 1e-9).all()
-    else:
-        plain = spun(kind, stiffness, 0.0, method, dt, 6, spin=spin).ratios
-        assert max(damped) < max(1.0, *plain) * (1 + 1e-3)
+    for each in (damping, 0.0):
+        ratios = spun(kind, stiffness, each, method, dt, 6, spin=spin).ratios
+        if method == "euler":
+            assert (np.diff(ratios) < 1e-9).all()
+        else:
+            assert max(ratios) < 1 + (1e-9 if dt * spin < 0.6 else 0.02)
 
 
-def test_what_energy_bdf2_gains_is_largest_without_damping():
-    """The largest energies of springs of any stiffness at 6 rad/s, in steps of 1/24 s, as in the docs."""
+@pytest.mark.parametrize("damping", [0.0, 1e-3])
+@pytest.mark.parametrize("kind", KINDS)
+def test_bdf2_gains_no_energy_however_badly_a_step_resolves_the_swing(kind, damping):
+    """At 6 rad/s. It was up to 2.3 % in steps of 1/24 s, and 8 % in those of 0.1 s, which turn by 0.6 rad."""
+    softest = {"spring": 1, "shape": 0, "flesh": 3, "hexahedra": 3, "cloth": -1}[kind]
+    for dt in (1 / 24, 0.1):
+        largest = [
+            max(spun(kind, 10.0 ** (softest + k), damping, "bdf2", dt, 8).ratios[1:]) for k in range(6)
+        ]
+        assert max(largest) < 1 + 1e-9
+
+
+def test_what_bdf2_gains_in_very_long_steps_is_small():
+    """Of springs of any stiffness, in steps that turn them by 1.2 and by 2.5 rad; it was 21 and 20 %.
+
+    Velocities that are told from positions on a circle have a part outwards, so some of it has to be.
+    """
     largest = [
-        max(max(spun("spring", 10.0**k, damping, "bdf2", 1 / 24, 12).ratios[1:]) for k in range(2, 9))
-        for damping in (0.0, 0.001, 0.01, 0.1, 1.0)
+        max(max(spun("spring", 10**k, 0.0, "bdf2", turn / 6.0, 12).ratios) for k in np.arange(1.0, 8.5, 0.5))
+        for turn in (1.2, 2.5)
     ]
-    assert_allclose(largest[:3], [1.023, 1.020, 1.005], atol=6e-4)
-    assert max(largest[3:]) < 1.0
+    assert_allclose(largest, [1.0034, 1.0178], atol=3e-4)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_bdf2_keeps_angular_momentum_but_for_the_first_substep(kind):
+    """Of stiff bodies, and of those that are soft enough to be stretched; it lost 3 % in these twelve steps.
+
+    The first substep, a sixteenth of a step by Euler's method, turns what is stiff by atan(w h / 16) and
+    leaves the cosine of this. Then dL_n = b dL_n-1, where b is 1/3, or 4/5 after a step half as long.
+    """
+    soft = {"spring": 300.0, "shape": 40.0, "flesh": 2e4, "hexahedra": 2e4, "cloth": 20.0}[kind]
+    first = 1 - np.cos(np.arctan(6.0 / 24 / 16))
+    expected = first * (1 + np.cumprod([1 / 3, 4 / 5, 4 / 5, 4 / 5, 4 / 5, *[1 / 3] * 10]).sum())
+    for stiffness in (1e8, soft):
+        momenta = np.array(spun(kind, stiffness, 0.0, "bdf2", 1 / 24, 12, tolerance=1e-9).momenta)
+        size = np.linalg.norm(momenta[0])
+        lost = 1 - np.linalg.norm(momenta[-1]) / size
+        assert abs(lost) < 1.05 * expected
+        if stiffness == 1e8 and kind in ("spring", "shape"):  # which turn about a principal axis
+            assert lost == pytest.approx(expected, rel=0.01)
+        # After six more steps there is 1/3^6 of it left to lose.
+        assert_allclose(momenta[7:], momenta[7:8].repeat(6, 0), rtol=0, atol=2 * expected / 3**6 * size)
 
 
 @pytest.mark.parametrize("method", METHODS)

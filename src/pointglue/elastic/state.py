@@ -289,6 +289,9 @@ class SolverState:
         What the step to this state took.
     previous : SolverState, optional
         The state before, which methods of two steps need.
+    blow : bool
+        Whether surfaces have met in the step to this state, from which a method of two steps goes on as after
+        a step of Euler's.
     """
 
     time: float
@@ -312,6 +315,7 @@ class SolverState:
     barrier_stiffness: float = 0.0
     report: StepReport | None = None
     previous: "SolverState | None" = None
+    blow: bool = False
 
     def __post_init__(self) -> None:
         """Make the arrays read-only."""

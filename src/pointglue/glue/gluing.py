@@ -121,7 +121,7 @@ def bind_glue(
             chosen = replace(chosen, groups=groups)
     groups = chosen.groups
     # In ascending order, as scipy likes its columns: it sorts others in place, and `out` would be lost.
-    order = np.lexsort((groups.indices, groups.group_of))
+    order = np.argsort(groups.group_of * len(rest) + groups.indices)
     groups = Groups(groups.offsets, groups.indices[order])
     if weights is None:
         per_entry = falloff_weights(rest, bound, groups, falloff, chosen.reach)

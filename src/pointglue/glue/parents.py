@@ -107,12 +107,12 @@ def on_line(shape: RestShape, targets: Array) -> NDArray[np.bool_]:
     straight = moments[:, 1:].sum(1) < LINE_GAP * moments[:, 0]
     if shape.dimension == 2 or not straight.any():
         return np.zeros(len(moments), np.bool_)
-    arrays, starts, of = shape.arrays, shape.groups.offsets[:-1], shape.groups.group_of
+    arrays = shape.arrays
     arms = arrays.q[:, :3] / np.maximum(arrays.q[:, 3:], 1e-300)
     length = np.where(arrays.q[:, 3] > 0, np.linalg.norm(arms, axis=1), 0.0)
-    extent = np.maximum.reduceat(length, starts)
     # The farthest parent tells the direction of the line best.
-    farthest = np.lexsort((-length, of))[starts]
+    farthest = shape.groups.largest(length)
+    extent = length[farthest]
     along = arms[farthest] / np.maximum(extent, 1e-300)[:, None]
     away = np.linalg.norm(np.cross(along, targets - arrays.centroids), axis=1)
     return np.asarray(straight & (away <= LINE_TOLERANCE * extent))

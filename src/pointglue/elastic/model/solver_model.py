@@ -407,7 +407,8 @@ class SolverModel:
                 if glue.point_count != rows.stop - rows.start:
                     raise InputError(
                         f"the joint of {bond.first!r} and {bond.second!r} must be bound to the "
-                        f"{rows.stop - rows.start} points of {name!r}, got {glue.point_count}"
+                        f"{rows.stop - rows.start} points of {name!r}, got {glue.point_count}: give the "
+                        "bodies in the order of bind_joint"
                     )
                 used = np.unique(glue.parents.indices)
                 away = np.abs(glue.shape.rest[used] - positions[rows.start + used]).max()

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from ...checks import Array, as_reals, check_rotations, require_finite
 from ...errors import InputError
 from ...glue import AssemblyPose, BodyFrames
-from ...procrustes import Groups, RestShape, special_procrustes
+from ...procrustes import Groups, special_procrustes
 from ..bodies import ElasticBody, check_energy
 from ..contact.stage import ContactStage
 from ..contact.surfaces import ContactSurfaces
@@ -23,6 +23,7 @@ from ..state import SolverState, Stall, StepReport
 from .accuracy import RIGID_SPEED, Accuracy, BodySizes
 from .active_set import open_by
 from .events import TIME_ROUNDING
+from .free_parts import FreeParts
 from .glue_springs import GlueDampers, GlueSprings
 from .linear_system import LinearSystem
 from .newton import Outcome, StalledError, minimise, nearest_contact
@@ -81,6 +82,8 @@ class Integrator:
     system: LinearSystem | None = field(default=None, init=False)
     """The linear system of the last substep, which is kept while its sparsity stays the same."""
     _system_key: tuple[Any, ...] = field(default=(), init=False)
+    _parts: FreeParts | None = field(default=None, init=False)
+    _parts_key: tuple[Any, ...] = field(default=(), init=False)
 
     def substep(
         self,
@@ -122,8 +125,8 @@ class Integrator:
         """
         model, end = self.model, state.time + h
         begin = state.time + TIME_ROUNDING * h
-        released = state.released | (model.release <= begin)
-        released_joints = state.released_joints | (model.joint_release <= begin)
+        state = self.continued(state, h)
+        released, released_joints, *_ = self._holding(state, h)
         state = self._attached(state, released, begin)
         springs = self.springs(state, begin)
         terms = self.terms(end, springs)
@@ -160,7 +163,39 @@ class Integrator:
         )
         if self.surfaces is not None:
             self._check_kinematics(objective, outcome)
-        return self._end_state(state, h, dt, objective, outcome, released, released_joints, springs)
+        end_state = self._end_state(state, h, dt, objective, outcome, released, released_joints, springs)
+        if state.previous is None or end_state.previous is None:
+            return end_state
+        parts = self._free_parts_for(system, terms, springs)
+        return parts.balanced(end_state, state, state.previous, scheme.extrapolation)
+
+    def continued(self, state: SolverState, h: float) -> SolverState:
+        """Return the state for a step of h seconds, without its past if what holds has changed since.
+
+        A method of two steps tells forces from the way before: what a weld did to a body in the moment in
+        which it broke would go on, and make it spin faster.
+        """
+        past = state.previous
+        if past is None:
+            return state
+        changes = zip(self._holding(past, state.time - past.time), self._holding(state, h), strict=True)
+        same = all(np.array_equal(before, now) for before, now in changes)
+        return state if same else replace(state, previous=None)
+
+    def _holding(self, state: SolverState, h: float) -> tuple[NDArray[np.bool_], ...]:
+        """Return what holds in a step of h seconds that begins with a state.
+
+        These are the particles of glue (N,) and the joints (J,) that are released, those that attach later
+        (N,) and (J,), and the springs (S,) that act.
+        """
+        model, begin = self.model, state.time + TIME_ROUNDING * h
+        return (
+            state.released | (model.release <= begin),
+            state.released_joints | (model.joint_release <= begin),
+            state.pending & (model.attach > begin),
+            state.pending_joints & (model.joint_attach > begin),
+            model.springs.active(begin) & ~state.broken_springs,
+        )
 
     def springs(self, state: SolverState, time: float) -> GlueSprings:
         """Return the springs of glue, of which those act that are due at a time [s] and have not broken."""
@@ -227,6 +262,16 @@ class Integrator:
         self.system = LinearSystem(self.model, free, active_joints, targets, stencils)
         self._system_key = key
         return self.system
+
+    def _free_parts_for(self, system: LinearSystem, terms: Sequence[Term], springs: GlueSprings) -> FreeParts:
+        """Return the free parts of the last substep, or new ones if bonds or stencils have changed."""
+        key = (system, springs.active.tobytes())
+        if self._parts is None or self._parts_key != key:
+            connected = [term for term in terms if not isinstance(term.energy, GlueSprings | GlueDampers)]
+            stencils = [shifted_stencils(term.energy.stencils, term.rows.start) for term in connected]
+            self._parts = FreeParts(system, [*stencils, np.asarray(springs.stencils)[springs.active]])
+            self._parts_key = key
+        return self._parts
 
     def scheme(self, state: SolverState, h: float) -> Scheme:
         """Return the integration scheme of a substep of h seconds."""
@@ -396,11 +441,16 @@ class Integrator:
         guesses = [Configuration(x, origins, rotations), here]
         groups = self._free_bodies
         if groups is not None:
-            rows, of = groups.indices, groups.group_of
-            fit = RestShape(here.x, model.mass[rows], groups=groups).fit(target, on_degenerate="clamp")
-            if np.abs(fit.rotation - np.eye(3)).max() > MIN_TURN:
+            rows, of, starts = groups.indices, groups.group_of, groups.offsets[:-1]
+            shares = model.mass[rows, None] / np.add.reduceat(model.mass[rows], starts)[of, None]
+            ends = (here.x[rows], target[rows])
+            centers = [np.add.reduceat(shares * points, starts) for points in ends]
+            arms, pulled = (points - center[of] for points, center in zip(ends, centers, strict=True))
+            moments = np.add.reduceat((shares * pulled)[:, :, None] * arms[:, None, :], starts)
+            turns = special_procrustes(moments, on_degenerate="clamp")
+            if np.abs(turns - np.eye(3)).max() > MIN_TURN:
                 turned = x.copy()
-                turned[rows] = np.einsum("eij,ej->ei", fit.rotation[of], here.x[rows]) + fit.translation[of]
+                turned[rows] = np.einsum("eij,ej->ei", turns[of], arms) + centers[1][of]
                 guesses.insert(0, Configuration(turned, origins, rotations))
         return guesses
 
@@ -421,7 +471,14 @@ class Integrator:
         rotations = special_procrustes(here.rotations) if len(here.rotations) else here.rotations
         slope, reference = scheme.slope, scheme.reference
         slow = RIGID_SPEED * model.size if self.tolerance is None else self.tolerance
-        struck = self.method == "bdf2" and _has_struck(objective, outcome, state, slow)
+        contact_forces = np.zeros_like(state.contact_forces)
+        if objective.contact is not None:
+            contact_forces[objective.contact.surfaces.particles] = -objective.contact.gradient(x)
+        falling = h * float(np.linalg.norm(self.gravity))
+        blow = self.method == "bdf2" and _has_blown(
+            state, contact_forces, (x - state.particles) / h, max(slow, falling)
+        )
+        struck = blow or (self.method == "bdf2" and _has_struck(objective, outcome, state, slow))
         if struck:
             slope, reference = 1 / h, Configuration(state.particles, state.origins, state.rotations)
         velocities = slope * (x - reference.x)
@@ -431,9 +488,6 @@ class Integrator:
         tensions = np.linalg.norm(bond_forces[springs.springs.second], axis=1)
         broken_springs = state.broken_springs | (tensions > springs.springs.break_force)
         broken, broken_joints = self._overloaded(x, bond_forces)
-        contact_forces = np.zeros_like(state.contact_forces)
-        if objective.contact is not None:
-            contact_forces[objective.contact.surfaces.particles] = -objective.contact.gradient(x)
         angles = model.constraints.angles(x, state.angles)
         return SolverState(
             time=state.time + h,
@@ -470,6 +524,7 @@ class Integrator:
                 gap=objective.contact.gap(x) if objective.contact else np.inf,
             ),
             previous=replace(state, previous=None) if self.method == "bdf2" and not struck else None,
+            blow=blow,
         )
 
     def _bond_forces(self, objective: Objective, outcome: Outcome, springs: GlueSprings) -> Array:
@@ -529,6 +584,38 @@ def _has_struck(objective: Objective, outcome: Outcome, state: SolverState, tole
     each = (gradients[system.entries] * state.particle_velocities[system.entry_particles]).sum(1)
     rates = np.bincount(system.entry_equations, each, len(held))
     return bool((held & (np.abs(rates) > tolerance)).any())
+
+
+def _has_blown(state: SolverState, forces: Array, v: Array, tolerance: float) -> bool:
+    """Return whether surfaces have met or parted in a step faster than a tolerance [m/s].
+
+    Their forces come and go at once, and a method of two steps would go on with half of them: it would throw
+    back what has struck, by half the speed that it came with.
+
+    Parameters
+    ----------
+    state : SolverState
+        The state before.
+    forces : (N, 3)
+        The forces of contact on particles at the end, or none without contact [N].
+    v : (N, 3)
+        How far particles have come, divided by the duration of the step [m/s].
+    tolerance : float
+        The speed [m/s].
+
+    Returns
+    -------
+    bool
+    """
+    if not len(forces):
+        return False
+    before, now = state.contact_forces.any(1), forces.any(1)
+    pushes = (forces[now & ~before], -state.contact_forces[before & ~now])
+    speeds = (state.particle_velocities[now & ~before], v[before & ~now])
+    return any(
+        bool((-(push * speed).sum(1) > tolerance * np.linalg.norm(push, axis=1)).any())
+        for push, speed in zip(pushes, speeds, strict=True)
+    )
 
 
 def _same(a: Any, b: Any) -> bool:
