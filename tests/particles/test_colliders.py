@@ -94,6 +94,13 @@ def test_box_pushes_exactly_when_it_overlaps(rng, aspect):
         check_touch(Box([0, 0, 0], half, R), lambda x, C=C: max(hull_gap(corners, x, C), 1e-9), way, C)
 
 
+def test_a_box_by_its_size_is_that_by_its_half_extents():
+    by_size, by_half = Box([1, 2, 3], size=[0.2, 0.6, 3.0]), Box([1, 2, 3], [0.1, 0.3, 1.5])
+    for box in (by_size, by_half):
+        np.testing.assert_array_equal(box.half_extents, [0.1, 0.3, 1.5])
+        np.testing.assert_array_equal(box.size, [0.2, 0.6, 3.0])
+
+
 @given(st.integers(0, 2**32 - 1), st.floats(0, 2))
 def test_after_a_push_out_of_a_box_it_is_out(seed, aspect):
     rng = np.random.default_rng(seed)

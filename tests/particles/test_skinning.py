@@ -320,6 +320,37 @@ class TestOfBodies:
         state = there.start()
         np.testing.assert_allclose(there.skin(state), there.visual.vertices, atol=1e-14)
 
+    @pytest.mark.parametrize("blend", BLENDS)
+    def test_rigid_leaves_of_a_hinge_are_rigid_in_the_skin(self, blend):
+        """Particles of the hinge turn with one of the leaves only; the skin of the other had a lip there."""
+        x = np.stack(np.meshgrid(0.1 * np.arange(-4, 5), 0.1 * np.arange(3), indexing="ij"), -1).reshape(
+            -1, 2
+        )
+        x = np.column_stack([x[:, 0], np.zeros(len(x)), x[:, 1]])
+        leaves = [np.flatnonzero(x[:, 0] < 0.01), np.flatnonzero(x[:, 0] > -0.01)]
+        side = np.stack(np.meshgrid(0.02 * np.arange(-20, 21), [0.0, 0.1, 0.2], indexing="ij"), -1)
+        vertices = np.insert(side.reshape(-1, 2), 1, 0.0, axis=1)
+        corner = np.add.outer(3 * np.arange(40), np.arange(2)).ravel()
+        faces = np.concatenate([corner[:, None] + [0, 3, 4], corner[:, None] + [0, 4, 1]])
+        body = OrientedBody(x, radii=0.03, groups=leaves, visual=Skin.of(vertices, faces, x))
+        turn, free = Rotation.from_euler("z", -64, degrees=True), x[:, 0] > 0.01
+        now = np.where(free[:, None], turn.apply(x), x)
+        rotations = np.where(free[:, None, None], turn.as_matrix(), np.eye(3))
+        state = body.start().replace(positions=now, rotations=rotations)
+        # A vertex next to the hinge follows both leaves, and may be anywhere between them.
+        on_free, between = vertices[:, 0] > 0.03, np.abs(vertices[:, 0]) < 0.03
+        expected = np.where(vertices[:, :1] > 0, turn.apply(vertices), vertices)
+        shown = body.skin(state, blend=blend)
+        np.testing.assert_allclose(shown[~between], expected[~between], atol=1e-14)
+        assert np.abs(shown - expected)[between].max() < 0.02
+        # A body without shared particles keeps its weights, and a vertex of two leaves all that it follows.
+        alone = OrientedBody(x, radii=0.03, groups=leaves[:1], edges=[[k, k + 3] for k in range(24)],
+                             visual=body.visual)  # fmt: skip
+        plain = body.visual.pose(rotations, now - x, about=x, blend=blend)
+        np.testing.assert_array_equal(alone.skin(alone.start().replace(positions=now, rotations=rotations),
+                                                 blend=blend), plain)  # fmt: skip
+        assert np.abs(plain - expected)[on_free].max() > 0.005
+
     def test_bodies_together_show_what_each_shows(self, rng):
         one, bare, two = (
             covered(mixed(rng)),

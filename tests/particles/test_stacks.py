@@ -45,6 +45,22 @@ def test_a_stack_stands(densities):
     np.testing.assert_array_equal(later.rotations, state.rotations)
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_a_stack_stands_whichever_way_is_up(seed):
+    """Boxes on a floor that are turned together with gravity keep their places as upright ones do."""
+    turn = Rotation.random(random_state=seed).as_matrix()
+    cube = (SIZE, SIZE, SIZE)
+    bodies = [
+        block(cube, (1, 1, 1), rigid=True).moved(rotation=turn, translation=turn @ (0, SIZE * (k + 0.5), 0))
+        for k in range(4)
+    ]
+    floor = Box((0, 0, 0), (0.5, 0.5, 0.5), motion=lambda time: (turn, turn @ (0, -0.5, 0)))
+    solver = ParticleSolver(bodies, colliders=[floor], gravity=turn @ (0, -9.81, 0))
+    state = after(solver, 2.0)
+    assert not state.velocities.any()
+    np.testing.assert_allclose(state.positions, solver.body.positions, atol=5e-4)
+
+
 def test_a_stack_that_is_put_down_stands_too():
     solver = stack([1000.0] * 5, lift=0.01)
     state = after(solver, 2.5)

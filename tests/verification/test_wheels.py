@@ -57,6 +57,20 @@ def test_a_free_wheel_turns_on(tyre, pinned):
     np.testing.assert_allclose(body.momentum(state)[1], before, atol=(0.01 if pinned else 1e-9) * before[2])
 
 
+@pytest.mark.parametrize("axis", np.vstack([np.eye(3), -np.eye(3)]).tolist())
+def test_a_rigid_body_turns_on_about_any_of_its_axes(axis):
+    """About a principal axis nothing precesses, whichever of the space's axes that is."""
+    x = np.array([[1.0, 0, 0], [-1, 0, 0], [0, 0.6, 0], [0, -0.6, 0], [0, 0, 0.4], [0, 0, -0.4]])
+    body = OrientedBody(x, radii=0.05, groups=[np.arange(6)])
+    solver = ParticleSolver(body, gravity=(0, 0, 0))
+    spin = SPIN * np.array(axis)
+    state = body.start().replace(spins=np.tile(spin, (6, 1)), velocities=np.cross(spin, x))
+    for _ in range(30):
+        state = solver.step(state, 1 / 60)
+    np.testing.assert_allclose(state.spins, np.tile(spin, (6, 1)), atol=1e-9 * SPIN)
+    np.testing.assert_allclose(np.linalg.norm(state.positions, axis=1), np.linalg.norm(x, axis=1), rtol=1e-9)
+
+
 RADIUS, LUGS = 0.3, 32
 
 

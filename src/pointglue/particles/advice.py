@@ -1,6 +1,7 @@
 """What is said about bodies that are not what they were probably meant to be: pieces, units, stiffness."""
 
 import math
+from collections.abc import Sequence
 from typing import Protocol
 
 import numpy as np
@@ -9,25 +10,25 @@ from numpy.typing import NDArray
 from ..checks import Array
 
 __all__ = [
-    "LARGEST_PIECE",
+    "GRAVITY",
     "LONGEST_SUBSTEP",
-    "large_piece_advice",
     "loose_piece_advice",
-    "reachable_young",
+    "matching_advice",
     "suitable_substep",
     "unit_advice",
 ]
 
-# Particles of a connected piece that can be relaxed as a whole; larger ones match shapes of neighbourhoods.
-LARGEST_PIECE = 2000
 # s: the substep of bodies of usual size.
 LONGEST_SUBSTEP = 1 / 120
 # Substeps in the time in which something as large as a body falls its own height, at least, about.
 SUBSTEPS_PER_FALL = 8
 # m: sizes beyond which another unit was probably meant.
 SMALLEST, LARGEST = 0.005, 50.0
-# Ratio of the Young's modulus that shape matching reaches to density (spacing / substep)^2, found by trying.
+# Ratio of the Young's modulus of beams by shape matching to density (spacing / substep)^2, found by trying.
 MATCHING = 30.0
+# Ratio of a Young's modulus to the pressure of a column as long as a body: below, it bends by its weight.
+FIRM = 300.0
+GRAVITY = 9.81  # m/s^2: bodies are meant to stand on Earth
 # What meshes are measured in instead of metres, largest first.
 UNITS = ((0.01, "centimetres"), (0.001, "millimetres"), (1e-6, "micrometres"))
 # What too small meshes were multiplied by once too often: millimetres to metres, twice.
@@ -68,11 +69,6 @@ def suitable_substep(positions: Array, radii: Array, pieces: NDArray[np.int64], 
     return min(LONGEST_SUBSTEP, math.sqrt(smallest / gravity) / SUBSTEPS_PER_FALL)
 
 
-def reachable_young(density: float, spacing: float, substep: float) -> float:
-    """Return about the Young's modulus [Pa] that shape matching reaches in bodies too large for more."""
-    return MATCHING * density * (spacing / substep) ** 2
-
-
 class Solid(Protocol):
     """What stiffness depends on."""
 
@@ -89,22 +85,39 @@ class Solid(Protocol):
         """Young's moduli (n,) [Pa]."""
 
     @property
+    def groups(self) -> Sequence[NDArray[np.int64]]:
+        """Particles that move as one rigid piece, group by group."""
+
+    @property
+    def size(self) -> float:
+        """The longest side of its bounding box [m]."""
+
+    @property
+    def stiffness(self) -> Array:
+        """The coefficients of shape matching (n,)."""
+
+    @property
     def density(self) -> Array:
         """Densities (n,) [kg/m^3]."""
 
 
-def large_piece_advice(solid: Solid, pieces: NDArray[np.int64], substep: float) -> list[str]:
-    """Return a sentence if a piece is too large for its Young's modulus; `pieces` (n,) are their numbers."""
-    large = (np.bincount(pieces) > LARGEST_PIECE)[pieces] & (solid.young > 0)
-    if not large.any():
-        return []
-    lengths = np.linalg.norm(np.diff(solid.positions[solid.edges], axis=1)[:, 0], axis=1)
-    reached = reachable_young(float(solid.density[large].mean()), float(np.median(lengths)), substep)
-    return [
-        f"a piece has {int(np.bincount(pieces).max())} particles: up to {LARGEST_PIECE} have the Young's "
-        f"modulus that is asked for, and beyond about {reached:.1g} Pa are reached: take a larger "
-        f"spacing, a rigid group, or shorter substeps"
-    ]
+def matching_advice(solid: Solid, substep: float) -> str | None:
+    """Return what is said about a body that shape matching cannot make stiff enough for its own weight."""
+    matched = (solid.young == 0) & (solid.stiffness == 1)
+    for group in solid.groups:
+        matched[group] = False
+    edges = solid.edges[matched[solid.edges].all(1)]
+    if not len(edges):
+        return None
+    lengths = np.linalg.norm(np.diff(solid.positions[edges], axis=1)[:, 0], axis=1)
+    density = float(solid.density[edges].mean())
+    reached = MATCHING * density * (float(np.median(lengths)) / substep) ** 2
+    if reached > FIRM * density * GRAVITY * solid.size:
+        return None
+    return (
+        f"stiffness=1 reaches a Young's modulus of about {reached:.1g} Pa, with these distances between "
+        f"particles and substeps of {substep:.2g} s: young= reaches any, and rigid=True does not bend"
+    )
 
 
 def loose_piece_advice(positions: Array, pieces: NDArray[np.int64]) -> list[str]:

@@ -3,6 +3,7 @@
 import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from math import inf
 from typing import Any, Literal
 
@@ -13,15 +14,16 @@ from ..checks import Array, as_reals, check_flag, check_real, check_rotations
 from ..errors import InputError, PointglueWarning
 from ._solve.pairs import touching_pairs
 from .advice import (
+    GRAVITY,
     LONGEST_SUBSTEP,
-    large_piece_advice,
     loose_piece_advice,
+    matching_advice,
     suitable_substep,
     unit_advice,
 )
 from .authoring.from_mesh import Placement, author
 from .authoring.hull_fitting import CONVEX, fitted_hulls
-from .authoring.skinning import Blend, Skin, join_skins, links_of
+from .authoring.skinning import Blend, Skin, join_skins, links_of, within_groups
 from .body_fields import WATER, CheckedBody, CheckedFields, Fields, check_fields
 from .particle_checks import check_vector
 from .quaternions import matrices_of, quaternions_of
@@ -29,7 +31,6 @@ from .state import ParticleState, RestPose
 
 __all__ = ["WATER", "OrientedBody", "join"]
 
-GRAVITY = 9.81  # m/s^2, by which bodies from meshes are made to hold their shape
 # Ratio of the Young's modulus of a body made from a mesh to the pressure at its foot: legs neither kneel
 # under its weight nor buckle when it drops from its own height.
 HOLDING = 1e5
@@ -258,23 +259,8 @@ class OrientedBody(CheckedBody):
         substep = suitable_substep(self.positions, self.radii, self.components, GRAVITY)
         if substep < LONGEST_SUBSTEP:
             said.append(f"it is so small that its substeps are {substep:.2g} s")
-        said.extend(self.stiffness_advice(substep))
+        said.append(matching_advice(self, substep))
         return [sentence for sentence in said if sentence is not None]
-
-    def stiffness_advice(self, substep: float) -> list[str]:
-        """Return what is said about connected pieces that are too large for their Young's modulus.
-
-        Parameters
-        ----------
-        substep : float
-            The substep by which the body is stepped [s].
-
-        Returns
-        -------
-        list of str
-            Empty if there is nothing to say.
-        """
-        return large_piece_advice(self, self.components, substep)
 
     def start(self) -> ParticleState:
         """Return the state of the body at rest in its bind pose, at time 0."""
@@ -407,7 +393,7 @@ class OrientedBody(CheckedBody):
         InputError
             If the body has no visual mesh, or the state is of another body.
         """
-        visual, turn = self._visual(), self._turns(state)
+        visual, turn = self._posed_skin, self._turns(state)
         shift = state.positions - self.positions
         return visual.pose(turn, shift, about=self.positions, blend=blend, out=out)
 
@@ -435,12 +421,14 @@ class OrientedBody(CheckedBody):
         InputError
             If the body has no visual mesh, or the state is of another body.
         """
-        return self._visual().normals(self._turns(state), blend=blend, out=out)
+        return self._posed_skin.normals(self._turns(state), blend=blend, out=out)
 
-    def _visual(self) -> Skin:
+    @cached_property
+    def _posed_skin(self) -> Skin:
+        """The visual mesh with the weights that its rigid groups leave it."""
         if self.visual is None:
             raise InputError("the body has no visual mesh: give it one, visual=Skin.of(vertices, faces, ...)")
-        return self.visual
+        return within_groups(self.visual, self.groups, len(self))
 
     def _turns(self, state: ParticleState) -> Array:
         """Return the rotations (n, 3, 3) from the bind pose to now."""

@@ -1,6 +1,5 @@
 """The oriented-particle solver: position-based dynamics with shape matching of oriented particles."""
 
-import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -13,9 +12,9 @@ from numpy.typing import ArrayLike, NDArray
 from ..checks import Array, as_integers, as_reals, check_choice, check_integer, check_real, require_finite
 from ..compute import thread_count
 from ..compute.launching import Launcher
-from ..errors import InputError, PointglueWarning
+from ..errors import InputError
 from ._solve.contact_stage import REFERENCE_STEP, Contacts, ContactStage, Surfaces
-from ._solve.elasticity import elastic_edges
+from ._solve.elastic.pieces import elastic_edges
 from ._solve.kernels.constraints import chains, matching
 from ._solve.kernels.contact.records import Restitution
 from ._solve.kernels.motion import integration, islands, rotors
@@ -177,8 +176,6 @@ class ParticleSolver:
         self._twists = bool(self.body.torsion.any())
         self._creeps = bool((np.isfinite(self.body.yield_strain) & (self.body.creep > 0)).any())
         self._dents = np.flatnonzero(np.isfinite(self.body.yield_speed))
-        for sentence in self.body.stiffness_advice(self.substep):
-            warnings.warn(sentence, PointglueWarning, stacklevel=2)
         self._planned: ParticleState | None = None  # the state that the schedule was made for
         self._allocate(n)
 

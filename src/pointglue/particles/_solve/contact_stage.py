@@ -11,8 +11,8 @@ from ...checks import Array
 from ...compute.launching import Launcher
 from ..colliders.primitives import Box, Collider, Plane
 from ..state import ParticleState
-from .elastic_contacts import ElasticBodies, Scene
-from .elasticity import elastic_pieces
+from .elastic.elastic_contacts import ElasticBodies, Scene
+from .elastic.pieces import elastic_pieces
 from .hulls import HullContacts, Wall, rigid_hulls
 from .kernels.contact import friction, rigid
 from .kernels.contact.records import ContactArrays, Friction, Restitution

@@ -24,7 +24,16 @@ from ...geometry.inside import Inside
 from ..quaternions import quaternions_of
 from . import kernels
 
-__all__ = ["Blend", "Skin", "join_skins", "links_of", "links_to", "rebound", "without_particles"]
+__all__ = [
+    "Blend",
+    "Skin",
+    "join_skins",
+    "links_of",
+    "links_to",
+    "rebound",
+    "within_groups",
+    "without_particles",
+]
 
 Blend = Literal["linear", "dual"]
 
@@ -338,6 +347,32 @@ def without_particles(
     links[lost] = 0
     kept = skin.relinked(links, weights)
     return rebound(kept, lost, np.arange(len(positions)), positions) if len(lost) else kept
+
+
+def within_groups(skin: Skin, groups: Sequence[NDArray[np.int64]], count: int) -> Skin:
+    """Return the skin as rigid groups of its `count` particles move it.
+
+    A particle that several groups share, as those of a hinge, turns with one of them, or with none. A vertex
+    whose particles are all of one group, some of them of no other, follows these alone: it moves as rigidly
+    as they do, and the hinge has no lip.
+    """
+    uses = np.zeros(count, np.int64)
+    for group in groups:
+        uses[group] += 1
+    shared = uses > 1
+    if not shared.any():
+        return skin
+    followed, weights = skin.weights > 0, skin.weights.copy()
+    for group in groups:
+        if not shared[group].any():
+            continue
+        members = np.zeros(count, np.bool_)
+        members[group] = True
+        own = (members & ~shared)[skin.links] & followed
+        rows = np.flatnonzero((members[skin.links] | ~followed).all(1) & own.any(1))
+        kept = np.where(own[rows], skin.weights[rows], 0.0)
+        weights[rows] = kept / kept.sum(1, keepdims=True)
+    return skin.relinked(skin.links, weights)
 
 
 def _columns(R: Array, t: Array) -> Array:

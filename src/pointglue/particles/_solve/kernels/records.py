@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 from ....checks import Array
 
 __all__ = [
+    "BeamMatrix",
+    "BlockMatrix",
     "ChainArrays",
     "EdgeArrays",
     "Ellipsoids",
@@ -179,19 +181,55 @@ class Lattice(NamedTuple):
     members: Integers
     """(p,), numbers of particles."""
     starts: Integers
-    """(p + 1,): where the beams of each particle begin in the three lists."""
-    others: Integers
-    """(2 m,), the particle at the other end."""
+    """(p + 1,): where the beams of each particle begin in the two lists."""
     numbers: Integers
     """(2 m,), which beam it is."""
     signs: Array
     """(2 m,), 1 if the beam begins here and -1 if it ends here."""
+    ends: Integers
+    """(m, 2), the particles at both ends."""
     rest: Array
     """(m, 3), its vector at rest, m."""
     stretch: Array
     """(m,), k, N/m."""
     bend: Array
     """(m, 9), D = tr(K)/2 - K, N m."""
+
+
+class BeamMatrix(NamedTuple):
+    """A sparse symmetric matrix of 6 by 6 blocks, with those of beams between particles.
+
+    The block from the beginning i of a beam to its end j, with T = [t]x, is
+    A_ij = [[-k I, -T], [-T, S]], and A_ji its transpose.
+    """
+
+    own: Array
+    """(p, 6, 6), the blocks on the diagonal."""
+    starts: Integers
+    """(p + 1,): where the beams of each particle begin in the three lists."""
+    others: Integers
+    """(2 m,), the particle at the other end, as a number within the piece."""
+    numbers: Integers
+    """(2 m,), which beam it is."""
+    signs: Array
+    """(2 m,), 1 if the beam begins here and -1 if it ends here."""
+    stretch: Array
+    """(m,), k."""
+    turn: Array
+    """(m, 3), t."""
+    bend: Array
+    """(m, 6), xx, xy, xz, yy, yz, zz of S."""
+
+
+class BlockMatrix(NamedTuple):
+    """A sparse matrix of 6 by 6 blocks."""
+
+    starts: Integers
+    """(rows + 1,): where the blocks of each row begin."""
+    columns: Integers
+    """(blocks,), the column of each."""
+    blocks: NDArray[np.float32]
+    """(blocks, 6, 6), each transposed."""
 
 
 class ChainArrays(NamedTuple):

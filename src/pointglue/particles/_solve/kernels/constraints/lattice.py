@@ -15,7 +15,7 @@ from .....checks import Array
 from .....compute import kernel
 from ..shapes.rotations import rotate, update_moment
 
-__all__ = ["add_displacement", "missing_neighbours", "residual"]
+__all__ = ["add_displacement", "beam_loads", "missing_neighbours", "residual"]
 
 
 @kernel
@@ -49,58 +49,70 @@ def _product(A, i, B, j, out):
 
 
 @kernel
-def residual(start, stop, h, lattice, particles, buffers, free, result):
+def beam_loads(start, stop, h, lattice, buffers, loads):
+    """Compute the force of each beam on its end, its torques on the ends, and its energy, times h^2: (m, 10).
+
+    The force on the beginning is the opposite one.
+    """
+    ends, rest, stretch, bend = lattice.ends, lattice.rest, lattice.stretch, lattice.bend
+    P, E, T, N, square = buffers.P, buffers.E, np.empty((1, 9)), np.empty(9), h * h
+    for k in range(start, stop):
+        i, j = ends[k, 0], ends[k, 1]
+        dx, dy, dz = rest[k, 0], rest[k, 1], rest[k, 2]
+        ux = E[i, 0] * dx + E[i, 1] * dy + E[i, 2] * dz
+        uy = E[i, 3] * dx + E[i, 4] * dy + E[i, 5] * dz
+        uz = E[i, 6] * dx + E[i, 7] * dy + E[i, 8] * dz
+        vx = E[j, 0] * dx + E[j, 1] * dy + E[j, 2] * dz
+        vy = E[j, 3] * dx + E[j, 4] * dy + E[j, 5] * dz
+        vz = E[j, 6] * dx + E[j, 7] * dy + E[j, 8] * dz
+        rx = P[j, 0] - P[i, 0] - 0.5 * (ux + vx)
+        ry = P[j, 1] - P[i, 1] - 0.5 * (uy + vy)
+        rz = P[j, 2] - P[i, 2] - 0.5 * (uz + vz)
+        f = square * stretch[k]
+        energy = 0.5 * f * (rx * rx + ry * ry + rz * rz)
+        fx, fy, fz = f * rx, f * ry, f * rz
+        for r in range(3):
+            for c in range(3):
+                T[0, 3 * r + c] = (
+                    E[j, 3 * r] * bend[k, c]
+                    + E[j, 3 * r + 1] * bend[k, 3 + c]
+                    + E[j, 3 * r + 2] * bend[k, 6 + c]
+                )
+        _product(T, 0, E, i, N)
+        loads[k, 9] = energy - square * (N[0] + N[4] + N[8] - bend[k, 0] - bend[k, 4] - bend[k, 8])
+        bx, by, bz = square * (N[5] - N[7]), square * (N[6] - N[2]), square * (N[1] - N[3])
+        loads[k, 0], loads[k, 1], loads[k, 2] = fx, fy, fz
+        loads[k, 3] = bx - 0.5 * (uy * fz - uz * fy)
+        loads[k, 4] = by - 0.5 * (uz * fx - ux * fz)
+        loads[k, 5] = bz - 0.5 * (ux * fy - uy * fx)
+        loads[k, 6] = -bx - 0.5 * (vy * fz - vz * fy)
+        loads[k, 7] = -by - 0.5 * (vz * fx - vx * fz)
+        loads[k, 8] = -bz - 0.5 * (vx * fy - vy * fx)
+
+
+@kernel
+def residual(start, stop, lattice, loads, particles, buffers, free, result):
     """Compute the gradient of the objective by position and rotation, (p, 6), in the frames of the particles.
 
-    Also the objective itself, each edge half with either particle, and each particle's own part. `free` are
-    the places y (n, 3) and moments B (n, 9) without forces; `result` are the values (p,) and the gradient.
+    Also the part of the objective that is of each particle alone. `loads` are those of `beam_loads`, `free`
+    the places y (n, 3) and moments B (n, 9) without forces, `result` the values (p,) and the gradient.
     """
-    members, starts, others = lattice.members, lattice.starts, lattice.others
-    signs, numbers = lattice.signs, lattice.numbers
-    rest, stretch, bend = lattice.rest, lattice.stretch, lattice.bend
+    members, starts, numbers, signs = lattice.members, lattice.starts, lattice.numbers, lattice.signs
     P, E, mass, M = buffers.P, buffers.E, particles.mass, particles.moments
-    (y, B), (energies, out) = free, result
-    N, T, square = np.empty(9), np.empty((1, 9)), h * h
+    (y, B), (energies, out), N = free, result, np.empty(9)
     for a in range(start, stop):
         i = members[a]
         px, py, pz = P[i, 0] - y[i, 0], P[i, 1] - y[i, 1], P[i, 2] - y[i, 2]
-        energy = 0.5 * mass[i] * (px * px + py * py + pz * pz)
         gx, gy, gz = mass[i] * px, mass[i] * py, mass[i] * pz
         _product(E, i, B, i, N)
-        energy -= N[0] + N[4] + N[8] - M[i, 0] - M[i, 4] - M[i, 8]
+        energies[a] = 0.5 * mass[i] * (px * px + py * py + pz * pz)
+        energies[a] -= N[0] + N[4] + N[8] - M[i, 0] - M[i, 4] - M[i, 8]
         tx, ty, tz = N[7] - N[5], N[2] - N[6], N[3] - N[1]
-        for e in range(starts[a], starts[a + 1]):
-            j, k, s = others[e], numbers[e], signs[e]
-            dx, dy, dz = s * rest[k, 0], s * rest[k, 1], s * rest[k, 2]
-            ux = E[i, 0] * dx + E[i, 1] * dy + E[i, 2] * dz
-            uy = E[i, 3] * dx + E[i, 4] * dy + E[i, 5] * dz
-            uz = E[i, 6] * dx + E[i, 7] * dy + E[i, 8] * dz
-            vx = E[j, 0] * dx + E[j, 1] * dy + E[j, 2] * dz
-            vy = E[j, 3] * dx + E[j, 4] * dy + E[j, 5] * dz
-            vz = E[j, 6] * dx + E[j, 7] * dy + E[j, 8] * dz
-            rx = P[j, 0] - P[i, 0] - 0.5 * (ux + vx)
-            ry = P[j, 1] - P[i, 1] - 0.5 * (uy + vy)
-            rz = P[j, 2] - P[i, 2] - 0.5 * (uz + vz)
-            f = square * stretch[k]
-            energy += 0.25 * f * (rx * rx + ry * ry + rz * rz)
-            fx, fy, fz = f * rx, f * ry, f * rz
-            gx, gy, gz = gx - fx, gy - fy, gz - fz
-            tx -= 0.5 * (uy * fz - uz * fy)
-            ty -= 0.5 * (uz * fx - ux * fz)
-            tz -= 0.5 * (ux * fy - uy * fx)
-            for r in range(3):
-                for c in range(3):
-                    T[0, 3 * r + c] = (
-                        E[j, 3 * r] * bend[k, c]
-                        + E[j, 3 * r + 1] * bend[k, 3 + c]
-                        + E[j, 3 * r + 2] * bend[k, 6 + c]
-                    )
-            _product(T, 0, E, i, N)
-            energy -= 0.5 * square * (N[0] + N[4] + N[8] - bend[k, 0] - bend[k, 4] - bend[k, 8])
-            tx += square * (N[5] - N[7])
-            ty += square * (N[6] - N[2])
-            tz += square * (N[1] - N[3])
-        energies[a] = energy
+        for n in range(starts[a], starts[a + 1]):
+            k, s = numbers[n], signs[n]
+            gx, gy, gz = gx - s * loads[k, 0], gy - s * loads[k, 1], gz - s * loads[k, 2]
+            t = 3 if s > 0.0 else 6
+            tx, ty, tz = tx + loads[k, t], ty + loads[k, t + 1], tz + loads[k, t + 2]
         out[a, 0] = E[i, 0] * gx + E[i, 3] * gy + E[i, 6] * gz
         out[a, 1] = E[i, 1] * gx + E[i, 4] * gy + E[i, 7] * gz
         out[a, 2] = E[i, 2] * gx + E[i, 5] * gy + E[i, 8] * gz

@@ -218,7 +218,7 @@ def solve(slots, most, bodies, rows):
             if row[IMPULSE] != old[0]:
                 _push(row, 0, row[IMPULSE] - old[0], v, w)
             limit = row[FRICTION] * row[IMPULSE]
-            if limit > 0.0 or old[1] != 0.0 or old[2] != 0.0:
+            if row[FRICTION] > 0.0:
                 x = old[1] + (row[WANTED + 1] - _relative(row, 1, v, w)) / row[MOBILITY + 1]
                 y = old[2] + (row[WANTED + 2] - _relative(row, 2, v, w)) / row[MOBILITY + 2]
                 length = math.sqrt(x * x + y * y)

@@ -199,14 +199,19 @@ def balance(pieces, X, sums, motion) -> None:
         )
         free = not pieces.fixed[piece] and s[TOUCHING] == 0.0
         now = WANTED_ANGULAR if free else ANGULAR
-        # What rounding took of the linear momentum, which would add up over thousands of steps.
+        # What rounding took of the linear momentum, which would add up over thousands of steps, and what
+        # elastic pieces lose of it where their last step was short but no solution.
         ex, ey, ez = (
             (s[WANTED_LINEAR] / m - u, s[WANTED_LINEAR + 1] / m - v, s[WANTED_LINEAR + 2] / m - w)
             if free
             else (0.0, 0.0, 0.0)
         )
+        # That velocity has an angular momentum about the origin, too.
         gx, gy, gz = solve_symmetric(
-            J, s[now] - s[ANGULAR], s[now + 1] - s[ANGULAR + 1], s[now + 2] - s[ANGULAR + 2]
+            J,
+            s[now] - s[ANGULAR] - m * (y * ez - z * ey),
+            s[now + 1] - s[ANGULAR + 1] - m * (z * ex - x * ez),
+            s[now + 2] - s[ANGULAR + 2] - m * (x * ey - y * ex),
         )
         rx, ry, rz = solve_symmetric(
             J,

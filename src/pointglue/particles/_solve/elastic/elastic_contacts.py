@@ -10,13 +10,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ...checks import Array
-from ...compute.launching import Launcher
-from ...procrustes.space import cross_matrices
-from .elasticity import MOMENT, ElasticPiece, Holds, turned_responses
-from .kernels.contact.contacts import separate
-from .kernels.contact.impulses import find_impulses
-from .kernels.contact.records import (
+from ....checks import Array
+from ....compute.launching import Launcher
+from ....procrustes.space import cross_matrices
+from ..kernels.contact.contacts import separate
+from ..kernels.contact.impulses import find_impulses
+from ..kernels.contact.records import (
     ColliderPoses,
     ContactArrays,
     ImpulseBodies,
@@ -24,8 +23,10 @@ from .kernels.contact.records import (
     PairArrays,
     Restitution,
 )
-from .kernels.contact.rigid import CENTROID, INVERSE_INERTIA, INVERSE_MASS, ROTATION, ROW, TRANSLATION
-from .kernels.records import ParticleArrays, ParticleBuffers, RigidGroups
+from ..kernels.contact.rigid import CENTROID, INVERSE_INERTIA, INVERSE_MASS, ROTATION, ROW, TRANSLATION
+from ..kernels.records import ParticleArrays, ParticleBuffers, RigidGroups
+from .holds import Holds
+from .pieces import MOMENT, ElasticPiece
 
 __all__ = ["ElasticBodies"]
 
@@ -39,7 +40,7 @@ GAIN = 10.0
 # Ratio of the give of a contact along its normal and across it, at least.
 LEAST_GIVE = 1e-9
 # Ratio to the slowest impact: contacts that are moved more slowly have settled.
-SETTLED = 1e-3
+SETTLED = 1e-4
 
 
 class Scene(NamedTuple):
@@ -365,9 +366,11 @@ class ElasticBodies:
             turned = np.einsum("aij,jk,blk->abil", arms, inverse, arms)
             return np.asarray(row[INVERSE_MASS] * np.eye(3) + turned).reshape(-1, 9)
         piece, local = self.pieces[name], self._number[chosen]
-        own = piece.responses(h, local)[:, :, local, :3]
+        own = piece.inverse(h).compliance(local).transpose(0, 2, 1, 3)
         turns = scene.buffers.E[chosen].reshape(-1, 3, 3)
-        return np.ascontiguousarray(turned_responses(own, turns)).reshape(-1, 9)
+        # To world axes, of the particle that is moved and of that with the impulse.
+        turned = np.matmul(turns[:, None], np.matmul(own, turns.transpose(0, 2, 1)[None]))
+        return np.ascontiguousarray(turned).reshape(-1, 9)
 
     def _apply(self, h: float, first: Integers, second: Integers, impulses: Array, scene: Scene) -> None:
         """Apply impulses on the first particles, and the opposite ones on the second."""

@@ -12,12 +12,12 @@ the cells. On a regular lattice of any spacing these are the stretch and the ben
 
 import numpy as np
 
-from ...checks import Array
-from ..body import OrientedBody
-from ..quaternions import matrices_of
-from .kernels.constraints.lattice import missing_neighbours
+from ....checks import Array
+from ...body import OrientedBody
+from ...quaternions import matrices_of
+from ..kernels.constraints.lattice import missing_neighbours
 
-__all__ = ["edge_stiffness"]
+__all__ = ["edge_stiffness", "sums"]
 
 # Ratio of singular values below which directions without neighbours do not count: sheets and ropes.
 FLAT = 1e-3
@@ -45,15 +45,15 @@ def edge_stiffness(body: OrientedBody, young: Array) -> tuple[Array, Array]:
     starts = np.concatenate([[0], np.cumsum(np.bincount(owner, minlength=n))]).astype(np.int64)
     missing = np.empty(2 * m)
     missing[order] = missing_neighbours(starts, np.ascontiguousarray(towards[order]))
-    M = _sums(owner, (1 + missing)[:, None, None] * towards[:, :, None] * towards[:, None, :], n)
+    M = sums(owner, (1 + missing)[:, None, None] * towards[:, :, None] * towards[:, None, :], n)
     inverse = np.linalg.pinv(M, rcond=FLAT, hermitian=True)
     share = np.einsum("ni,nij,nj->n", towards, inverse[owner], towards)
     strained = share[:m] * volumes[i] + share[m:] * volumes[j]
     k = strained / L**2
     both = np.concatenate([k, k])
-    pull = _sums(owner, (both * (1 - missing))[:, None] * np.concatenate([d, -d]), n)
-    held = _sums(owner, both * (1 + missing), n)
-    energy = 0.5 * _sums(owner, both * (1 + missing) * np.concatenate([L, L]) ** 2, n)
+    pull = sums(owner, (both * (1 - missing))[:, None] * np.concatenate([d, -d]), n)
+    held = sums(owner, both * (1 + missing), n)
+    energy = 0.5 * sums(owner, both * (1 + missing) * np.concatenate([L, L]) ** 2, n)
     disorder = (pull**2).sum(1) / np.where(held * energy > 0, held * energy, 1.0)
     k *= _edge_modulus(young, i, j) / (1 - np.minimum(MOST_DISORDER, 0.5 * (disorder[i] + disorder[j])))
     C = _cells(body, volumes)
@@ -81,7 +81,7 @@ def _cells(body: OrientedBody, volumes: Array) -> Array:
     return np.asarray(np.einsum("nik,nk,njk->nij", axes, squares, axes))
 
 
-def _sums(owner: Array, values: Array, count: int) -> Array:
+def sums(owner: Array, values: Array, count: int) -> Array:
     """Return the sums (count, ...) of values (k, ...) by their owners."""
     columns = values.reshape(len(values), -1).T
     sums = np.stack([np.bincount(owner, c, count) for c in columns], axis=1)
