@@ -6,7 +6,7 @@ import platform
 import runpy
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ SUITES = ("core", "glue", "deform", "particles", "creatures", "elastic", "contac
 """The benchmarks that ``pointglue bench all`` runs, in this order."""
 EXAMPLES = Path(__file__).parents[1] / "examples"
 HEADINGS = ("work", "pointglue", "peer", "peer's time", "ratio")
+SAME_MEASUREMENT = ("suite", "work", "peer")  # what two rows of one measurement have in common
 
 
 @dataclass(frozen=True)
@@ -159,27 +160,66 @@ def json_rows(results: Results) -> list[dict[str, Any]]:
     ]
 
 
+def merged_rows(table: dict[str, Any], rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return a table of timings with rows that have been measured again, each where the old one was.
+
+    Rows are of the same measurement if suite, work and peer are the same. A new one comes behind the row that
+    was measured before it, and what else the table says stays as it is.
+    """
+    found, last = list(table["rows"]), -1
+    for row in rows:
+        same = [k for k, old in enumerate(found) if all(old[key] == row[key] for key in SAME_MEASUREMENT)]
+        suite = [k for k, old in enumerate(found) if old["suite"] == row["suite"]]
+        if same:
+            last = same[0]
+            found[last] = row
+        else:
+            behind = [last] if last in suite else suite
+            last = behind[-1] + 1 if behind else len(found)
+            found.insert(last, row)
+    return {**table, "rows": found}
+
+
 def run_suites(
     names: Sequence[str], *, markdown: bool = False, quick: bool = False, output: Path | None = None
 ) -> None:
     """Run benchmarks by name, print their tables, and write the rows of all to a JSON file, if one is named.
 
-    The file is written after every benchmark, so that one that fails costs no other's rows.
+    The file is written after every benchmark, so that one that fails costs no other's rows. If it is the
+    table of the page of timings, its rows are replaced and its notes stay.
     """
     rows: list[dict[str, Any]] = []
     for name in names:
         results = importlib.import_module(name).measure(quick=quick)
         report(results, markdown)
         rows += json_rows(results)
-        if output is not None:
-            output.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+        write_rows(rows, output)
 
 
-def main(name: str) -> None:
-    """Run one benchmark as a script: [--markdown] [--quick] [--json FILE]."""
+def write_rows(rows: list[dict[str, Any]], output: Path | None) -> None:
+    """Write rows to a file, if one is named, or into the table that it holds."""
+    if output is None:
+        return
+    known = json.loads(output.read_text(encoding="utf-8")) if output.exists() else None
+    data = merged_rows(known, rows) if isinstance(known, dict) else rows
+    output.write_text(json.dumps(data, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def main(name: str, parts: Mapping[str, Callable[..., Results]] | None = None) -> None:
+    """Run one benchmark as a script: [--markdown] [--quick] [--json FILE].
+
+    `parts` are functions that measure parts of it, by the option that asks for each.
+    """
     words = sys.argv[1:]
     output = Path(words[words.index("--json") + 1]) if "--json" in words else None
-    run_suites([name], markdown="--markdown" in words, quick="--quick" in words, output=output)
+    markdown, quick = "--markdown" in words, "--quick" in words
+    asked = [measure for option, measure in (parts or {}).items() if option in words]
+    if not asked:
+        run_suites([name], markdown=markdown, quick=quick, output=output)
+    for measure in asked:
+        results = measure(quick=quick)
+        report(results, markdown)
+        write_rows(json_rows(results), output)
 
 
 def _peer_cells(row: Row) -> list[str]:

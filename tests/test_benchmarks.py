@@ -60,6 +60,28 @@ def test_rows_are_written_as_json(racing, tmp_path, monkeypatch, capsys, markdow
     assert "a note" in printed
 
 
+def test_the_table_of_timings_keeps_what_is_not_measured_again(racing, tmp_path):
+    def row(suite, work, seconds, peer=None):
+        return {
+            "suite": suite,
+            "work": work,
+            "pointglue_seconds": seconds,
+            "peer": peer,
+            "peer_seconds": peer and 1.0,
+            "ratio": peer and 1.0,
+        }
+
+    old = [row("a", "x", 1.0, "VBD"), row("a", "x", 2.0), row("a", "z", 6.0), row("b", "x", 3.0)]
+    path = tmp_path / "timings.json"
+    path.write_text(json.dumps({"machine": "one", "rows": old, "notes": {"a": ["näher"]}}))
+    racing.write_rows([row("a", "x", 0.5), row("a", "y", 4.0), row("c", "x", 5.0)], path)
+    assert json.loads(path.read_text(encoding="utf-8")) == {
+        "machine": "one",
+        "rows": [old[0], row("a", "x", 0.5), row("a", "y", 4.0), *old[2:], row("c", "x", 5.0)],
+        "notes": {"a": ["näher"]},
+    }
+
+
 def test_every_benchmark_is_one_of_all(racing):
     files = {path.stem for path in BENCHMARKS.glob("[a-z]*.py")}
     assert files == {*racing.SUITES, "drops", "jitter", "solids"}

@@ -7,11 +7,14 @@ from pathlib import Path
 import imageio.v3 as imageio
 import pytest
 
+from pointglue.view import render
+
 EXAMPLES = sorted((Path(__file__).parents[1] / "examples").glob("[a-z]*.py"))
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.stem)
 def test_example(example, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(render, "SAMPLES", 1)  # how smooth pictures are is for tests/view to see
     picture = tmp_path / "new folder" / "picture.png"
     monkeypatch.setattr(sys, "argv", [str(example), str(picture)])
     runpy.run_path(str(example), run_name="__main__")

@@ -151,6 +151,25 @@ def test_they_are_made_alike_every_time(figure):
     assert one.faces.tobytes() == other.faces.tobytes()
 
 
+def test_what_is_made_without_options():
+    """The detail of both is 3: the figure and its shirt have as many points."""
+    assert len(assets.shirt().vertices) == len(assets.shirt(3).vertices)
+    assert len(assets.torso().vertices) == len(assets.torso(3).vertices)
+
+
+def test_the_figure_moves_as_its_keys_say():
+    """At 1.2 s it looks to its left, at 2 s it has its left arm ahead of it, and at 2.7 s both its arms."""
+    figure = assets.torso(2)
+    x = figure.vertices
+    left, right = x[:, 2].argmin(), x[:, 2].argmax()  # the tips of its hands
+    face = np.where(x[:, 1] > 1.5, x[:, 0], -1).argmax()
+    assert (figure.pose(1.2) - x)[face, 2] < -0.03
+    for time, hands in ((2.0, [left]), (2.7, [left, right])):
+        moved = (figure.pose(time) - x)[hands]
+        assert (moved[:, 0] > 0.3).all()
+        assert (moved[:, 1] > 0.2).all()
+
+
 @pytest.mark.parametrize("make", [assets.torso, assets.shirt])
 @pytest.mark.parametrize("detail", [1, 9, 2.5, True])
 def test_refuses(make, detail):

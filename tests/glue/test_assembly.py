@@ -1,6 +1,7 @@
 """Chains of bindings, rigid bodies, attachments, springs and joints."""
 
 import re
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -341,6 +342,16 @@ def test_hard_attachments_must_be_where_they_are_bound(rest):
     assert (
         len(pg.assemble(rest, [pg.Attachment([50], glue, pg.Spring(1.0))])[1]) == 1
     )  # a spring may pull it there
+
+
+@pytest.mark.parametrize(("off", "allowed"), [(0.9e-6, True), (1.1e-6, False)])
+def test_how_far_off_they_may_be_goes_by_the_size_of_all_particles(rest, off, allowed):
+    """A millionth of the longest side of the box around them, wherever that is."""
+    far = rest + [1000.0, 0.0, 0.0]
+    size = np.ptp(far, axis=0).max()
+    glue = pg.bind_glue(far, far[[50]] + [0.0, 0.0, off * size], among=np.arange(20))
+    with nullcontext() if allowed else pytest.raises(InputError, match=r"particle 50 is .* away"):
+        pg.assemble(far, [pg.Attachment([50], glue)])
 
 
 def test_keys_and_breaking(rest):

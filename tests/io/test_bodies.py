@@ -202,6 +202,16 @@ class TestReading:
         assert refused(version=3) == "has version 3, but this pointglue reads up to 2: update it"
         assert refused(version=0) == "has version 0, but the first is 1"
 
+    def test_the_first_version_had_no_hulls(self, tmp_path):
+        body = bodies()["shown"]
+        save_body(tmp_path / "new.npz", body)
+        with np.load(tmp_path / "new.npz") as file:
+            entries = {name: value for name, value in file.items() if not name.startswith("hull")}
+        np.savez(tmp_path / "old.npz", **entries | {"version": 1})
+        read = load_body(tmp_path / "old.npz")
+        np.testing.assert_array_equal(read.positions, body.positions)
+        assert not any(len(hull) for hull in read.hulls)
+
     def test_entries(self, refused):
         assert refused(mass=None) == "has no entry 'mass'"
         assert refused(visual_links=None) == "has no entry 'visual_links'"

@@ -1,9 +1,16 @@
-"""Parts of points that are near each other."""
+"""Groups of points, and parts of points that are near each other."""
 
 import numpy as np
 from numpy.testing import assert_array_equal
 
-from pointglue.procrustes.groups import bisect_points
+from pointglue.procrustes.groups import Groups, bisect_points
+
+
+def test_the_largest_entry_of_each_group_is_the_first_of_equal_ones(rng):
+    groups = Groups(np.cumsum([0, *rng.integers(1, 6, 200)]))
+    values = rng.integers(-2, 2, groups.offsets[-1]).astype(np.float64)
+    parts = np.split(values, groups.offsets[1:-1])
+    assert_array_equal(groups.largest(values), groups.offsets[:-1] + [part.argmax() for part in parts])
 
 
 def test_every_point_is_in_one_part(rng):

@@ -48,7 +48,9 @@ class TestPoints:
     def test_not_finite(self, which, bad):
         value = GOOD.copy()
         value[2, 1] = bad
-        refuses(rf"{which} must be finite, got {bad} at index \[2, 1\]", *self.call(which, value))
+        refuses(rf"{which} must be finite, got {bad} at index \[2, 1\]$", *self.call(which, value))
+        value[3] = bad
+        refuses(rf"{which} must be finite, .* and 3 more such", *self.call(which, value))
 
     def test_text(self, which):
         refuses(rf"{which} must hold real numbers, got dtype", *self.call(which, [["a", "b", "c"]]))

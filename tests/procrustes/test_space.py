@@ -38,3 +38,6 @@ def test_the_plane_embeds_into_space(rng):
     assert_allclose(about_z[:, :, 2], np.tile([0.0, 0, 1], (6, 1)))
     # The rotation of an embedded moment is that of the plane, about z.
     assert_allclose(special_procrustes(space.moments_to_space(M)), about_z, atol=1e-13)
+    # Out of the plane is the larger singular value, so that the gap is that of the plane.
+    largest = np.linalg.svd(M, compute_uv=False)[:, 0]
+    assert_allclose(space.moments_to_space(M)[:, 2, 2], largest, rtol=1e-11)

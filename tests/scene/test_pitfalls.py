@@ -301,6 +301,22 @@ class TestCommand:
         assert np.allclose(block["size"], [0.2, 0.4, 0.6])
         assert flag["meets"] == ["floor", "block", "flag"]
 
+    @pytest.mark.parametrize("contacts", ["none", "bodies", "all"])
+    def test_what_particles_meet(self, command, tmp_path, contacts):
+        import json
+
+        scene = tmp_path / "particles.toml"
+        box = '{ shape = "box", size = [0.4, 0.4, 0.4] }'
+        scene.write_text(
+            f'frames.count = 1\nsolver.particles.contacts = "{contacts}"\n'
+            f'[objects.one]\nkind = "particles"\nmesh = {box}\nspacing = 0.2\n'
+            f'[objects.two]\nkind = "particles"\nmesh = {box}\nspacing = 0.2\n'
+            "transform.translate = [0, 2, 0]\n"
+        )
+        one, two = json.loads(command("check", scene, "--json")[1])
+        wanted = {"none": [[], []], "bodies": [["two"], ["one"]], "all": [["one", "two"], ["one", "two"]]}
+        assert [sorted(one["meets"]), sorted(two["meets"])] == wanted[contacts]
+
     @pytest.mark.parametrize("how", ["check", "run"])
     def test_warnings_are_a_line_each_with_the_place_in_the_file(self, command, scene, tmp_path, how):
         scene.write_text(scene.read_text().replace("[0, 1, 0]", "[0, -1, 0]"))

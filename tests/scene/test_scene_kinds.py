@@ -274,7 +274,7 @@ class TestProblems:
         objects = {"hung": {"kind": "rigid", "mesh": box, "material": {"density": 100}}, "post": post}
         tie = {"kind": "joint", "from": "hung", "to": "post", "at": [0, 0, 0]}
         bushing = tie | {"type": "bushing", "axis": [0, 1, 0], "across": [1, 0, 0]}
-        bushing |= {"stiffness": ["1 kN/m", 500, 500], "damping": [30, 20, 20]}
+        bushing |= {"stiffness": ["1 kN/m", 500, 500], "damping": [30, 0.5, 0]}
         scene = {"objects": objects, "attach": [bushing], "frames": {"rate": 10}}
         last = frames(scene, 30)[-1]
         assert np.allclose(last.transforms["hung"][:3, 3], [0, -0.8 * 9.81 / 1000, 0], atol=1e-5)

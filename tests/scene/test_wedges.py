@@ -102,6 +102,10 @@ def test_metrics_are_those_of_the_frames(tmp_path):
     assert found["high.rope"] == max(frame.points["rope"][:, 1].max() for frame in frames)
     assert found["drift.ball"] == pytest.approx(np.linalg.norm(frames[-1].transforms["ball"][:3, 3]))
     assert np.isnan(found["contacts"])
+    with pytest.raises(
+        SceneError, match=r"low\.nothing: 'nothing' is not visible, so that it cannot be measured"
+    ):
+        measured_metrics(tmp_path / "run", ["low.nothing"])
 
 
 def test_tables(tmp_path):

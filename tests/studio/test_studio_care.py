@@ -35,6 +35,12 @@ def test_all_kinds_stay_above_the_ground(session, tmp_path, kind):
     assert "contact" not in load_document(tmp_path / "scene.toml").tables  # made anew as the scene changes
 
 
+def test_a_larger_object_is_made_of_stiffer_flesh(session):
+    """As stiff as 25 times its longest side of water weighs: it sags by 4 % of it at most."""
+    session.apply(m.SetKind(object="bar", kind="flesh"))
+    assert session.document.table("bar")["material"] == {"young": float(f"{25 * 1000 * 9.81 * 2.0:.2g}")}
+
+
 def test_what_intersects_itself_meets_the_ground_all_the_same(tmp_path):
     session = Session(tmp_path)
     session.apply(m.AddShape(shape="octopus"))

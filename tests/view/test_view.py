@@ -104,6 +104,18 @@ def test_what_is_below_the_ground_casts_no_shadow_on_it() -> None:
     assert (below == 1).all()
 
 
+def test_shadows_are_softer_the_higher_what_casts_them() -> None:
+    """Wherever it is along z: the shadow of a plate is blurred by its height alone."""
+    across = np.linspace(-0.1, 0.1, 60)
+    x, z = (each.ravel() for each in np.meshgrid(across, across))
+    for place in (-0.4, 0.4):
+        steepest = []
+        for height in (0.02, 0.4):
+            plate = np.stack([x, np.full(len(x), height), z + place], axis=1)
+            steepest.append(np.abs(np.diff(lighting.shadow_map(plate, np.ones(len(x)), np.zeros(2)))).max())
+        assert steepest[0] > 2 * steepest[1]
+
+
 def test_ground_is_dark_under_a_ball_and_follows_the_given_height() -> None:
     camera = view.Camera(direction=(0, 0.5, 1), target=(0, 0, 0), distance=8)
 

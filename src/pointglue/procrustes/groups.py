@@ -100,6 +100,12 @@ class Groups:
         entries = runs(self.offsets[:-1][rows], sizes)
         return Groups(np.concatenate([[0], np.cumsum(sizes)]), self.indices[entries]), entries
 
+    def largest(self, values: Array) -> NDArray[np.int64]:
+        """Return the entry of each group with the largest of the values (E,), the first of equals (K,)."""
+        most = np.maximum.reduceat(values, self.offsets[:-1])
+        entries = np.flatnonzero(values == most[self.group_of])
+        return np.asarray(entries[np.searchsorted(self.group_of[entries], np.arange(len(self)))])
+
     def first_repeat(self) -> tuple[int, int] | None:
         """Return a group that names a point twice, and that point; None if no group does."""
         count = int(self.indices.max()) + 1

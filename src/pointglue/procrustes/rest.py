@@ -109,7 +109,7 @@ class RestShape:
         gathered = vectors_to_space(points[groups.indices].astype(np.float64))
         # Measured from each group's heaviest point: exact for shapes far from the origin, and not
         # disturbed by light points far from the others.
-        heaviest = np.lexsort((-weight[:, 0], groups.group_of))[groups.offsets[:-1]]
+        heaviest = groups.largest(weight[:, 0])
         offsets = gathered - gathered[heaviest][groups.group_of]
         centroid = self._sum_over_groups(weight * offsets)
         offsets -= centroid[groups.group_of]

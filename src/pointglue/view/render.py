@@ -25,6 +25,8 @@ from .tessellation import Floats, Triangles
 
 # From the ground up to the lowest point, in camera distances, so that a flat base does not flicker.
 GROUND_GAP = 5e-4
+# How often each pixel is drawn along width and height, to be smooth; large and transparent pictures take 2.
+SAMPLES = 3
 STUDIO, FLAT = "pointglue studio", "pointglue flat"  # names of materials in Polyscope
 
 
@@ -54,7 +56,7 @@ def render_image(items: Sequence[Item], camera: Camera, ground: bool | float, si
     occlusion = lighting.AmbientOcclusion(occluders[occludes], opacity[occludes], floor)
     transparent = any(item.opacity < 1 for item in items)
     # Polyscope's own supersampling does nothing without a window.
-    times = 2 if transparent or size[0] * size[1] > 1920 * 1080 else 3
+    times = min(2, SAMPLES) if transparent or size[0] * size[1] > 1920 * 1080 else SAMPLES
     ps.remove_all_structures()
     try:
         ps.set_window_size(size[0] * times, size[1] * times)
