@@ -155,6 +155,7 @@ def measure(quick: bool = False) -> Results:
         rows += paper_scene("fish and plants", fish_and_plants(), 10e-3, colliders=[ground], forces=[water])
         rows += [against_pypbd(10, size, rng) for size in ((7,) if quick else (7, 27))]
         notes = _cantilever.table(quick)
+        notes += heaps([1000] if quick else [1000, 10_000, 50_000], rng)
     notes += scaling([10] if quick else [10, 22, 46])
     return Results("particles", rows, notes, "pyPBD 2.2")
 

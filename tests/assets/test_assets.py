@@ -138,6 +138,9 @@ def test_the_wheels_are_where_the_car_says(truck):
         # Between two lugs the circle is above the ground, by no more than a lug's height.
         assert 0 <= tyre[:, 1].min() < 0.04
         assert r.min() < np.hypot(*(rim - centre)[:, :2].T).max() < r.max()
+        # Nothing is nearer to the axis than the hub, which looks outwards.
+        hub = np.hypot(*(rim - centre)[:, :2].T) < 0.05
+        assert (rim - centre)[hub, 2].mean() * np.sign(centre[2]) > 0.05
     for ends, (axle, _) in zip(truck.axle_ends, truck.axles, strict=True):
         assert axle[:, 2].min() < ends[0, 2]
         assert axle[:, 2].max() > ends[1, 2]
