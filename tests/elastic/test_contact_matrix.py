@@ -73,8 +73,9 @@ def check(dofs, derivatives, J, first, pairs, rng, *, room=None):
     layout = ContactMatrix(base, dofs, *(pairs if room is None else room).T)
     values, blocks = (rng.standard_normal((len(each), 3, 3)) for each in (first, pairs))
     given = base.reduce(derivatives, values.ravel())
-    assert layout.covers(*pairs.T)
-    out = layout.add_blocks(given, derivatives, *pairs.T, blocks)
+    located = layout.locate(*pairs.T)
+    assert located.fits
+    out = layout.add_blocks(given, derivatives, located, blocks)
     expected = J.T @ (between(first, values) + between(pairs, blocks)) @ J
     # Sums of some hundred products; the largest entries are their size.
     assert_allclose(dense(layout, out, 3 * len(dofs)), expected, atol=1e-13 * np.abs(expected).max())
@@ -121,9 +122,8 @@ def test_nodes_that_nothing_connects(rng, count):
     dofs = DegreesOfFreedom(assembly, np.zeros(count, bool), np.zeros(0, bool))
     base = energies(dofs, np.empty((0, 2), int))
     layout = ContactMatrix(base, dofs, np.array([0]), np.array([0]))
-    data = layout.add_blocks(
-        np.ones(9 * count), np.empty((0, 3, 3)), np.array([0]), np.array([0]), np.full((1, 3, 3), 2.0)
-    )
+    located = layout.locate(np.array([0]), np.array([0]))
+    data = layout.add_blocks(np.ones(9 * count), np.empty((0, 3, 3)), located, np.full((1, 3, 3), 2.0))
     expected = np.kron(np.eye(count), np.ones((3, 3)))
     expected[:3, :3] += 2
     assert_array_equal(dense(layout, data, 3 * count), expected)
@@ -151,7 +151,7 @@ def test_rows_and_columns_of_multipliers_are_carried_over(rng):
         data = base.reduce(derivatives, values.ravel())
         if early:
             data[base.extra] = entries
-        data = layout.add_blocks(data, derivatives, *pairs.T, blocks)
+        data = layout.add_blocks(data, derivatives, layout.locate(*pairs.T), blocks)
         if not early:
             data[layout.extra] = entries
         result = dense(layout, data, nodes + number)
@@ -163,17 +163,13 @@ def test_what_there_is_no_room_for(rng):
     base = energies(dofs, np.array([[12, 13], [13, 12]]))
     layout = ContactMatrix(base, dofs, np.array([14, 15]), np.array([15, 14]))
     inside, outside = np.array([14, 12, 20]), np.array([15, 13, 14])  # one is pinned
-    assert layout.covers(inside, outside)
-    assert layout.covers(inside[:0], outside[:0])
-    assert not layout.covers(np.array([14, 14]), np.array([15, 13]))
-    with pytest.raises(InputError, match="no room for a block between particles 14 and 13"):
-        layout.add_blocks(
-            np.zeros(len(base.indices)),
-            derivatives,
-            np.array([14, 14]),
-            np.array([15, 13]),
-            np.zeros((2, 3, 3)),
-        )
+    assert layout.locate(inside, outside).fits
+    assert layout.locate(inside[:0], outside[:0]).fits
+    located = layout.locate(np.array([14, 14]), np.array([15, 13]))
+    assert not located.fits
+    nodes = [int(np.flatnonzero(dofs.particles == particle)[0]) for particle in (14, 13)]
+    with pytest.raises(InputError, match="no room for a block between nodes {} and {}".format(*nodes)):
+        layout.add_blocks(np.zeros(len(base.indices)), derivatives, located, np.zeros((2, 3, 3)))
 
 
 def test_the_number_of_threads_changes_nothing_and_factors_take_it(rng):
@@ -191,7 +187,8 @@ def test_the_number_of_threads_changes_nothing_and_factors_take_it(rng):
     for threads in (1, 2, 3):
         with pg.threads(threads):
             layout = ContactMatrix(base, dofs, *pairs.T)
-            results.append(layout.add_blocks(nothing, np.empty((0, 3, 3)), *pairs.T, blocks))
+            located = layout.locate(*pairs.T)
+            results.append(layout.add_blocks(nothing, np.empty((0, 3, 3)), located, blocks))
     assert_array_equal(results[0], results[1])
     assert_array_equal(results[0], results[2])
 

@@ -131,21 +131,21 @@ def test_steps_with_contact_end_whatever_the_iterations():
 
 
 def test_the_default_tolerance_is_relative_to_each_body():
-    """Soft bodies 1/200 and rigid ones 1/1000 of their size a second, in the mean over their points."""
+    """Soft bodies 1/100 and rigid ones 1/1000 of their size a second, in the mean over their points."""
     solver = falling_sheet(4)
     system = solver.integrator.system_for(
         np.zeros(len(solver.model.rest), np.bool_), np.zeros(0, np.bool_), solver.model.rest, []
     )
     sizes = BodySizes(solver.model)
-    assert_allclose(sizes.speeds, np.array([0.005, 0.001, 0.001]) * sizes.lengths)
+    assert_allclose(sizes.speeds(system), np.array([0.01, 0.001, 0.001]) * sizes.lengths)
     accuracy = Accuracy(system, sizes, 0.1, None, 0.0)
     step = np.zeros((len(system.dofs), 3))
-    step[:, 0] = 0.1 * 0.005 * np.sqrt(2)
+    step[:, 0] = 0.1 * 0.01 * np.sqrt(2)
     assert accuracy.measure(step).excess == pytest.approx(1.0)
     step[1:] = 0.0
     move = accuracy.measure(step)
     assert move.worst == 0
     assert move.excess == pytest.approx(1 / np.sqrt(len(step)))
     assert Accuracy(system, sizes, 0.1, 2e-3, 0.0).measure(step).excess == pytest.approx(
-        0.005 * np.sqrt(2) / 2e-3
+        0.01 * np.sqrt(2) / 2e-3
     )

@@ -69,8 +69,9 @@ class ImplicitSolver:
         momentum of what nothing holds.
     tolerance : float, optional
         The speed below which a full Newton step is converged [m/s]. By default it is 1e-4 m/s without
-        contact. With contact, soft bodies may move by 1/200 and rigid ones by 1/1000 of their own
-        size per second, in the mean over their points.
+        contact. With contact, soft bodies may move by 1/100 and rigid ones by 1/1000 of their size per
+        second, in the mean over their points; what glue and joints hold together counts by the largest body,
+        and as soft if any of it is.
     iterations : int
         The most Newton steps before a step is halved. With contact, a step that is nearly converged by then
         is accepted, and counted in the report as unconverged.

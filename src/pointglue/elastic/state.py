@@ -285,6 +285,8 @@ class SolverState:
         The rows of each body's particles, by its name.
     barrier_stiffness : float
         The barrier stiffness of contact [Pa], or 0 before the first step.
+    mixture : (3,)
+        Which mixture of exact and projected Hessians the next step begins with, and for how long.
     report : StepReport, optional
         What the step to this state took.
     previous : SolverState, optional
@@ -313,6 +315,7 @@ class SolverState:
     contact_forces: Array
     rows: dict[str, slice]
     barrier_stiffness: float = 0.0
+    mixture: NDArray[np.int64] = field(default_factory=lambda: np.array([0, 0, 1]))
     report: StepReport | None = None
     previous: "SolverState | None" = None
     blow: bool = False

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...checks import Array
-from ...compute import run
+from ...compute import run, thread_count
 from ...errors import InputError
 from ...procrustes.groups import runs
 from .kernels import ldl as kernels
@@ -102,7 +102,9 @@ class SparseLDL:
         work = pivots * (pivots + updates + 8.0) ** 2
         self.work = float(work.sum())
         """About how many multiplications a factorisation takes."""
-        limit = self.work / MAX_SUBTREES if self.work > MIN_PARALLEL_WORK else np.inf
+        # One thread takes all fronts as one tree, with the same numbers to the last bit.
+        shared = self.work > MIN_PARALLEL_WORK and thread_count() > 1
+        limit = self.work / MAX_SUBTREES if shared else np.inf
         tree_of, number = kernels.subtrees(work, parents, limit)
         tree_starts, members = sorted_by(tree_of, number + 1, np.arange(len(parents)))
         self._subtrees = Subtrees(tree_starts[:-1], members[: tree_starts[-2]])

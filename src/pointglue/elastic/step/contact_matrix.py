@@ -1,5 +1,7 @@
 """A sparse matrix over the degrees of freedom with room for blocks of contact, which come and go."""
 
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -11,9 +13,30 @@ from ..model.dofs import DegreesOfFreedom, DofMatrix
 from . import kernels
 from .kernels import BaseRows, BlockLinks, RowLinks
 
-__all__ = ["ContactMatrix"]
+__all__ = ["ContactMatrix", "LocatedBlocks"]
 
 GRAIN = 2048  # rows of blocks worth a thread of their own
+
+
+@dataclass(frozen=True, eq=False)
+class LocatedBlocks:
+    """Where blocks between particles go in a matrix over the degrees of freedom.
+
+    Parameters
+    ----------
+    links : BlockLinks
+        What the blocks become between nodes.
+    slots : (L,)
+        Where the block of each link is among those of its row, or -1 where there is no room for it.
+    """
+
+    links: BlockLinks
+    slots: NDArray[np.int64]
+
+    @property
+    def fits(self) -> bool:
+        """Whether there is room for all of them."""
+        return bool((self.slots >= 0).all())
 
 
 class ContactMatrix:
@@ -65,18 +88,12 @@ class ContactMatrix:
             np.asarray(rows, np.int64), np.asarray(columns, np.int64), self._dofs.dependence
         )
 
-    def covers(self, rows: NDArray[np.int64], columns: NDArray[np.int64]) -> bool:
-        """Return whether there is room for blocks between such particles (K,)."""
-        return bool((kernels.locate(self._links(rows, columns), self._starts, self._columns) >= 0).all())
+    def locate(self, rows: NDArray[np.int64], columns: NDArray[np.int64]) -> LocatedBlocks:
+        """Return where blocks between such particles (K,) go, as far as there is room for them."""
+        links = self._links(rows, columns)
+        return LocatedBlocks(links, kernels.locate(links, self._starts, self._columns))
 
-    def add_blocks(
-        self,
-        data: Array,
-        derivatives: Array,
-        rows: NDArray[np.int64],
-        columns: NDArray[np.int64],
-        blocks: Array,
-    ) -> Array:
+    def add_blocks(self, data: Array, derivatives: Array, located: LocatedBlocks, blocks: Array) -> Array:
         """Return the data of the csr matrix: those of the base, and blocks between particles.
 
         Blocks of one entry are summed up in their order, whatever the number of threads.
@@ -87,8 +104,8 @@ class ContactMatrix:
             The data of the base.
         derivatives : (D, 3, 3)
             The Jacobian blocks, see `DegreesOfFreedom.blocks`.
-        rows, columns : (K,)
-            The particles of the blocks; they need not be all that there is room for.
+        located : LocatedBlocks
+            Where the blocks go; they need not be all that there is room for.
         blocks : (K, 3, 3)
             The blocks.
 
@@ -101,11 +118,12 @@ class ContactMatrix:
         InputError
             If there is no room for a block.
         """
-        links = self._links(rows, columns)
-        slots = kernels.locate(links, self._starts, self._columns)
-        if (slots < 0).any():
-            k = links.block[slots.argmin()]
-            raise InputError(f"there is no room for a block between particles {rows[k]} and {columns[k]}")
+        links, slots = located.links, located.slots
+        if not located.fits:
+            e = slots.argmin()
+            raise InputError(
+                f"there is no room for a block between nodes {links.row[e]} and {links.column[e]}"
+            )
         out = np.zeros(len(self.indices))
         run(kernels.copy_base, self.size, 3 * GRAIN, self._base, self.indptr, data, out)
         count = len(self._starts) - 1

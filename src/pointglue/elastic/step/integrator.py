@@ -1,7 +1,7 @@
 """One substep of the implicit solver: from a state to the objective, its minimum, and the state after."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import astuple, dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
 
@@ -26,7 +26,7 @@ from .events import TIME_ROUNDING
 from .free_parts import FreeParts
 from .glue_springs import GlueDampers, GlueSprings
 from .linear_system import LinearSystem
-from .newton import Outcome, StalledError, minimise, nearest_contact
+from .newton import Mixture, Outcome, StalledError, minimise, nearest_contact
 from .objective import Clock, Configuration, Objective, Scheme
 from .terms import Term, energy_at, shifted_stencils
 
@@ -156,6 +156,7 @@ class Integrator:
             guesses,
             state.multipliers[system.equations],
             Accuracy(system, self._sizes, h, self.tolerance, rounding),
+            Mixture(*state.mixture.tolist()),
             violation=JOINT_TOLERANCE * model.size,
             iterations=self.iterations,
             patience=patience,
@@ -509,6 +510,7 @@ class Integrator:
             contact_forces=contact_forces,
             rows=state.rows,
             barrier_stiffness=self._next_stiffness(objective, x, state.barrier_stiffness, dt),
+            mixture=np.array(astuple(outcome.mixture if outcome.mixture.level else Mixture())),
             report=StepReport(
                 substeps=1,
                 speeds=tuple(outcome.speeds),

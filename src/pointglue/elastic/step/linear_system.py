@@ -1,9 +1,12 @@
 """The sparse linear system of a step: its unknowns, where their entries go, and how it is solved."""
 
 from collections.abc import Sequence
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import connected_components
 
 from ...checks import Array
 from ...compute import run
@@ -169,6 +172,16 @@ class LinearSystem:
         run(kernels.constraint_blocks, len(out), GRAIN, self._links, gradients, blocks, out)
         return out
 
+    @cached_property
+    def parts(self) -> NDArray[np.int64]:
+        """The connected part of each node (nodes,), by energies, glue and joints, whatever touches."""
+        layout = self.base
+        graph = csr_array(
+            (np.ones(len(layout.indices), np.bool_), layout.indices, layout.indptr), shape=(layout.size,) * 2
+        )
+        part_of: NDArray[np.int64] = connected_components(graph, directed=False)[1]
+        return part_of[: 3 * len(self.dofs) : 3]
+
     def begin(self) -> None:
         """Forget what earlier steps have left, so that a step is a function of its state, to the last bit."""
         self._skip = 0
@@ -176,8 +189,10 @@ class LinearSystem:
             self.layout, self._changed = self.base, True
             self._coordinates, self._origins = self.model.rest, self.assembly.origins
 
-    def widen(self, rows: NDArray[np.int64], columns: NDArray[np.int64], x: Array, origins: Array) -> None:
-        """Make room for blocks between particles.
+    def widen(
+        self, rows: NDArray[np.int64], columns: NDArray[np.int64], x: Array, origins: Array
+    ) -> ContactMatrix:
+        """Make room for blocks between particles, and return the layout that has it.
 
         Parameters
         ----------
@@ -188,11 +203,12 @@ class LinearSystem:
         origins : (B, 3)
             Where the rigid bodies are [m].
         """
-        self.layout = ContactMatrix(self.base, self.dofs, rows, columns)
+        self.layout = layout = ContactMatrix(self.base, self.dofs, rows, columns)
         # Contact connects what is near now, everything else what is near at rest: parts are cut by both.
         self._coordinates = np.hstack([self.model.rest, x])
         self._origins = np.hstack([self.assembly.origins, origins])
         self._changed = True
+        return layout
 
     def solve_iteratively(self, data: Array, right: Array, forcing: float) -> Array | None:
         """Return the solution by conjugate gradients, or None where a factorisation is the better way.

@@ -1,7 +1,7 @@
 """Newton's method with line search: exact Hessians first, mixed with projected ones if need be."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import numpy as np
@@ -15,17 +15,16 @@ from .accuracy import Accuracy, Move
 from .active_set import held_ends, initial_set, open_by, penalties, set_multipliers, settled
 from .objective import Configuration, Evaluation, Loads, NewtonMatrix, Objective, ReducedHessian
 
-__all__ = ["Outcome", "StalledError", "minimise", "nearest_contact"]
+__all__ = ["Mixture", "Outcome", "StalledError", "minimise", "nearest_contact"]
 
 ARMIJO_FRACTION = 1e-4  # ratio of the decrease that the slope promises: the least that a step must bring
 MIN_STEP_FRACTION = 1e-7  # fraction of a Newton step below which the line search is given up
 VALUE_ROUNDING = 1e-13  # ratio of the terms' sizes: smaller differences of values are rounding
 # Fractions of the projected Hessian, tried in turn until the matrix is definite. Where little is wrong with
 # the exact one, the projected one is far too stiff, and leaves a saddle in dozens of short steps.
-PROJECTED_FRACTIONS = (0.0, 1 / 8, 1 / 2, 1.0)
-MAX_MIXTURE_STEPS = (
-    8  # most full steps with one mixture before one with less of the projected Hessian is tried
-)
+PROJECTED_FRACTIONS = (0.0, 1 / 2, 1.0)
+# most full steps with one mixture before one with less of the projected Hessian is tried
+MAX_MIXTURE_STEPS = 8
 # relative errors that conjugate gradients may leave, at first and at the end
 MAX_FORCING, MIN_FORCING = 3e-3, 1e-4
 # Newton steps in which friction may follow the normal forces, and that contact may cut to next to nothing
@@ -65,6 +64,46 @@ class StalledError(ConvergenceError):
         self.locate, self.iterations, self.blocked = locate, iterations, blocked
 
 
+@dataclass
+class Mixture:
+    """Which mixture of exact and projected Hessians is tried next.
+
+    It is handed on from step to step: where surfaces press, exact Hessians are indefinite for many steps, and
+    each try costs a factorisation.
+
+    Parameters
+    ----------
+    level : int
+        Which of PROJECTED_FRACTIONS it is.
+    wait : int
+        The number of full Newton steps until a mixture with less of the projected Hessian is tried.
+    pause : int
+        That number after the next mixture that fails.
+    """
+
+    level: int = 0
+    wait: int = 0
+    pause: int = 1
+
+    @property
+    def fraction(self) -> float:
+        """The fraction of the projected Hessian."""
+        return PROJECTED_FRACTIONS[self.level]
+
+    def stiffen(self) -> bool:
+        """Take the next mixture, since this one has failed; return whether there is one."""
+        if self.level + 1 == len(PROJECTED_FRACTIONS):
+            return False
+        self.level += 1
+        self.wait, self.pause = self.pause, min(2 * self.pause, MAX_MIXTURE_STEPS)
+        return True
+
+    def relax(self, *, full: bool) -> None:
+        """Take the mixture before this one, if there have been enough full steps."""
+        self.wait -= full
+        self.level = max(self.level - (self.wait <= 0), 0)
+
+
 @dataclass(eq=False)
 class Outcome:
     """Where Newton's method has come to, and how.
@@ -83,6 +122,8 @@ class Outcome:
         The number of factorisations.
     redundant : int
         The number of equations of joints that follow from others.
+    mixture : Mixture
+        The mixture of Hessians that the next step begins with.
     converged : bool
         Whether the last Newton step is within what is allowed.
     """
@@ -93,6 +134,7 @@ class Outcome:
     projected: int = 0
     factorisations: int = 0
     redundant: int = 0
+    mixture: Mixture = field(default_factory=Mixture)
     converged: bool = True
 
 
@@ -101,6 +143,7 @@ def minimise(
     guesses: list[Configuration],
     multipliers: Array,
     accuracy: Accuracy,
+    mixture: Mixture,
     *,
     violation: float,
     iterations: int,
@@ -119,6 +162,8 @@ def minimise(
         The first multipliers of the joints' equations [N].
     accuracy : Accuracy
         What is allowed of a full Newton step that has converged.
+    mixture : Mixture
+        The mixture of exact and projected Hessians to begin with.
     violation : float
         How far joints may be open then [m].
     iterations : int
@@ -142,9 +187,10 @@ def minimise(
     if not tried:
         raise _no_start(objective)
     now = min(tried, key=lambda each: each.value + _penalty(objective, each.left_sides, penalty))
-    outcome = Outcome(now, multipliers.copy())
+    mixture = replace(mixture)
+    outcome = Outcome(now, multipliers.copy(), mixture=mixture)
     now.before = objective.before.positions
-    level, fraction = 0, 1.0
+    fraction = 1.0
     move = Move(0, np.inf, np.inf)  # of the last Newton step
 
     def stalled(message: str) -> StalledError:
@@ -156,7 +202,6 @@ def minimise(
         locate = partial(_locate_stall, objective, outcome, move.worst, blocked=blocked, violation=violation)
         return StalledError(message, locate, len(outcome.speeds), blocked=blocked)
 
-    wait, pause = 0, 1  # full steps until a mixture with less of the projected Hessian is tried
     hessians: _Hessians | None = None
     excesses: list[float] = []  # of the Newton steps, see `Move`
     converged: tuple[Evaluation, Array] | None = None  # without the last update of friction
@@ -177,7 +222,7 @@ def minimise(
             now,
             outcome,
             hessians,
-            mixture=PROJECTED_FRACTIONS[level],
+            mixture=mixture.fraction,
             penalty=penalty,
             forcing=forcing,
             rounding=violation,
@@ -194,27 +239,26 @@ def minimise(
             penalty, change = found.penalty, found.change
             after, fraction = _line_search(objective, now, found, trust=move.excess <= 1.0)
         if found is None or after is None:
-            level += 1
-            if level < len(PROJECTED_FRACTIONS):
-                wait, pause = pause, min(2 * pause, MAX_MIXTURE_STEPS)
+            if mixture.stiffen():
                 continue
             if found is None and converged is None:
                 raise stalled("the projected Newton step does not lead downhill")
             break
         outcome.speeds.append(move.length / accuracy.duration)
         excesses.append(move.excess)
-        outcome.projected += level > 0
+        outcome.projected += mixture.level > 0
         outcome.multipliers = outcome.multipliers + fraction * change
+        if fraction == 1.0 and move.excess <= 1.0:
+            after = _closed(objective, after, found.ends, outcome.multipliers, violation)
         after.before = now.x
         now, hessians = after, None
         outcome.end = now
-        wait -= fraction == 1.0
         blocked = fraction < 1.0 and fraction * move.excess < BLOCKED_RATIO
         blocked_steps = blocked_steps + 1 if blocked else 0
         cut_steps = cut_steps + 1 if objective.contact is not None and fraction < MIN_FREE_FRACTION else 0
         if blocked_steps > MAX_FRICTION_STEPS:
             break
-        level = max(level - (wait <= 0), 0)
+        mixture.relax(full=fraction == 1.0)
         closed = _open_by(objective, now, outcome.multipliers).max(initial=0.0) <= violation
         if fraction == 1.0 and move.excess <= 1.0 and closed:
             # The friction lag: friction has been computed with the normal forces before the step. It is
@@ -561,6 +605,25 @@ def _decreased(
     change += costs[1] - costs[0]
     size = max(now.size + costs[0], after.size + costs[1])
     return change <= ARMIJO_FRACTION * fraction * found.slope + VALUE_ROUNDING * size
+
+
+def _closed(
+    objective: Objective, now: Evaluation, ends: Array, multipliers: Array, violation: float
+) -> Evaluation:
+    """Return a converged step's end with its joints closed to what is allowed, if two corrections do so.
+
+    What a step opens is of second order in its length: cloth with a button may be where it should long before
+    the button is.
+    """
+    best = now
+    for _ in range(2):
+        if _open_by(objective, best, multipliers).max(initial=0.0) <= violation:
+            return best
+        better = _with_closed_joints(objective, best, ends)
+        if better is None or objective.collision_free_fraction(best, better) < 1.0:
+            break
+        best = better
+    return best if _open_by(objective, best, multipliers).max(initial=0.0) <= violation else now
 
 
 def _with_closed_joints(objective: Objective, after: Evaluation, ends: Array) -> Evaluation | None:

@@ -508,18 +508,22 @@ class Objective:
                 first, second, added = impacts.blocks()
                 rows, columns = np.append(rows, particles[first]), np.append(columns, particles[second])
                 blocks = np.concatenate([blocks, added])
-            layout, room = system.layout, (rows, columns)
-            moving = isinstance(layout, ContactMatrix)
-            fits = isinstance(layout, ContactMatrix) and layout.covers(rows, columns)
-            if moving and not fits:
-                # Surfaces that move will meet others soon, and there is to be room for these too.
-                nearby = contact.pairs_nearby(now.x)
-                room = np.concatenate([rows, nearby[0]]), np.concatenate([columns, nearby[1]])
         with self.clock("sum"):
-            if not fits:
-                system.widen(*room, now.x, now.configuration.origins)
-            assert isinstance(system.layout, ContactMatrix)
-            return system.layout.add_blocks(data, now.blocks, rows, columns, blocks)
+            layout = system.layout
+            located = layout.locate(rows, columns) if isinstance(layout, ContactMatrix) else None
+        if located is None or not located.fits:
+            room = (rows, columns)
+            if located is not None:
+                # Surfaces that move will meet others soon, and there is to be room for these too.
+                with self.clock("contact"):
+                    nearby = contact.pairs_nearby(now.x)
+                room = np.concatenate([rows, nearby[0]]), np.concatenate([columns, nearby[1]])
+            with self.clock("sum"):
+                layout = system.widen(*room, now.x, now.configuration.origins)
+                located = layout.locate(rows, columns)
+        with self.clock("sum"):
+            assert isinstance(layout, ContactMatrix)
+            return layout.add_blocks(data, now.blocks, located, blocks)
 
     def _add_bodies(self, now: Evaluation, f: Array, project: bool, out: Array) -> None:
         """Add the inertia of rigid bodies, and the change of their particles' torques as they rotate."""

@@ -397,8 +397,8 @@ class ImplicitOptions(Table):
     """euler: of first order, damps; bdf2: of second order, damps less."""
     tolerance: Annotated[float, Quantity("m/s", above=0)] | None = None
     """A step is done when Newton's method moves nothing faster than this any more. Left out, it is 1 mm/s;
-    with contact, 1/200 of the size of each soft object and 1/1000 of that of each rigid one a second, in
-    the mean over its points."""
+    with contact, 1/100 of the size of each soft object and 1/1000 of that of each rigid one a second, in
+    the mean over its points; objects that are attached to each other count by the largest of them."""
     iterations: Annotated[int, Field(strict=True, ge=1, le=1000)] = 60
     """Iterations of Newton's method, at most, before a step is halved."""
     conflict_spring: ConflictSpring | None = None
