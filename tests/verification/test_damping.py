@@ -15,6 +15,7 @@ from pointglue.elastic import (
     FleshEnergy,
     HexahedronEnergy,
     ImplicitSolver,
+    RigidBody,
     ShapeMatchingEnergy,
     SpringEnergy,
 )
@@ -125,8 +126,9 @@ def test_damping_leaves_the_spin_of_a_stiff_body_as_it_is_without(kind, stiffnes
 def test_energy_never_grows_in_free_spin(kind, method, data):
     """From jelly to steel, from no damping to goo, from 1,000 steps a second to 8.
 
-    Of BDF2 kinetic and elastic energy swing against each other, but their sum stays below that of the start
-    where a step turns the body by up to 0.6 rad; beyond, it can exceed it by a fiftieth, see below.
+    Of BDF2 kinetic and elastic energy swing against each other, but in six steps their sum stays below that
+    of the start where a step turns the body by up to 0.6 rad. Steps that turn it farther are divided; soft
+    tetrahedra, which these stretch to twice their length, have gained up to 0.2 % there.
     """
     stiffness = 10 ** data.draw(st.floats(1, 9), label="log stiffness")
     damping = 10 ** data.draw(st.floats(-5, 1), label="log damping")
@@ -137,7 +139,7 @@ def test_energy_never_grows_in_free_spin(kind, method, data):
         if method == "euler":
             assert (np.diff(ratios) < 1e-9).all()
         else:
-            assert max(ratios) < 1 + (1e-9 if dt * spin < 0.6 else 0.02)
+            assert max(ratios) < 1 + (1e-9 if dt * spin < 0.6 else 5e-3)
 
 
 @pytest.mark.parametrize("damping", [0.0, 1e-3])
@@ -152,16 +154,34 @@ def test_bdf2_gains_no_energy_however_badly_a_step_resolves_the_swing(kind, damp
         assert max(largest) < 1 + 1e-9
 
 
-def test_what_bdf2_gains_in_very_long_steps_is_small():
-    """Of springs of any stiffness, in steps that turn them by 1.2 and by 2.5 rad; it was 21 and 20 %.
+@pytest.mark.parametrize("turn", [1.2, 2.5])
+def test_bdf2_divides_steps_that_turn_a_free_body_far(turn):
+    """Of springs of any stiffness at 6 rad/s: undivided, they gained 0.3 % in steps of 1.2 rad, 1.8 % in 2.5.
 
-    Velocities that are told from positions on a circle have a part outwards, so some of it has to be.
+    Velocities that are told from positions on a circle have a part outwards, by which the energy of what is
+    rigid is 1 + a^6 / 16 times as large, where a is the angle between two of these positions.
     """
-    largest = [
-        max(max(spun("spring", 10**k, 0.0, "bdf2", turn / 6.0, 12).ratios) for k in np.arange(1.0, 8.5, 0.5))
-        for turn in (1.2, 2.5)
-    ]
-    assert_allclose(largest, [1.0034, 1.0178], atol=3e-4)
+    for k in np.arange(1.0, 8.5, 0.5):
+        run = spun("spring", 10**k, 0.0, "bdf2", turn / 6.0, 12)
+        assert max(run.ratios) < 1 + 1e-9
+    # This one is rigid. Its first part is divided as every first step is; it then turns as fast as before.
+    parts = int(np.ceil(turn / 0.4))
+    assert [state.report.substeps for state in run.states[1:]] == [parts + 4] + [parts] * 11
+
+
+def test_what_a_body_gains_that_tumbles_falls_as_the_cube_of_the_step():
+    """By BDF2, in three seconds: its angular momentum is kept, and how it lies to that is the method's."""
+    box, gained = np.array(list(product((-0.5, 0.5), repeat=3))) * [0.85, 0.26, 0.63], []
+    for dt in (1 / 24, 1 / 48):
+        body = RigidBody.of_points(box, np.full(8, 0.1), spin=(-3.0, 4.4, -2.8))
+        solver = ImplicitSolver([body], gravity=(0, 0, 0), method="bdf2")
+        state, energies = solver.start(), []
+        for _ in range(round(3 / dt)):
+            state = solver.step(state, dt)
+            energies.append(solver.energy(state)["kinetic"])
+        gained.append(energies[-1] / energies[round(0.5 / dt)] - 1)
+    assert 0 < gained[0] < 4e-3
+    assert np.log2(gained[0] / gained[1]) > 2.3
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -117,6 +117,23 @@ class FreeParts:
         rates[bodies] += cross_matrices(spins[of]) @ state.rotations[bodies]
         return replace(state, particle_velocities=v, origin_velocities=linear, rotation_rates=rates)
 
+    def fastest_spin(self, state: SolverState) -> float:
+        """Return the largest of the parts' angular velocities, of rigid bodies with the same momenta [rad/s].
+
+        Parameters
+        ----------
+        state : SolverState
+            A state.
+
+        Returns
+        -------
+        float
+        """
+        if not len(self):
+            return 0.0
+        spins = self._spins(state, self._angular(state, *_velocities(state)))
+        return float(np.linalg.norm(spins, axis=1).max())
+
     def _centers(self, state: SolverState) -> Array:
         """Return the centroid of each part (P, 3) [m]."""
         x = np.concatenate([state.particles, state.origins])[self._members]

@@ -125,15 +125,10 @@ class Integrator:
         """
         model, end = self.model, state.time + h
         begin = state.time + TIME_ROUNDING * h
-        state = self.continued(state, h)
-        released, released_joints, *_ = self._holding(state, h)
-        state = self._attached(state, released, begin)
-        springs = self.springs(state, begin)
-        terms = self.terms(end, springs)
         with clock("sum"):
-            free = released | state.pending
-            active_joints = ~(released_joints | state.pending_joints)
-            system = self.system_for(free, active_joints, state.targets, terms)
+            state, released, released_joints, springs, terms, system = self._prepared(
+                self.continued(state, h), h
+            )
             system.begin()
         scheme = self.scheme(state, h)
         past = None if state.previous is None else state.previous.particles
@@ -169,6 +164,28 @@ class Integrator:
             return end_state
         parts = self._free_parts_for(system, terms, springs)
         return parts.balanced(end_state, state, state.previous, scheme.extrapolation)
+
+    def turn(self, state: SolverState, dt: float) -> float:
+        """Return how far the free part that spins fastest turns in dt seconds from a state on [rad]."""
+        state, *_, springs, terms, system = self._prepared(state, dt)
+        return dt * self._free_parts_for(system, terms, springs).fastest_spin(state)
+
+    def _prepared(
+        self, state: SolverState, h: float
+    ) -> tuple[SolverState, NDArray[np.bool_], NDArray[np.bool_], GlueSprings, list[Term], LinearSystem]:
+        """Return what a substep of h seconds from a state begins with.
+
+        These are the state with all attached that is due, the particles of glue (N,) and the joints (J,)
+        that are released, the springs of glue, all energies at the end, and the linear system.
+        """
+        begin = state.time + TIME_ROUNDING * h
+        released, released_joints, *_ = self._holding(state, h)
+        state = self._attached(state, released, begin)
+        springs = self.springs(state, begin)
+        terms = self.terms(state.time + h, springs)
+        active_joints = ~(released_joints | state.pending_joints)
+        system = self.system_for(released | state.pending, active_joints, state.targets, terms)
+        return state, released, released_joints, springs, terms, system
 
     def continued(self, state: SolverState, h: float) -> SolverState:
         """Return the state for a step of h seconds, without its past if what holds has changed since.
