@@ -8,11 +8,10 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ...checks import Array, check_real, check_rotations
-from ...errors import InputError
-from ...procrustes import special_procrustes
-from ..particle_checks import check_vector, finite, frozen
-from ..quaternions import matrices_of
+from ..checks import Array, check_finite, check_real, check_rotations, check_vector, frozen
+from ..errors import InputError
+from ..procrustes import special_procrustes
+from .quaternions import matrices_of
 
 __all__ = ["Motion", "RigidMotion", "check_rotation", "pose_at"]
 
@@ -45,18 +44,18 @@ class Motion:
 
     def __post_init__(self) -> None:
         """Check the keys, and turn quaternions of any length into neighbouring unit ones."""
-        times = finite("times", self.times)
+        times = check_finite("times", self.times)
         if times.ndim != 1 or not len(times):
             raise InputError(f"times must be a list of at least one time, got shape {times.shape}")
         if (np.diff(times) <= 0).any():
             k = int(np.argmax(np.diff(times) <= 0))
             raise InputError(f"times must increase, got {times[k + 1]} after {times[k]} at index {k + 1}")
-        positions = finite("positions", self.positions)
+        positions = check_finite("positions", self.positions)
         if positions.shape != (len(times), 3):
             raise InputError(f"positions must have shape ({len(times)}, 3), got shape {positions.shape}")
         rotations = np.tile([1.0, 0.0, 0.0, 0.0], (len(times), 1))
         if self.rotations is not None:
-            rotations = finite("rotations", self.rotations)
+            rotations = check_finite("rotations", self.rotations)
             if rotations.shape != (len(times), 4):
                 raise InputError(f"rotations must have shape ({len(times)}, 4), got shape {rotations.shape}")
             largest = np.abs(rotations).max(1, keepdims=True)
