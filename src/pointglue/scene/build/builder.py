@@ -17,7 +17,7 @@ from ...elastic import Contact, ElasticBody, ImplicitSolver, RigidBody
 from ...errors import BindingCycleError, InputError, IntersectionError, PointglueError, PointglueWarning
 from ...glue import Spring, bind_glue
 from ...io.frame_records import Motion, StoredObject
-from ...particles import KinematicParticles, ParticleSolver, editing
+from ...particles import Collider, KinematicParticles, MeshCollider, ParticleSolver, editing
 from ..engines import HandleEngine, ImplicitEngine, ParticleEngine
 from ..schema import scene as schema
 from ..schema.loading import LoadedScene, Problem, Where, read_tables, validated
@@ -302,16 +302,13 @@ class _Builder:
             acting.append(forces.ParticleWater(world.water, world.gravity))
         own = self._forces(offsets, {name: item.body.mass for name, item in items.items()})
         acting += [forces.on_particles(own)] if own else []
-        colliders = []
-        for name, collider in self._all(BuiltCollider).items():
-            with self.recording("objects", name):
-                colliders.append(collider.collider(self.tracks[name].at if name in self.tracks else None))
+        colliders = self._colliders()
         self.progress("joining particles")
         with self.recording("solver", "particles"):
             solver = ParticleSolver(
                 bodies,
                 gravity=world.gravity,
-                colliders=colliders,
+                colliders=list(colliders.values()),
                 forces=acting,
                 kinematic=kinematic,
                 **self.tables.solver.particles.model_dump(),
@@ -319,12 +316,22 @@ class _Builder:
             return ParticleEngine(solver, list(items), np.concatenate(velocities), np.concatenate(spins))
         return None
 
+    def _colliders(self) -> dict[str, Collider]:
+        """Return the colliders by name, each with its motion."""
+        found = {}
+        for name, item in self._all(BuiltCollider).items():
+            with self.recording("objects", name):
+                motion = self.tracks[name].at if name in self.tracks else None
+                found[name] = item.collider(motion, name)
+        return found
+
     def _solids(self) -> Engine | None:
         items = self._all(*IMPLICIT)
         if not items:
             return None
-        if self.tables.contact is not None:
-            items |= self._all(BuiltCollider)
+        colliders = self._colliders() if self.tables.contact is not None else {}
+        meshes = [name for name, one in colliders.items() if isinstance(one, MeshCollider)]
+        items |= {name: self.built[name] for name in meshes}
         bodies: dict[str, ElasticBody | RigidBody] = {}
         for name, item in items.items():
             with self.recording("objects", name):
@@ -361,6 +368,7 @@ class _Builder:
             joints=joints,
             forces=acting,
             gravity=self.tables.world.gravity,
+            colliders=[one for name, one in colliders.items() if name not in meshes],
             **options,
         )
         with self.recording("attach" if glue or joints else "objects"):

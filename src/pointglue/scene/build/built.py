@@ -230,13 +230,13 @@ class BuiltRigid(Built):
 class BuiltCollider(Built):
     """A collider, which other objects collide with."""
 
-    collider: Callable[[Any], Collider]
-    """A function from a motion, or None, to the collider of the particle solver."""
+    collider: Callable[[Any, str], Collider]
+    """A function from a motion, or None, and a name to the collider."""
     faces: Indices
     """Triangles (m, 3)."""
 
     def solid(self, name: str, table: Any, track: Track | None) -> RigidBody:
-        """Return a fixed or kinematic rigid body, for contact with implicit solids."""
+        """Return a mesh as a fixed or kinematic rigid body, for contact with implicit solids."""
         mass = np.ones(len(self.points))
         centre = np.asarray(self.points.mean(0))
         motion = None if track is None else _about(centre, track)

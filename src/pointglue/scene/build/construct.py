@@ -11,7 +11,7 @@ from ...elastic import ClothEnergy, HexahedronEnergy, RigidBody, ShapeMatchingEn
 from ...errors import InputError
 from ...geometry.cages import HexCage
 from ...geometry.simplices import tet_surface, tets_of_hexahedra
-from ...particles import Ball, Box, Capsule, Collider, MeshCollider, Plane
+from ...particles import Ball, Box, Capsule, Collider, Cylinder, MeshCollider, Plane
 from ...procrustes.space import perpendiculars
 from ..schema import scene as schema
 from ..schema import shapes
@@ -27,6 +27,7 @@ __all__ = ["WELDED", "build_object", "build_with_surface", "object_surface"]
 WELDED = ("cloth", "rigid")  # kinds whose points are the vertices of their mesh
 ROUNDING = 1e-6  # share of a cell that may seem empty by rounding
 MOST_CONTACT_FACES = 4000  # triangles of a mesh that others meet as it is, unless all of it is asked for
+ROUND_SECTIONS = 32  # a cylinder of fewer sides is a prism
 PLANE_HALF_SIZE = 50.0  # m from its point, a plane ends where it is a surface
 
 
@@ -198,12 +199,12 @@ def _collider(table: schema.ColliderObject, surface: Surface | None) -> Built:
             points=points,
             surface=None,
             faces=faces,
-            collider=lambda motion: Plane(point, normal, motion=motion, friction=friction),
+            collider=lambda motion, name: Plane(point, normal, motion=motion, friction=friction, name=name),
         )
     assert surface is not None
 
-    def collider(motion: Any) -> Collider:
-        shared = {"motion": motion, "friction": friction}
+    def collider(motion: Any, name: str) -> Collider:
+        shared = {"motion": motion, "friction": friction, "name": name}
         match mesh:
             case shapes.SphereShape() if even:
                 return Ball(center, scale * mesh.radius, **shared)
@@ -213,6 +214,9 @@ def _collider(table: schema.ColliderObject, surface: Surface | None) -> Built:
             case shapes.CapsuleShape() if even:
                 half = 0.5 * scale * mesh.height * turn[:, 1]
                 return Capsule(center - half, center + half, scale * mesh.radius, **shared)
+            case shapes.CylinderShape() if even and mesh.sections >= ROUND_SECTIONS:
+                half = 0.5 * scale * mesh.height * turn[:, 1]
+                return Cylinder(center - half, center + half, scale * mesh.radius, **shared)
         return MeshCollider(surface.vertices, surface.faces, **shared)
 
     return BuiltCollider(points=surface.vertices, surface=surface, faces=surface.faces, collider=collider)
