@@ -67,6 +67,8 @@ class CollisionMesh:
         Pairs of parts that do not meet; a part that is paired with itself does not meet itself.
     solids : Solids
         The colliders by formula.
+    still : (V,), optional
+        Which vertices never move: the boxes of parts of nothing else are found once.
     """
 
     def __init__(
@@ -77,6 +79,7 @@ class CollisionMesh:
         patch: NDArray[np.int64],
         ignored: Iterable[tuple[int, int]] = (),
         solids: Solids = NO_SOLIDS,
+        still: NDArray[np.bool_] | None = None,
     ) -> None:
         # Parts are numbered again, without those that have no vertices; planes, which are in no tree, are
         # the last ones.
@@ -117,13 +120,12 @@ class CollisionMesh:
         """Vertices (P, 3) that tell each plane."""
         self._count = np.bincount(self._part_of)
         self._forest = self._plant(vertices, np.concatenate([edge_of, axes]))
-        self.permissions = self._permissions(())
-        """Who may meet whom."""
-        self.above = self._above()
-        """Vertices and planes (K, 2) that may meet; they are few enough to need no search."""
         self._room = FIRST_ROOM
         nodes = int(self._forest.first_node[-1])
+        moves = np.ones(len(vertices), np.bool_) if still is None else ~still
+        self._moves = np.bincount(self._part_of, moves) > 0
         self._boxes = tuple(np.empty((n, 6)) for n in (len(vertices), len(self.arrays.faces), nodes))
+        self.block(())
 
     def _plant(self, vertices: Array, edge_of: NDArray[np.int64]) -> Forest:
         """Build the trees of all parts."""
@@ -166,7 +168,7 @@ class CollisionMesh:
         np.maximum.at(most, self._part_of, self._patch)
         whole = np.where((least == most) & (least >= 0), least, -1)
         leaves = np.diff(self._forest.first_leaf)
-        partners: list[list[int]] = [[] for _ in range(parts)]
+        partners: list[list[int]] = [[] for _ in range(self._trees)]
         for one in range(self._trees):
             for other in range(one, self._trees):
                 if (one, other) in self._ignored or (whole[one] == whole[other] and whole[one] >= 0):
@@ -186,7 +188,19 @@ class CollisionMesh:
     def block(self, blocked: Iterable[tuple[int, int]]) -> None:
         """Let pairs of vertices not meet, and no others but those that never do."""
         self.permissions = self._permissions(blocked)
+        """Who may meet whom."""
         self.above = self._above()
+        """Vertices and planes (K, 2) that may meet; they are few enough to need no search."""
+        # What meets nothing in the trees needs no boxes, and what is still needs them once.
+        starts, partners = self.permissions.partner_starts, self.permissions.partners
+        meets = np.zeros(len(self._count), np.bool_)
+        meets[: self._trees] = np.diff(starts) > 0
+        meets[partners] = True
+        self._every, self._moving = (
+            (np.flatnonzero(each[self._part_of]), np.flatnonzero(each[: self._trees]))
+            for each in (meets, meets & self._moves)
+        )
+        self._inflation = np.nan  # of the boxes of what is still
 
     def _above(self) -> NDArray[np.int64]:
         """Return the vertices and planes (K, 2) that may meet."""
@@ -242,11 +256,13 @@ class CollisionMesh:
             [np.bincount(self._part_of, (end - start)[:, a]) / self._count for a in range(3)], axis=1
         )
         motion = Motion(start, end, drift, *self._boxes)
+        rows, parts = self._moving if inflation == self._inflation else self._every
+        self._inflation = inflation
         run(
-            broad_phase.vertex_boxes, len(start), VERTICES_PER_THREAD, motion, self._part_of,
+            broad_phase.vertex_boxes, len(rows), VERTICES_PER_THREAD, motion, rows, self._part_of,
             self.arrays.radius, inflation,
         )  # fmt: skip
-        run(broad_phase.refit, self._trees, PARTS_PER_THREAD, self._forest, motion)
+        run(broad_phase.refit, len(parts), PARTS_PER_THREAD, self._forest, motion, parts)
         return motion
 
     def _search(

@@ -56,7 +56,8 @@ class ContactSurfaces:
             np.searchsorted(self.particles, ends), radius, np.searchsorted(self.particles, planes)
         )
         patches = _patches(model, self.particles)
-        self.mesh = CollisionMesh(start, local, bodies, patches, self._ignored(), solids)
+        still = (_immovable(model) & ~_kinematic(model))[self.particles]
+        self.mesh = CollisionMesh(start, local, bodies, patches, self._ignored(), solids, still)
         self._friction = _friction(model, contact.friction)[self.particles]
         self.rough = bool((self._friction > 0).any())
         """Whether anything has friction."""
@@ -305,6 +306,12 @@ def _immovable(model: SolverModel) -> NDArray[np.bool_]:
     """Return which particles (N,) are pinned or kinematic, and so are not moved by forces."""
     fixed = np.append(model.fixed, False)  # the last one is for particles of no rigid body, -1
     return np.asarray(model.pinned | fixed[model.body_of])
+
+
+def _kinematic(model: SolverModel) -> NDArray[np.bool_]:
+    """Return which particles (N,) keys move."""
+    bodies = np.append(model.kinematic_bodies, False)  # the last one is for particles of no rigid body, -1
+    return np.asarray(model.kinematic | bodies[model.body_of])
 
 
 def _patches(model: SolverModel, particles: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -17,7 +17,7 @@ from ...elastic import Contact, ElasticBody, ImplicitSolver, RigidBody
 from ...errors import BindingCycleError, InputError, IntersectionError, PointglueError, PointglueWarning
 from ...glue import Spring, bind_glue
 from ...io.frame_records import Motion, StoredObject
-from ...particles import Collider, KinematicParticles, MeshCollider, ParticleSolver, editing
+from ...particles import Collider, KinematicParticles, ParticleSolver, editing
 from ..engines import HandleEngine, ImplicitEngine, ParticleEngine
 from ..schema import scene as schema
 from ..schema.loading import LoadedScene, Problem, Where, read_tables, validated
@@ -302,13 +302,13 @@ class _Builder:
             acting.append(forces.ParticleWater(world.water, world.gravity))
         own = self._forces(offsets, {name: item.body.mass for name, item in items.items()})
         acting += [forces.on_particles(own)] if own else []
-        colliders = self._colliders()
+        colliders = self._colliders(self._all(BuiltCollider))
         self.progress("joining particles")
         with self.recording("solver", "particles"):
             solver = ParticleSolver(
                 bodies,
                 gravity=world.gravity,
-                colliders=list(colliders.values()),
+                colliders=colliders,
                 forces=acting,
                 kinematic=kinematic,
                 **self.tables.solver.particles.model_dump(),
@@ -316,22 +316,21 @@ class _Builder:
             return ParticleEngine(solver, list(items), np.concatenate(velocities), np.concatenate(spins))
         return None
 
-    def _colliders(self) -> dict[str, Collider]:
-        """Return the colliders by name, each with its motion."""
-        found = {}
-        for name, item in self._all(BuiltCollider).items():
+    def _colliders(self, items: Mapping[str, BuiltCollider]) -> list[Collider]:
+        """Return colliders, each with its motion."""
+        found = []
+        for name, item in items.items():
             with self.recording("objects", name):
-                motion = self.tracks[name].at if name in self.tracks else None
-                found[name] = item.collider(motion, name)
+                found.append(item.collider(name, self.objects[name], self.tracks.get(name)))
         return found
 
     def _solids(self) -> Engine | None:
         items = self._all(*IMPLICIT)
         if not items:
             return None
-        colliders = self._colliders() if self.tables.contact is not None else {}
-        meshes = [name for name, one in colliders.items() if isinstance(one, MeshCollider)]
-        items |= {name: self.built[name] for name in meshes}
+        met = self._all(BuiltCollider) if self.tables.contact is not None else {}
+        items |= {name: item for name, item in met.items() if item.formula is None}
+        colliders = self._colliders({name: item for name, item in met.items() if item.formula is not None})
         bodies: dict[str, ElasticBody | RigidBody] = {}
         for name, item in items.items():
             with self.recording("objects", name):
@@ -368,7 +367,7 @@ class _Builder:
             joints=joints,
             forces=acting,
             gravity=self.tables.world.gravity,
-            colliders=[one for name, one in colliders.items() if name not in meshes],
+            colliders=colliders,
             **options,
         )
         with self.recording("attach" if glue or joints else "objects"):

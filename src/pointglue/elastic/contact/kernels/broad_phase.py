@@ -139,9 +139,10 @@ class Found(NamedTuple):
 
 
 @kernel
-def vertex_boxes(start, stop, motion, part_of_vertex, radius, inflation):
-    """Fill in the boxes around the ways of vertices with a radius (V,)."""
-    for v in range(start, stop):
+def vertex_boxes(start, stop, motion, vertices, part_of_vertex, radius, inflation):
+    """Fill in the boxes around the ways of some vertices, which have a radius (V,)."""
+    for k in range(start, stop):
+        v = vertices[k]
         part, around = part_of_vertex[v], inflation + radius[v]
         for a in range(3):
             here = motion.start[v, a]
@@ -151,18 +152,19 @@ def vertex_boxes(start, stop, motion, part_of_vertex, radius, inflation):
 
 
 @kernel
-def refit(start, stop, forest, motion):
-    """Fill in the boxes of the triangles and nodes of parts."""
+def refit(start, stop, forest, motion, parts):
+    """Fill in the boxes of the triangles and nodes of some parts."""
     nodes, faces, vertices = motion.nodes, motion.faces, motion.vertices
     corners, order, leaves = forest.faces, forest.order, forest.leaves
-    for part in range(start, stop):
+    for k in range(start, stop):
+        part = parts[k]
         base, first, last = forest.first_node[part], forest.first_leaf[part], forest.first_leaf[part + 1]
         for leaf in range(first, last):
             node = base + (last - first) - 1 + leaf - first
             for a in range(3):
                 nodes[node, a], nodes[node, 3 + a] = np.inf, -np.inf
-            for k in range(leaves[leaf], leaves[leaf + 1]):
-                f = order[k]
+            for slot in range(leaves[leaf], leaves[leaf + 1]):
+                f = order[slot]
                 i, j, m = corners[f, 0], corners[f, 1], corners[f, 2]
                 for a in range(3):
                     low = min(vertices[i, a], vertices[j, a], vertices[m, a])
