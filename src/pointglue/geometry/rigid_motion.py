@@ -117,9 +117,28 @@ RigidMotion: TypeAlias = Motion | Callable[[float], tuple[ArrayLike, ArrayLike]]
 
 
 def pose_at(name: str, motion: RigidMotion, time: float) -> tuple[Array, Array]:
-    """Return the rotation (3, 3) and translation (3,) of a motion at a time [s].
+    """Return the pose of a motion at a time.
 
-    `name` is what error messages call the motion.
+    Parameters
+    ----------
+    name : str
+        What error messages call the motion.
+    motion : Motion or callable
+        The motion.
+    time : float
+        The time [s].
+
+    Returns
+    -------
+    rotation : (3, 3)
+        R.
+    translation : (3,)
+        t [m].
+
+    Raises
+    ------
+    InputError
+        If the motion is none, or does not return a pose.
     """
     if isinstance(motion, Motion):
         return motion.at(time)
@@ -132,5 +151,22 @@ def pose_at(name: str, motion: RigidMotion, time: float) -> tuple[Array, Array]:
 
 
 def check_rotation(name: str, value: ArrayLike) -> Array:
-    """Return the rotation (3, 3) nearest to a matrix that is one but for rounding, or raise."""
+    """Return the rotation nearest to a matrix that is one but for rounding.
+
+    Parameters
+    ----------
+    name : str
+        What error messages call it.
+    value : (3, 3)
+        The matrix.
+
+    Returns
+    -------
+    (3, 3)
+
+    Raises
+    ------
+    InputError
+        If it is no rotation.
+    """
     return special_procrustes(check_rotations(name, value, (3, 3)))
