@@ -21,11 +21,14 @@ __all__ = [
     "as_reals",
     "check_choice",
     "check_distinct",
+    "check_finite",
     "check_flag",
     "check_integer",
     "check_real",
     "check_rotations",
     "check_rows",
+    "check_vector",
+    "frozen",
     "generator",
     "is_integer",
     "is_real",
@@ -92,6 +95,28 @@ def is_real(value: object) -> bool:
 def is_integer(value: object) -> bool:
     """Return whether `value` is one whole number of Python or NumPy; True and False are none."""
     return isinstance(value, Integral) and not isinstance(value, bool | np.bool_)
+
+
+def check_finite(name: str, value: ArrayLike) -> Array:
+    """Return finite real numbers of any shape as float64, a copy, or raise."""
+    array = as_reals(name, value).astype(np.float64)
+    require_finite(name, array)
+    return array
+
+
+def frozen(array: Array) -> Array:
+    """Make an array read-only in place and return it."""
+    array.flags.writeable = False
+    return array
+
+
+def check_vector(name: str, value: ArrayLike) -> Array:
+    """Return three finite numbers (3,) as float64, a read-only copy, or raise."""
+    vector = as_reals(name, value).astype(np.float64)
+    if vector.shape != (3,):
+        raise InputError(f"{name} must have shape (3,), got {vector.shape}")
+    require_finite(name, vector)
+    return frozen(vector)
 
 
 def check_real(

@@ -17,6 +17,7 @@ from pointglue.elastic.contact.kernels import ccd, distances
 from pointglue.elastic.contact.kernels.barrier import BarrierShape
 from pointglue.elastic.contact.kernels.ccd import ImpactLimits
 from pointglue.elastic.contact.kernels.crossings import NO, UNSURE, YES, crossing
+from pointglue.elastic.contact.kernels.pairs import SurfaceArrays
 
 TRIANGLE = np.array([[0.0, 0.0, 0.0], [1.0, 0.0, 0.0], [0.2, 0.9, 0.0]])
 CLOSE = 1e-10  # relative; distances of 1e-3 between edges of 1 leave 13 of 16 digits
@@ -262,8 +263,12 @@ class TestImpacts:
             pairs, cells = np.arange(2 * count).reshape(-1, 2), rows.reshape(-1, 2)
         run = ccd.face_impacts if first == 1 else ccd.edge_impacts
         pairs = pairs.astype(np.int32)
+        nothing = np.empty(0)
+        other = np.empty((0, 2 if first == 1 else 3), np.int64)
+        cells = (cells, other) if first == 1 else (other, cells)
+        surface = SurfaceArrays(*cells, nothing, nothing, nothing, nothing, np.zeros(4 * count))
         for k in range(0, count, count if at_once else 1):
-            run(k, count if at_once else k + 1, at, cells, pairs, limits, out)
+            run(k, count if at_once else k + 1, at, surface, pairs, limits, out)
         return out
 
     @pytest.mark.parametrize("first", [1, 2])

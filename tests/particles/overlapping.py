@@ -6,6 +6,7 @@ from scipy.spatial.transform import Rotation
 
 from pointglue.particles._solve.kernels.contact.records import ContactArrays
 from pointglue.particles._solve.kernels.records import Ellipsoids
+from pointglue.particles.colliders.mesh import ready_collider
 
 CUBE = np.array([[x, y, z] for x in (-1, 1) for y in (-1, 1) for z in (-1, 1)], float)
 
@@ -29,7 +30,7 @@ class Particles:
         return Ellipsoids(self.P, self.E, self.C, self.fixed)
 
     def push(self, collider, start=None, times=(0.0, 0.0)):
-        ready = collider.ready(len(self.P))
+        ready = ready_collider(collider, len(self.P))
         start = self.P[:, :3].copy() if start is None else np.array(start, float)
         ready.prepare(start, self.P, self.bounds, *times)
         ready.resolve(self.ellipsoids, self.contacts)

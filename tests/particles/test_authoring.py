@@ -16,11 +16,11 @@ import pointglue
 from pointglue.errors import InputError
 from pointglue.geometry import shapes
 from pointglue.geometry.inside import Inside
+from pointglue.geometry.quaternions import matrices_of
 from pointglue.geometry.sampling import refined
 from pointglue.geometry.welding import bounding_diagonal, edge_lengths, weld
 from pointglue.particles import OrientedBody
 from pointglue.particles.authoring.from_mesh import author
-from pointglue.particles.quaternions import matrices_of
 
 DEFAULTS = {
     "spacing": None, "placement": None, "tie": False, "reach": 1.4, "aspect": 2.0, "density": 1000.0,

@@ -24,6 +24,7 @@ from pointglue.errors import InputError
 from pointglue.geometry import shapes
 from pointglue.particles import Ball, Box, Capsule, MeshCollider, Motion, Plane
 from pointglue.particles._solve.kernels.contact.colliders import collider_displacement
+from pointglue.particles.colliders.mesh import ready_collider
 
 
 def test_plane(rng):
@@ -267,7 +268,7 @@ def test_frames_tell_how_the_surface_moves(rng):
     )
     p = Particles([[5.0, 5, 5]], np.eye(3))
     collider = Box([1, 2, 3], [0.1, 0.2, 0.3], turned(rng), motion=motion)
-    ready = collider.ready(1)
+    ready = ready_collider(collider, 1)
     own = rng.standard_normal(3)
     for before, now in ((0.1, 0.4), (0.4, 0.9)):
         ready.prepare(p.P[:, :3].copy(), p.P, p.bounds, before, now)

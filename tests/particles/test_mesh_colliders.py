@@ -6,6 +6,7 @@ from particles.overlapping import CUBE, Particles, check_touch, hull_gap, shape,
 
 from pointglue.geometry import shapes
 from pointglue.particles import Box, MeshCollider, Motion
+from pointglue.particles.colliders.mesh import ready_collider
 
 
 @pytest.mark.parametrize("cells", [(1, 1, 1), (3, 2, 4)])
@@ -130,7 +131,7 @@ def test_nothing_passes_through_what_is_thin(rng, collider, how):
         start[:, 1] = np.sign(start[:, 1]) * 0.05
     end = start * [1, -rng.uniform(0.01, 1), 1]
     p = Particles(start if how == "dragged" else end, [shape(rng, 3, 0.04) for _ in start])
-    ready = collider.ready(len(start))
+    ready = ready_collider(collider, len(start))
     ready.prepare(start, p.P, p.bounds, 0.0, 0.0)
     p.P[:, :3] = end
     for _ in range(2):
@@ -147,7 +148,7 @@ def test_nothing_leaves_a_closed_room(rng):
     room = MeshCollider(vertices, np.concatenate([faces, faces[:1]]))
     assert not room.closed
     p = Particles(rng.uniform(-0.5, 0.5, (100, 3)), [shape(rng, 3, 0.2) for _ in range(100)])
-    ready = room.ready(100)
+    ready = ready_collider(room, 100)
     for _ in range(30):
         start = p.P[:, :3].copy()
         p.P[:, :3] += rng.standard_normal((100, 3))
@@ -183,7 +184,7 @@ def test_a_mesh_remembers_and_is_still_right(rng):
     """Over many substeps, one that remembers distances and fresh ones agree."""
     collider = MeshCollider(*star())
     p = Particles(rng.uniform(-2, 2, (200, 3)), 0.01 * np.eye(3))
-    ready = collider.ready(200)
+    ready = ready_collider(collider, 200)
     pushes = 0
     for _ in range(40):
         start = p.P[:, :3].copy()

@@ -8,8 +8,8 @@ from oracle import random_rotation
 from particles.reference import axes_of, mixed, quaternions
 
 from pointglue.errors import InputError
+from pointglue.geometry.quaternions import matrices_of, quaternions_of
 from pointglue.particles import OrientedBody, ParticleSolver, rope
-from pointglue.particles.quaternions import matrices_of, quaternions_of
 
 
 @pytest.fixture

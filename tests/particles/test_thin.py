@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 import pointglue as pg
+from pointglue.geometry.quaternions import quaternions_of
 from pointglue.particles import KinematicParticles, OrientedBody, ParticleSolver, block, rope, sheet
 from pointglue.particles._solve.thin import thin_parts
 from pointglue.particles._solve.topology import Topology
-from pointglue.particles.quaternions import quaternions_of
 
 SUBSTEP = 1 / 120
 

@@ -8,10 +8,10 @@ import pytest
 from oracle import random_rotation
 from scipy.spatial.transform import Rotation
 
+from pointglue.geometry.quaternions import quaternions_of
 from pointglue.particles import KinematicParticles, Motion, OrientedBody, ParticleSolver, Plane, block, rope
 from pointglue.particles._solve.schedule import Schedule
 from pointglue.particles._solve.topology import Topology
-from pointglue.particles.quaternions import quaternions_of
 
 
 def polar(A):

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 
 from ..checks import Array, as_reals, check_choice, check_integer, check_real, require_finite
 from ..errors import InputError
+from ..geometry.solids import Collider
 from ..glue import BodyFrames, Spring
 from ..procrustes.space import axial_vectors, cross_matrices
 from .bodies import Bond, ElasticBody, JointBond, check_energy
@@ -16,6 +17,7 @@ from .contact.options import Contact
 from .contact.stage import ContactStage
 from .contact.surfaces import ContactSurfaces
 from .energies.base import Energy
+from .model.collider_bodies import collider_bodies
 from .model.rigid_bodies import RigidBody
 from .model.solver_model import SolverModel
 from .state import Load, SolverState, StepError, StepReport
@@ -87,6 +89,9 @@ class ImplicitSolver:
     contact : Contact, optional
         How surfaces meet: all bodies that have faces, each with itself too. Without it they pass through
         each other.
+    colliders : sequence of Plane, Ball, Capsule, Box or Cylinder
+        Solids by formula that bodies meet, at rest or moved by keys. They need contact. To states they are
+        rigid bodies, which come after the others.
 
     Attributes
     ----------
@@ -120,6 +125,7 @@ class ImplicitSolver:
         halvings: int = 6,
         conflict_spring: Spring | None = None,
         contact: Contact | None = None,
+        colliders: Sequence[Collider] = (),
     ) -> None:
         check_choice("method", method, ("euler", "bdf2"))
         acceleration = as_reals("gravity", gravity).astype(np.float64)
@@ -134,6 +140,10 @@ class ImplicitSolver:
         self.halvings = check_integer("halvings", halvings, at_least=0)
         if contact is not None and not isinstance(contact, Contact):
             raise InputError(f"contact must be a Contact, got {type(contact).__name__}")
+        if len(colliders):
+            if contact is None:
+                raise InputError("colliders are met by contact: give contact too")
+            bodies = [*bodies, *collider_bodies(colliders)]
         self.model = SolverModel(
             bodies, glue, joints, conflict_spring, kinematic_unknowns=contact is not None
         )

@@ -14,16 +14,19 @@ if TYPE_CHECKING:
         meshes,
         moments,
         normals,
+        quaternions,
+        rigid_motion,
         sampling,
         shapes,
         simplices,
+        solids,
         welding,
         winding,
     )
 
 __all__ = [
-    "bvh", "cages", "inside", "meshes", "moments", "normals", "sampling", "shapes",
-    "simplices", "welding", "winding",
+    "bvh", "cages", "inside", "meshes", "moments", "normals", "quaternions", "rigid_motion",
+    "sampling", "shapes", "simplices", "solids", "welding", "winding",
 ]  # fmt: skip
 
 if not TYPE_CHECKING:  # a type checker that saw this would believe in any name

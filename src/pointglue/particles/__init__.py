@@ -1,12 +1,12 @@
 """Oriented particles: rigid, plastic and soft solids, ropes, cloth and volumes from few particles."""
 
+from ..geometry.rigid_motion import Motion
+from ..geometry.solids import Ball, Box, Capsule, Collider, Cylinder, Plane
 from .authoring import editing
 from .authoring.skinning import Skin
 from .body import OrientedBody
 from .builders import block, hinged_boxes, rope, sheet
 from .colliders.mesh import MeshCollider
-from .colliders.motion import Motion
-from .colliders.primitives import Ball, Box, Capsule, Collider, Plane
 from .forces import Buoyancy, Force, Wind
 from .solver import KinematicParticles, ParticleSolver
 from .state import ParticleState, RestPose
@@ -17,6 +17,7 @@ __all__ = [
     "Buoyancy",
     "Capsule",
     "Collider",
+    "Cylinder",
     "Force",
     "KinematicParticles",
     "MeshCollider",

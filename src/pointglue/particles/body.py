@@ -10,8 +10,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..checks import Array, as_reals, check_flag, check_real, check_rotations
+from ..checks import Array, as_reals, check_flag, check_real, check_rotations, check_vector
 from ..errors import InputError, PointglueWarning
+from ..geometry.quaternions import matrices_of, quaternions_of
 from ._solve.pairs import touching_pairs
 from .advice import (
     GRAVITY,
@@ -25,8 +26,6 @@ from .authoring.from_mesh import Placement, author
 from .authoring.hull_fitting import CONVEX, fitted_hulls
 from .authoring.skinning import Blend, Skin, join_skins, links_of, within_groups
 from .body_fields import WATER, CheckedBody, CheckedFields, Fields, check_fields
-from .particle_checks import check_vector
-from .quaternions import matrices_of, quaternions_of
 from .state import ParticleState, RestPose
 
 __all__ = ["WATER", "OrientedBody", "join"]

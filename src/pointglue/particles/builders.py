@@ -5,14 +5,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..checks import Array, as_reals, check_integer, check_real
+from ..checks import Array, as_reals, check_integer, check_real, check_vector
 from ..errors import InputError
+from ..geometry.quaternions import quaternions_of
 from ..geometry.shapes import check_box
 from ..procrustes.space import perpendiculars
 from ._solve.hulls import BOX
 from .body import WATER, OrientedBody
-from .particle_checks import check_vector
-from .quaternions import quaternions_of
 
 __all__ = ["block", "hinged_boxes", "rope", "sheet"]
 

@@ -7,12 +7,11 @@ from math import inf
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..checks import Array, check_real
+from ..checks import Array, check_real, check_vector
 from ..compute import run
 from ._solve.kernels.motion.forces import immersion_forces
 from ._solve.kernels.records import Immersed, Medium
 from .body import OrientedBody
-from .particle_checks import check_vector
 from .state import ParticleState
 
 __all__ = ["Buoyancy", "Force", "Wind"]

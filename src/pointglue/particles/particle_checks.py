@@ -7,41 +7,18 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.spatial import cKDTree
 
-from ..checks import Array, as_array, as_integers, as_reals, check_distinct, require_finite
+from ..checks import Array, as_array, as_integers, as_reals, check_distinct, check_finite
 from ..errors import InputError
 
 __all__ = [
     "COINCIDENT", "check_edges", "check_group", "check_hulls", "check_layout", "check_list", "check_mask",
-    "check_range",
-    "check_vector", "finite", "frozen", "spread",
+    "check_range", "spread",
 ]  # fmt: skip
 
 # Ratio of the extents of a hull: flatter ones have no inside.
 FLATTEST = 1e-3
 # Particles nearer to each other than this fraction of the body's extent are one point given twice.
 COINCIDENT = 1e-9
-
-
-def finite(name: str, value: ArrayLike) -> Array:
-    """Return finite real numbers of any shape as float64, a copy, or raise."""
-    array = as_reals(name, value).astype(np.float64)
-    require_finite(name, array)
-    return array
-
-
-def frozen(array: Array) -> Array:
-    """Make an array read-only in place and return it."""
-    array.flags.writeable = False
-    return array
-
-
-def check_vector(name: str, value: ArrayLike) -> Array:
-    """Return three finite numbers (3,) as float64, a read-only copy, or raise."""
-    vector = as_reals(name, value).astype(np.float64)
-    if vector.shape != (3,):
-        raise InputError(f"{name} must have shape (3,), got {vector.shape}")
-    require_finite(name, vector)
-    return frozen(vector)
 
 
 def check_list(name: str, values: Any, kind: Any) -> list[Any]:
@@ -130,7 +107,7 @@ def check_hulls(hulls: Iterable[ArrayLike | None], groups: int) -> tuple[Array, 
     if not isinstance(hulls, Iterable):
         raise InputError(f"hulls must be a list of points for each group, got {type(hulls).__name__}")
     none = np.empty((0, 3))
-    listed = [none if given is None else finite(f"hulls[{k}]", given) for k, given in enumerate(hulls)]
+    listed = [none if given is None else check_finite(f"hulls[{k}]", given) for k, given in enumerate(hulls)]
     if not listed:
         return tuple(none for _ in range(groups))
     if len(listed) != groups:

@@ -9,10 +9,21 @@ from typing import get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..checks import Array, as_integers, as_reals, check_choice, check_integer, check_real, require_finite
+from ..checks import (
+    Array,
+    as_integers,
+    as_reals,
+    check_choice,
+    check_integer,
+    check_real,
+    check_vector,
+    require_finite,
+)
 from ..compute import thread_count
 from ..compute.launching import Launcher
 from ..errors import InputError
+from ..geometry.rigid_motion import RigidMotion, pose_at
+from ..geometry.solids import Collider
 from ._solve.contact_stage import REFERENCE_STEP, Contacts, ContactStage, Surfaces
 from ._solve.elastic.pieces import elastic_edges
 from ._solve.kernels.constraints import chains, matching
@@ -33,10 +44,8 @@ from ._solve.sleep import Sleep
 from ._solve.topology import Topology
 from .advice import suitable_substep
 from .body import OrientedBody, join
-from .colliders.motion import RigidMotion, pose_at
-from .colliders.primitives import Collider
 from .forces import Force
-from .particle_checks import check_list, check_vector
+from .particle_checks import check_list
 from .state import ParticleState
 
 __all__ = ["KinematicParticles", "ParticleSolver"]

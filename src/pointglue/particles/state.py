@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..checks import Array, as_integers, as_reals, check_real, check_rotations, require_finite
 from ..errors import InputError
-from .quaternions import quaternions_of
+from ..geometry.quaternions import quaternions_of
 
 __all__ = ["ParticleState", "RestPose"]
 

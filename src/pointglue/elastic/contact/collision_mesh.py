@@ -1,4 +1,9 @@
-"""The collision mesh: triangles and edges of all bodies, areas, who may meet whom, and searches for pairs."""
+"""The collision mesh: triangles and edges of all bodies, areas, who may meet whom, and searches for pairs.
+
+Colliders by formula are in it too. A ball is a vertex with a radius and a capsule an edge with one: they meet
+triangles and edges as other vertices and edges do, which is exact. A plane meets vertices only, which is
+exact as well, since what has its corners above a plane is above it.
+"""
 
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
@@ -14,7 +19,7 @@ from .kernels import broad_phase, crossings, pairs
 from .kernels.broad_phase import FacingFaces, Forest, Found, Motion, Permissions, Search
 from .kernels.pairs import SurfaceArrays
 
-__all__ = ["Candidates", "CollisionMesh"]
+__all__ = ["Candidates", "CollisionMesh", "Solids"]
 
 # Leaves, and pairs of triangles, that are searched together: the least work for a thread.
 LEAVES_PER_BLOCK, FACES_PER_BLOCK = 32, 512
@@ -29,6 +34,20 @@ class Candidates(NamedTuple):
     """(K, 2): a vertex and a triangle."""
     edges: NDArray[np.int32]
     """(K, 2): two edges."""
+
+
+class Solids(NamedTuple):
+    """Colliders by formula, as vertices of a collision mesh: B balls and capsules, and P planes."""
+
+    ends: NDArray[np.int64]
+    """(B, 2): the ends of the axis of each capsule; twice the centre of a ball."""
+    radius: Array
+    """(B,): the radius around them [m]."""
+    planes: NDArray[np.int64]
+    """(P, 3): vertices a, b, c that tell each plane, below (b - a) x (c - a)."""
+
+
+NO_SOLIDS = Solids(np.empty((0, 2), np.int64), np.empty(0), np.empty((0, 3), np.int64))
 
 
 class CollisionMesh:
@@ -46,6 +65,10 @@ class CollisionMesh:
         Vertices of one patch do not meet; those of -1 meet all others.
     ignored : iterable of (int, int)
         Pairs of parts that do not meet; a part that is paired with itself does not meet itself.
+    solids : Solids
+        The colliders by formula.
+    still : (V,), optional
+        Which vertices never move: the boxes of parts of nothing else are found once.
     """
 
     def __init__(
@@ -55,35 +78,54 @@ class CollisionMesh:
         part_of: NDArray[np.int64],
         patch: NDArray[np.int64],
         ignored: Iterable[tuple[int, int]] = (),
+        solids: Solids = NO_SOLIDS,
+        still: NDArray[np.bool_] | None = None,
     ) -> None:
-        # Parts are numbered again, without those that have no triangles.
-        names, part_of = np.unique(part_of, return_inverse=True)
+        # Parts are numbered again, without those that have no vertices; planes, which are in no tree, are
+        # the last ones.
+        names = np.unique(part_of)
+        flat = np.isin(names, part_of[solids.planes])
+        number = np.full(names[-1] + 1, -1)
+        number[np.concatenate([names[~flat], names[flat]])] = np.arange(len(names))
+        self._trees = int((~flat).sum())
         self._ignored = {
-            (int(np.searchsorted(names, a)), int(np.searchsorted(names, b)))
+            (int(number[a]), int(number[b]))
             for one, other in ignored
             for a, b in ((one, other), (other, one))
             if one in names and other in names
         }
-        self._part_of, self._patch = part_of.astype(np.int64), patch
+        self._part_of, self._patch = number[part_of], patch
         sides = np.sort(faces[:, [0, 1, 1, 2, 2, 0]].reshape(-1, 2), axis=1)
         edges, edge_of = np.unique(sides, axis=0, return_inverse=True)
         edge_of = edge_of.reshape(-1, 3)
         a, b, c = np.moveaxis(vertices[faces], 1, 0)
         third = np.linalg.norm(np.cross(b - a, c - a), axis=1) / 6
+        long = solids.ends[:, 0] != solids.ends[:, 1]
+        axes = np.full((len(long), 3), -1)
+        axes[long, 0] = len(edges) + np.arange(long.sum())
+        edge_area = np.bincount(edge_of.ravel(), np.repeat(third, 3), len(edges))
+        edges = np.concatenate([edges, solids.ends[long]])
+        radius = np.zeros(len(vertices))
+        radius[solids.ends] = solids.radius[:, None]
         self.arrays = SurfaceArrays(
-            np.ascontiguousarray(faces),
+            np.concatenate([faces, solids.ends[:, [0, 1, 1]]]),
             edges,
             np.bincount(faces.ravel(), np.repeat(third, 3), len(vertices)),
-            np.bincount(edge_of.ravel(), np.repeat(third, 3), len(edges)),
+            np.concatenate([edge_area, np.zeros(long.sum())]),
             ((vertices[edges[:, 0]] - vertices[edges[:, 1]]) ** 2).sum(1),
+            np.concatenate([3 * third, np.zeros(len(long))]),
+            radius,
         )
+        self.planes = solids.planes
+        """Vertices (P, 3) that tell each plane."""
         self._count = np.bincount(self._part_of)
-        self._forest = self._plant(vertices, edge_of)
-        self.permissions = self._permissions(())
-        """Who may meet whom."""
+        self._forest = self._plant(vertices, np.concatenate([edge_of, axes]))
         self._room = FIRST_ROOM
         nodes = int(self._forest.first_node[-1])
-        self._boxes = tuple(np.empty((n, 6)) for n in (len(vertices), len(faces), nodes))
+        moves = np.ones(len(vertices), np.bool_) if still is None else ~still
+        self._moves = np.bincount(self._part_of, moves) > 0
+        self._boxes = tuple(np.empty((n, 6)) for n in (len(vertices), len(self.arrays.faces), nodes))
+        self.block(())
 
     def _plant(self, vertices: Array, edge_of: NDArray[np.int64]) -> Forest:
         """Build the trees of all parts."""
@@ -91,7 +133,7 @@ class CollisionMesh:
         part_of_face = self._part_of[faces[:, 0]]
         orders: list[NDArray[np.int64]] = []
         leaves, counts = [np.zeros(1, np.int64)], []
-        for part in range(len(self._count)):
+        for part in range(self._trees):
             mine = np.flatnonzero(part_of_face == part)
             tree = TriangleTree(vertices, faces[mine])
             leaves.append(tree.arrays.leaves[1:] + sum(len(order) for order in orders))
@@ -110,6 +152,7 @@ class CollisionMesh:
             np.concatenate([[0], np.cumsum(2 * per_part - 1)]),
             _owned(faces, order, len(vertices)),
             _owned(edge_of, order, len(edges)),
+            self.arrays.radius,
         )
 
     def _permissions(self, blocked: Iterable[tuple[int, int]]) -> Permissions:
@@ -125,9 +168,9 @@ class CollisionMesh:
         np.maximum.at(most, self._part_of, self._patch)
         whole = np.where((least == most) & (least >= 0), least, -1)
         leaves = np.diff(self._forest.first_leaf)
-        partners: list[list[int]] = [[] for _ in range(parts)]
-        for one in range(parts):
-            for other in range(one, parts):
+        partners: list[list[int]] = [[] for _ in range(self._trees)]
+        for one in range(self._trees):
+            for other in range(one, self._trees):
                 if (one, other) in self._ignored or (whole[one] == whole[other] and whole[one] >= 0):
                     continue
                 # The part with more leaves looks for the other, which is shared better by threads.
@@ -145,6 +188,34 @@ class CollisionMesh:
     def block(self, blocked: Iterable[tuple[int, int]]) -> None:
         """Let pairs of vertices not meet, and no others but those that never do."""
         self.permissions = self._permissions(blocked)
+        """Who may meet whom."""
+        self.above = self._above()
+        """Vertices and planes (K, 2) that may meet; they are few enough to need no search."""
+        # What meets nothing in the trees needs no boxes, and what is still needs them once.
+        starts, partners = self.permissions.partner_starts, self.permissions.partners
+        meets = np.zeros(len(self._count), np.bool_)
+        meets[: self._trees] = np.diff(starts) > 0
+        meets[partners] = True
+        self._every, self._moving = (
+            (np.flatnonzero(each[self._part_of]), np.flatnonzero(each[: self._trees]))
+            for each in (meets, meets & self._moves)
+        )
+        self._inflation = np.nan  # of the boxes of what is still
+
+    def _above(self) -> NDArray[np.int64]:
+        """Return the vertices and planes (K, 2) that may meet."""
+        starts, others = self.permissions.starts, self.permissions.others
+        found = [np.empty((0, 2), np.int64)]
+        for plane, corners in enumerate(self.planes):
+            part = int(self._part_of[corners[0]])
+            meets = (self._part_of < self._trees) & (self.arrays.radius == 0.0)
+            meets &= (self._patch != self._patch[corners[0]]) | (self._patch < 0)
+            meets &= ~np.isin(self._part_of, [one for one, other in self._ignored if other == part])
+            for corner in corners:
+                meets[others[starts[corner] : starts[corner + 1]]] = False
+            rows = np.flatnonzero(meets)
+            found.append(np.stack([rows, np.full(len(rows), plane)], axis=1))
+        return np.concatenate(found)
 
     def may_meet(self, i: int, j: int) -> bool:
         """Return whether two vertices may meet."""
@@ -185,8 +256,13 @@ class CollisionMesh:
             [np.bincount(self._part_of, (end - start)[:, a]) / self._count for a in range(3)], axis=1
         )
         motion = Motion(start, end, drift, *self._boxes)
-        run(broad_phase.vertex_boxes, len(start), VERTICES_PER_THREAD, motion, self._part_of, inflation)
-        run(broad_phase.refit, len(self._count), PARTS_PER_THREAD, self._forest, motion)
+        rows, parts = self._moving if inflation == self._inflation else self._every
+        self._inflation = inflation
+        run(
+            broad_phase.vertex_boxes, len(rows), VERTICES_PER_THREAD, motion, rows, self._part_of,
+            self.arrays.radius, inflation,
+        )  # fmt: skip
+        run(broad_phase.refit, len(parts), PARTS_PER_THREAD, self._forest, motion, parts)
         return motion
 
     def _search(
@@ -225,12 +301,39 @@ class CollisionMesh:
             self._room = int(2 * counts.max())
 
     def distances(self, x: Array, candidates: Candidates, reach: float) -> tuple[Array, Array]:
-        """Return the squared distances [m^2] of both kinds of candidates; infinite far beyond the reach."""
+        """Return the distances [m] of both kinds of candidates, less radii; infinite far beyond the reach."""
         by_face, by_edge = np.empty(len(candidates.faces)), np.empty(len(candidates.edges))
-        faces, edges = self.arrays.faces, self.arrays.edges
-        run(pairs.face_distances, len(by_face), PAIRS_PER_THREAD, x, faces, candidates.faces, reach, by_face)
-        run(pairs.edge_distances, len(by_edge), PAIRS_PER_THREAD, x, edges, candidates.edges, reach, by_edge)
+        arrays, grain = self.arrays, PAIRS_PER_THREAD
+        run(pairs.face_distances, len(by_face), grain, x, arrays, candidates.faces, reach, by_face)
+        run(pairs.edge_distances, len(by_edge), grain, x, arrays, candidates.edges, reach, by_edge)
         return by_face, by_edge
+
+    def heights(self, x: Array) -> Array:
+        """Return the heights (K,) of `above`, of vertices above planes, with the vertices (V, 3) at x [m]."""
+        out = np.empty(len(self.above))
+        run(pairs.plane_heights, len(out), PAIRS_PER_THREAD, x, self.planes, self.above, out)
+        return out
+
+    def entered(self, x: Array) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+        """Return what is not outside of colliders by formula, with the vertices (V, 3) at x.
+
+        Each of these is a pair: the vertices of a vertex, an edge or a triangle, and those of the collider.
+        """
+        if not len(self.planes) and not self.arrays.radius.any():
+            return []
+        near, (faces, edges) = self.candidates(x, x, 0.0), (self.arrays.faces, self.arrays.edges)
+        by_face, by_edge = self.distances(x, near, 0.0)
+        radius = self.arrays.radius
+        found = [
+            (faces[f], np.array([v]))
+            for v, f in near.faces[(by_face <= 0.0) & (radius[near.faces[:, 0]] > 0.0)]
+        ]
+        for e, f in near.edges[by_edge <= 0.0]:
+            one, other = (edges[f], edges[e]) if radius[edges[e, 0]] > 0.0 else (edges[e], edges[f])
+            if radius[other[0]] > 0.0:
+                found.append((one, other))
+        found += [(np.array([v]), self.planes[p]) for v, p in self.above[self.heights(x) <= 0.0]]
+        return found
 
     def crossings(self, x: Array) -> NDArray[np.int64]:
         """Return the edges and triangles (K, 2) that intersect, or touch, with the vertices (V, 3) at x."""
@@ -249,9 +352,13 @@ class CollisionMesh:
 
 
 def _owned(parts: NDArray[np.int64], order: NDArray[np.int64], count: int) -> NDArray[np.int64]:
-    """Return which of its parts (F, 3), of `count` in all, each triangle owns: those seen first."""
-    _, first = np.unique(parts[order].ravel(), return_index=True)
-    assert len(first) == count
+    """Return which of its parts (F, 3), of `count` in all, each triangle owns: those seen first.
+
+    A part of -1 is none.
+    """
+    known, first = np.unique(parts[order].ravel(), return_index=True)
+    first = first[known >= 0]
+    assert len(first) <= count
     mine = np.zeros(3 * len(parts), np.bool_)
     mine[first] = True
     own = np.full_like(parts, -1)

@@ -1,7 +1,7 @@
 """Contacts at one moment: which pairs are near enough, their energy, gradient and Hessian."""
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from ...checks import Array
 from ...compute import run
@@ -38,19 +38,28 @@ class ContactSet:
     def __init__(self, mesh: CollisionMesh, x: Array, candidates: Candidates, reach: float) -> None:
         self.x = x
         by_face, by_edge = mesh.distances(x, candidates, reach)
-        faces = candidates.faces[by_face < reach**2]
-        edges = candidates.edges[by_edge < reach**2]
-        of_faces, of_edges = _empty(len(faces)), _empty(len(edges))
-        grain = CHEAP_PER_THREAD
-        run(pairs.face_contacts, len(faces), grain, x, mesh.arrays, faces, of_faces)
-        run(pairs.edge_contacts, len(edges), grain, x, mesh.arrays, edges, PARALLEL_RATIO, of_edges)
-        every = Contacts(*(np.concatenate(both) for both in zip(of_faces, of_edges, strict=True)))
+        near = (
+            candidates.faces[by_face < reach],
+            candidates.edges[by_edge < reach],
+            mesh.above[mesh.heights(x) < reach],
+        )
+        kinds = of_faces, of_edges, of_planes = [_empty(len(each)) for each in near]
+        (faces, edges, above), grain, arrays = near, CHEAP_PER_THREAD, mesh.arrays
+        run(pairs.face_contacts, len(faces), grain, x, arrays, faces, of_faces)
+        run(pairs.edge_contacts, len(edges), grain, x, arrays, edges, PARALLEL_RATIO, of_edges)
+        run(pairs.plane_contacts, len(above), grain, x, arrays, mesh.planes, above, of_planes)
+        every = Contacts(*map(np.concatenate, zip(*kinds, strict=True)))
         self.contacts = _merged(every, len(x))
         """The contacts. Points, and points and edges, that several pairs share are one contact."""
 
     def __len__(self) -> int:
         """Return the number of contacts."""
         return len(self.contacts.kind)
+
+    @property
+    def distances(self) -> Array:
+        """The distance of the surfaces of each contact (K,) [m]."""
+        return np.asarray(np.sqrt(self.contacts.squared) - self.contacts.radius)
 
     def value(self, shape: BarrierShape) -> float:
         """Return the energy of the barrier [J]."""
@@ -78,26 +87,36 @@ class FrictionSet:
         The contacts of that moment.
     shape : BarrierShape
         The barrier.
-    coefficient : float
-        The coefficient of friction [1].
+    coefficient : float or (K,)
+        The coefficient of friction, of all contacts or of each [1].
     slip : float
         The sliding speed below which surfaces count as sticking [m/s].
     slope : float
         The derivative of velocities by positions [1/s].
+    drift : (3,) or (K, 3)
+        How far the surface of turning balls and capsules goes in the step, beside their centre or axis [m].
     """
 
     def __init__(
-        self, met: ContactSet, shape: BarrierShape, coefficient: float, slip: float, slope: float
+        self,
+        met: ContactSet,
+        shape: BarrierShape,
+        coefficient: ArrayLike,
+        slip: float,
+        slope: float,
+        drift: ArrayLike = (0.0, 0.0, 0.0),
     ) -> None:
-        contacts = met.contacts
-        normal, pressure = np.empty((len(met), 3)), np.empty(len(met))
-        run(friction.lag, len(met), CHEAP_PER_THREAD, contacts, shape, coefficient, normal, pressure)
-        slides = pressure > 0.0
+        contacts, count = met.contacts, len(met)
+        normal, pressure = np.empty((count, 3)), np.empty(count)
+        each = np.full(count, coefficient, np.float64)
+        run(friction.lag, count, CHEAP_PER_THREAD, contacts, shape, each, normal, pressure)
+        rubs = pressure > 0.0
         self.slides = Slides(
-            contacts.points[slides],
-            contacts.coefficients[slides],
-            normal[slides],
-            pressure[slides],
+            contacts.points[rubs],
+            contacts.coefficients[rubs],
+            normal[rubs],
+            np.full((count, 3), drift, np.float64)[rubs],
+            pressure[rubs],
             float(slip),
             float(slope),
         )
@@ -133,6 +152,7 @@ def _empty(count: int) -> Contacts:
         np.empty(count),
         np.empty(count),
         np.empty(count, np.int64),
+        np.empty(count),
         np.empty(count),
     )
 

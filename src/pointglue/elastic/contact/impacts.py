@@ -14,10 +14,9 @@ from ...compute import run
 from .collision_mesh import Candidates, CollisionMesh
 from .contacts import Blocks
 from .kernels import impacts, sums
-from .kernels.barrier import BarrierShape, barrier
+from .kernels.barrier import BarrierShape
 from .kernels.ccd import ImpactLimits
-from .kernels.impacts import ImpactRows
-from .kernels.pairs import QUARTER
+from .kernels.impacts import Expansion, ImpactRows
 
 __all__ = ["ImpactSet"]
 
@@ -51,25 +50,18 @@ class ImpactSet:
         limits: ImpactLimits,
     ) -> None:
         self._count, arrays, grain = len(way[0]), mesh.arrays, PAIRS_PER_THREAD
-        of_faces, of_edges = (_empty(len(pairs)) for pairs in candidates)
+        planes, above = mesh.planes, mesh.above
+        every = of_faces, of_edges, of_planes = [_empty(len(pairs)) for pairs in (*candidates, above)]
         faces, edges = candidates
-        run(impacts.face_rows, len(faces), grain, way, arrays.faces, faces, limits, of_faces)
-        run(impacts.edge_rows, len(edges), grain, way, arrays.edges, edges, limits, of_edges)
-        met = [np.isfinite(rows.offset) for rows in (of_faces, of_edges)]
-        area = np.concatenate([
-            arrays.vertex_area[faces[met[0], 0]],
-            arrays.edge_area[edges[met[1]]].sum(1),
-        ])  # fmt: skip
-        self.rows = ImpactRows(
-            *(np.concatenate([a[met[0]], b[met[1]]]) for a, b in zip(of_faces, of_edges, strict=True))
-        )
+        run(impacts.face_rows, len(faces), grain, way, arrays, faces, limits, of_faces)
+        run(impacts.edge_rows, len(edges), grain, way, arrays, edges, limits, of_edges)
+        run(impacts.plane_rows, len(above), grain, way, arrays, planes, above, limits, of_planes)
+        met = [ImpactRows(*(each[np.isfinite(rows.offset)] for each in rows)) for rows in every]
+        self.rows = ImpactRows(*map(np.concatenate, zip(*met, strict=True)))
         """The pairs."""
-        weight = QUARTER * area
-        # The barrier by the distance, from its derivatives by the square of it.
-        self._length = shape.thickness + GAP_RATIO * shape.distance
-        by_square = barrier(self._length**2, shape)
-        self._slope = 2 * self._length * by_square[1] * weight
-        self._stiffness = (2 * by_square[1] + 4 * self._length**2 * by_square[2]) * weight
+        self._barrier = Expansion(*np.empty((3, len(self.rows.offset))))
+        gap = GAP_RATIO * shape.distance
+        run(impacts.expand, len(self.rows.offset), grain, self.rows, shape, gap, self._barrier)
 
     def __len__(self) -> int:
         """Return the number of pairs."""
@@ -78,7 +70,7 @@ class ImpactSet:
     def gradient(self) -> Array:
         """Return the gradient of the model's terms for no way at all, by the vertices (V, 3) [N]."""
         rows, out = self.rows, np.zeros((self._count, 3))
-        push = self._slope + self._stiffness * (rows.offset - self._length)
+        push = self._barrier.slope + self._barrier.stiffness * (rows.offset - self._barrier.length)
         each = (push[:, None] * rows.coefficients)[:, :, None] * rows.normal[:, None, :]
         sums.add_gradients(rows.points, each, out)
         return out
@@ -87,7 +79,7 @@ class ImpactSet:
         """Return the Hessian of the model's terms: vertices of rows and columns, and blocks [N/m]."""
         rows = self.rows
         c, n = rows.coefficients, rows.normal
-        weights = self._stiffness[:, None, None] * c[:, :, None] * c[:, None, :]
+        weights = self._barrier.stiffness[:, None, None] * c[:, :, None] * c[:, None, :]
         each = weights[:, :, :, None, None] * (n[:, None, None, :, None] * n[:, None, None, None, :])
         first, second = np.repeat(rows.points, 4, axis=1), np.tile(rows.points, 4)
         return first.ravel(), second.ravel(), each.reshape(-1, 3, 3)
@@ -96,5 +88,5 @@ class ImpactSet:
 def _empty(count: int) -> ImpactRows:
     """Return room for rows."""
     return ImpactRows(
-        np.empty((count, 4), np.int64), np.empty((count, 4)), np.empty((count, 3)), np.empty(count)
+        np.empty((count, 4), np.int64), np.empty((count, 4)), np.empty((count, 3)), *np.empty((3, count))
     )

@@ -23,15 +23,15 @@ class Contact:
     thickness : float
         The least distance of surfaces [m]; they never come nearer.
     friction : float
-        Coulomb's coefficient of friction [1].
+        Coulomb's coefficient of friction [1]; colliders may have their own.
     slip : float
         The sliding speed below which surfaces count as sticking [m/s].
     stiffness : float, optional
         The barrier stiffness, which is about the pressure at half the distance [Pa]. By default it is found
         from the masses, and grows when surfaces come too near.
     ignore : sequence of (str, str)
-        Pairs of names of bodies that pass through each other. A name that is paired with itself is a body
-        that does not meet itself.
+        Pairs of names of bodies or colliders that pass through each other. A name that is paired with
+        itself is a body that does not meet itself.
     grow : float
         The time in which thickness grows to its value, beginning with what there is room for [s]. With it,
         soft bodies that intersect at the start are untangled.

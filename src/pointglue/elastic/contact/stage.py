@@ -70,6 +70,7 @@ class ContactStage:
         self.reach = contact.distance + self.thickness
         self.barrier = BarrierShape(float(contact.distance), float(self.thickness), float(stiffness))
         self._slope, self._reference = slope, surfaces.at(reference)
+        self._reference_frames, self._time = reference, time
         self._margin = BROAD_PHASE_INFLATION * self.reach
         vertices = surfaces.at(x)
         self._way = (vertices, vertices)
@@ -82,11 +83,13 @@ class ContactStage:
     def update_friction(self, x: Array) -> bool:
         """Set the normal forces of friction to those at x (N, 3); return whether there are or were any."""
         contact = self.surfaces.contact
-        if not contact.friction:
+        if not self.surfaces.rough:
             return False
         before = self._friction
         met = self.met(x)
-        self._friction = FrictionSet(met, self.barrier, contact.friction, contact.slip, self._slope)
+        coefficients = self.surfaces.friction_of(met)
+        drift = self.surfaces.drift(met, x, self._reference_frames, self._time)
+        self._friction = FrictionSet(met, self.barrier, coefficients, contact.slip, self._slope, drift)
         return len(self._friction) > 0 or (before is not None and len(before) > 0)
 
     def _cover(self, start: Array, end: Array) -> float:
@@ -127,11 +130,13 @@ class ContactStage:
         (start, end), share = self._searched(x, to)
         limits = self._limits(again)
         faces, edges = self.candidates
-        by_face, by_edge = np.empty(len(faces)), np.empty(len(edges))
+        planes, above = self._mesh.planes, self._mesh.above
+        shares = by_face, by_edge, by_plane = [np.empty(len(pairs)) for pairs in (faces, edges, above)]
         way, arrays, grain = (start, end), self._mesh.arrays, PAIRS_PER_THREAD
-        run(ccd.face_impacts, len(faces), grain, way, arrays.faces, faces, limits, by_face)
-        run(ccd.edge_impacts, len(edges), grain, way, arrays.edges, edges, limits, by_edge)
-        return share * min(float(by_face.min(initial=1.0)), float(by_edge.min(initial=1.0)))
+        run(ccd.face_impacts, len(faces), grain, way, arrays, faces, limits, by_face)
+        run(ccd.edge_impacts, len(edges), grain, way, arrays, edges, limits, by_edge)
+        run(ccd.plane_impacts, len(above), grain, way, planes, above, limits, by_plane)
+        return share * min(float(each.min(initial=1.0)) for each in shares)
 
     def _searched(self, x: Array, to: Array) -> tuple[tuple[Array, Array], float]:
         """Return the part of a way that there are candidates for, its ends (V, 3) and its share."""
@@ -209,15 +214,14 @@ class ContactStage:
 
     def gap(self, x: Array) -> float:
         """Return the least distance of surfaces in contact beyond their thickness [m], or infinity."""
-        met = self.met(x)
-        return float(np.sqrt(met.contacts.squared.min())) - self.thickness if len(met) else np.inf
+        return float(self.met(x).distances.min(initial=np.inf)) - self.thickness
 
     def nearest(self, x: Array) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
         """Return the particles of the nearest two points, edges or faces in contact, or None."""
         met = self.met(x)
         if not len(met):
             return None
-        nearest = int(met.contacts.squared.argmin())
+        nearest = int(met.distances.argmin())
         points = met.contacts.points[nearest]
         first = 2 if met.contacts.kind[nearest] == EDGES else 1
         particles = self.surfaces.particles[points[points >= 0]]

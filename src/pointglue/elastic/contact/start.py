@@ -20,6 +20,8 @@ MAX_IDLE_ROUNDS = 20  # rounds of untangling without fewer intersections, after 
 UNTANGLE_OVERSHOOT = 0.02  # ratio of an edge's length: how far beyond a face untangling moves an end
 
 
+KINDS = {1: "point", 2: "edge", 3: "face"}  # of primitives, by the number of their vertices
+
 PrimitivePair = tuple[NDArray[np.int64], NDArray[np.int64]]
 """The vertices of two primitives (edge and face, point and face, or two edges) or of their surroundings."""
 
@@ -75,30 +77,30 @@ class ProximityQuery:
         """Return the pairs of primitives that intersect, or are nearer than the thickness [m]."""
         everywhere = np.ones(len(self._vertices), np.bool_)
         intersecting = [self._widened(*pair) for pair in self._intersections()]
+        intersecting += self._mesh.entered(self._vertices)
         return intersecting + [pair for pair, _ in self._near(thickness, everywhere)]
 
     def refuse_intersections(self, advice: str) -> None:
         """Raise an error that names pairs and gives advice, if surfaces intersect."""
-        pairs_found = self._intersections()
-        if not pairs_found:
+        crossed, entered = self._intersections(), self._mesh.entered(self._vertices)
+        if not crossed and not entered:
             return
         most = MAX_COUNTED_INTERSECTIONS
-        named = [
-            f"edge {self._named(edge)} and face {self._named(face)}"
-            for edge, face in pairs_found[:MAX_NAMED_PAIRS]
-        ]
-        found = "; ".join(named)
-        edges, faces = (np.array(each) for each in zip(*pairs_found, strict=True))
-        bodies = np.sort(self._bodies[np.stack([edges[:, 0], faces[:, 0]], axis=1)], axis=1)
+        named = [f"edge {self._named(edge)} and face {self._named(face)}" for edge, face in crossed]
+        named += [f"{KINDS[len(one)]} {self._named(one)} in {self._named(other)}" for one, other in entered]
+        found = "; ".join(named[:MAX_NAMED_PAIRS])
+        pairs_found = crossed + entered
+        ends = np.array([[one[0], other[0]] for one, other in pairs_found])
+        bodies = np.sort(self._bodies[ends], axis=1)
         numbers, first, counts = np.unique(bodies, axis=0, return_index=True, return_counts=True)
         names = list(self._model.rows)
         told = sorted(
             (
                 tuple(sorted((names[one], names[other]))),
                 min(count, most),
-                self._vertices[edge].mean(0).tolist(),
+                self._vertices[pairs_found[k][0]].mean(0).tolist(),
             )
-            for (one, other), count, edge in zip(numbers, counts.tolist(), edges[first], strict=True)
+            for (one, other), count, k in zip(numbers, counts.tolist(), first.tolist(), strict=True)
         )
         pairs, counted, positions = zip(*told, strict=True)
         raise IntersectionError(
@@ -126,30 +128,57 @@ class ProximityQuery:
         """
         x, fewest, idle = self._vertices, np.inf, 0
         while idle < MAX_IDLE_ROUNDS:
-            intersections = self._intersections()
-            if not intersections:
+            intersections, entered = self._intersections(), self._mesh.entered(x)
+            count = len(intersections) + len(entered)
+            if not count:
                 break
-            idle = 0 if len(intersections) < fewest else idle + 1
-            fewest = min(fewest, len(intersections))
-            edges, faces = (np.array(each) for each in zip(*intersections, strict=True))
-            a, b, c = np.moveaxis(x[faces], 1, 0)
-            normal = np.cross(b - a, c - a)
-            normal /= np.linalg.norm(normal, axis=1)[:, None]
-            depth = np.einsum("kej,kj->ke", x[edges] - a[:, None], normal)
-            end = np.abs(depth).argmin(1)
-            row = np.arange(len(edges))
-            # A little farther than the surface, so that rounding does not keep it there.
-            size = np.linalg.norm(x[edges[:, 1]] - x[edges[:, 0]], axis=1)
-            way = -depth[row, end] - UNTANGLE_OVERSHOOT * size * np.sign(depth[row, end])
-            back = 0.5 * way[:, None] * normal
+            idle = 0 if count < fewest else idle + 1
+            fewest = min(fewest, count)
             moves, counts = np.zeros_like(x), np.zeros(len(x))
-            for points, shift in ((edges[row, end], back), *((faces[:, k], -back) for k in range(3))):
-                np.add.at(moves, points, shift)
+            if intersections:
+                self._draw_apart(intersections, moves, counts)
+            for points, solid in entered:
+                np.add.at(moves, points, self._way_out(points, solid))
                 np.add.at(counts, points, 1)
             moves /= np.maximum(counts, 1)[:, None]
             x = x + np.where(free[:, None], moves, 0.0)
             self._vertices = x
         return x
+
+    def _draw_apart(self, intersections: list[PrimitivePair], moves: Array, counts: Array) -> None:
+        """Add the ways (V, 3) that draw edges out of faces, and count them for each vertex (V,)."""
+        x = self._vertices
+        edges, faces = (np.array(each) for each in zip(*intersections, strict=True))
+        a, b, c = np.moveaxis(x[faces], 1, 0)
+        normal = np.cross(b - a, c - a)
+        normal /= np.linalg.norm(normal, axis=1)[:, None]
+        depth = np.einsum("kej,kj->ke", x[edges] - a[:, None], normal)
+        end = np.abs(depth).argmin(1)
+        row = np.arange(len(edges))
+        # A little farther than the surface, so that rounding does not keep it there.
+        size = np.linalg.norm(x[edges[:, 1]] - x[edges[:, 0]], axis=1)
+        way = -depth[row, end] - UNTANGLE_OVERSHOOT * size * np.sign(depth[row, end])
+        back = 0.5 * way[:, None] * normal
+        for points, shift in ((edges[row, end], back), *((faces[:, k], -back) for k in range(3))):
+            np.add.at(moves, points, shift)
+            np.add.at(counts, points, 1)
+
+    def _way_out(self, points: NDArray[np.int64], solid: NDArray[np.int64]) -> Array:
+        """Return the way (3,) by which a primitive leaves a collider by formula, or comes nearer to that."""
+        x, own = self._vertices[points], self._vertices[solid]
+        depth, size = 0.0, 0.0
+        if len(solid) == 3:
+            normal = np.cross(own[1] - own[0], own[2] - own[0])
+            normal /= np.linalg.norm(normal)
+            depth = float(-((x - own[0]) @ normal).min())
+            size = float(np.linalg.norm(own[1] - own[0]))
+        else:
+            axis, middle = own[-1] - own[0], x.mean(0)
+            along = float(np.clip((middle - own[0]) @ axis / max(axis @ axis, np.finfo(float).tiny), 0, 1))
+            normal = middle - own[0] - along * axis
+            size, height = float(self._mesh.arrays.radius[solid[0]]), float(np.linalg.norm(normal))
+            normal, depth = normal / height, max(size - height, 0.0)
+        return np.asarray((depth + UNTANGLE_OVERSHOOT * size) * normal)
 
     def refuse_nearness(self, thickness: float) -> None:
         """Raise an error that names the nearest pair."""
@@ -162,7 +191,9 @@ class ProximityQuery:
         )
 
     def _named(self, vertices: NDArray[np.int64]) -> str:
-        """Return the description of a primitive by its body and points."""
+        """Return the description of a primitive by its body and points; that of a collider is its name."""
+        if self._mesh.arrays.radius[vertices[0]] > 0.0 or vertices[0] in self._mesh.planes:
+            return repr(list(self._model.rows)[self._bodies[vertices[0]]])
         names = [self._model.describe(int(self._particles[v])) for v in vertices]
         points, bodies = zip(*(name.split(" of ", 1) for name in names), strict=True)
         return f"{' '.join(points)} of {bodies[0]}"
@@ -222,13 +253,15 @@ class ProximityQuery:
         x = self._vertices
         candidates = self._mesh.candidates(x, x, reach)
         by_face, by_edge = self._mesh.distances(x, candidates, reach)
+        above = self._mesh.above
         kinds = (
             (candidates.faces[:, :1].astype(np.int64), self._faces[candidates.faces[:, 1]], by_face),
             (self._edges[candidates.edges[:, 0]], self._edges[candidates.edges[:, 1]], by_edge),
+            (above[:, :1], self._mesh.planes[above[:, 1]], self._mesh.heights(x)),
         )
         found = []
-        for one, other, squared in kinds:
-            inside = region[one].any(1) & region[other].any(1) & (squared <= reach**2)
-            lengths = np.sqrt(squared[inside]).tolist()
-            found += list(zip(zip(one[inside], other[inside], strict=True), lengths, strict=True))
+        for one, other, lengths in kinds:
+            inside = region[one].any(1) & region[other].any(1) & (lengths <= reach)
+            pairs = zip(one[inside], other[inside], strict=True)
+            found += list(zip(pairs, lengths[inside].tolist(), strict=True))
         return found

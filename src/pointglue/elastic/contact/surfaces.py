@@ -8,8 +8,10 @@ from numpy.typing import NDArray
 
 from ...checks import Array
 from ...errors import InputError, PointglueWarning
+from ..model.collider_bodies import ColliderBody
 from ..model.solver_model import SolverModel
-from .collision_mesh import CollisionMesh
+from .collision_mesh import CollisionMesh, Solids
+from .contacts import ContactSet
 from .options import Contact
 from .start import PrimitivePair, ProximityQuery
 
@@ -43,12 +45,23 @@ class ContactSurfaces:
     def __init__(self, contact: Contact, model: SolverModel, x: Array) -> None:
         self.contact, self.model, self._given = contact, model, x
         faces = _faces(model)
-        self.particles: NDArray[np.int64] = np.unique(faces)
+        ends, radius, planes = _solids(model)
+        every = [rows.ravel() for rows in (faces, ends, planes)]
+        self.particles: NDArray[np.int64] = np.unique(np.concatenate(every))
         """The particle of each vertex of the collision mesh (V,)."""
         local = np.searchsorted(self.particles, faces)
         start = self.at(x)
         bodies = _body_of(model)[self.particles]
-        self.mesh = CollisionMesh(start, local, bodies, _patches(model, self.particles), self._ignored())
+        solids = Solids(
+            np.searchsorted(self.particles, ends), radius, np.searchsorted(self.particles, planes)
+        )
+        patches = _patches(model, self.particles)
+        still = (_immovable(model) & ~_kinematic(model))[self.particles]
+        self.mesh = CollisionMesh(start, local, bodies, patches, self._ignored(), solids, still)
+        self._friction = _friction(model, contact.friction)[self.particles]
+        self.rough = bool((self._friction > 0).any())
+        """Whether anything has friction."""
+        self._turning = _turning(model, self.particles)
         self._blocked: set[tuple[int, int]] = set()
         self._active: tuple[bool, ...] = ()
         query = ProximityQuery(self.mesh, self.particles, model, start)
@@ -118,8 +131,9 @@ class ContactSurfaces:
     def least_distance(self, x: Array) -> float:
         """Return the least distance of surfaces [m], or infinity if it is more than contact reaches."""
         vertices, reach = self.at(x), self.contact.thickness + self.contact.distance
-        squared = self.mesh.distances(vertices, self.mesh.candidates(vertices, vertices, reach), reach)
-        least = float(np.sqrt(min(each.min(initial=np.inf) for each in squared)))
+        near = self.mesh.candidates(vertices, vertices, reach)
+        lengths = (*self.mesh.distances(vertices, near, reach), self.mesh.heights(vertices))
+        least = min(float(each.min(initial=np.inf)) for each in lengths)
         return least if least < reach else np.inf
 
     def filter_bonded(self, active: tuple[bool, ...], x: Array) -> None:
@@ -170,11 +184,97 @@ class ContactSurfaces:
 
     def intersecting(self, x: Array) -> bool:
         """Return whether any surfaces intersect with the particles at x (N, 3)."""
-        return len(self.mesh.crossings(self.at(x))) > 0
+        vertices = self.at(x)
+        return len(self.mesh.crossings(vertices)) > 0 or len(self.mesh.entered(vertices)) > 0
+
+    def friction_of(self, met: ContactSet) -> Array:
+        """Return the coefficient of friction of each contact (K,): that of a collider, if it has its own."""
+        points = met.contacts.points
+        if (self._friction == self.contact.friction).all():
+            return np.full(len(points), self.contact.friction)
+        each = np.where(points >= 0, self._friction[points], np.nan)
+        own = np.where(each == self.contact.friction, np.nan, each)
+        given = np.isfinite(own).any(1)
+        out = np.full(len(points), self.contact.friction)
+        out[given] = np.nanmax(own[given], axis=1)
+        return out
+
+    def drift(self, met: ContactSet, x: Array, reference: Array, time: float) -> Array:
+        """Return how far the surface of balls and capsules that keys turn goes in a step (K, 3) [m].
+
+        That is what their rotation adds to the way of their centre or axis, at each contact.
+
+        Parameters
+        ----------
+        met : ContactSet
+            The contacts.
+        x, reference : (N, 3)
+            The particles now, and those by which velocities are told [m].
+        time : float
+            The end of the step [s].
+
+        Returns
+        -------
+        (K, 3)
+        """
+        contacts = met.contacts
+        out = np.zeros((len(met), 3))
+        for body, frame, own in self._turning:
+            rows = np.flatnonzero((contacts.radius > 0) & np.isin(contacts.points, own).any(1))
+            if not len(rows):
+                continue
+            turned = body.motion_at(time)[1] @ _axes(body.positions[body.frame])
+            change = (turned - _axes(reference[frame])) @ np.linalg.inv(_axes(x[frame]))
+            normal = contacts.separation[rows] / np.sqrt(contacts.squared[rows])[:, None]
+            out[rows] = -contacts.radius[rows, None] * (normal @ change.T)
+        return out
 
     def at(self, x: Array) -> Array:
         """Return the mesh's vertices (V, 3) for particles at x (N, 3)."""
         return np.ascontiguousarray(x[self.particles])
+
+
+def _axes(frame: Array) -> Array:
+    """Return the axes, as columns, of a frame of four points (4, 3)."""
+    return np.asarray((frame[1:] - frame[0]).T)
+
+
+def _solids(model: SolverModel) -> tuple[NDArray[np.int64], Array, NDArray[np.int64]]:
+    """Return the colliders by formula as `Solids` has them, by rows of all particles."""
+    ends, radii, planes = [np.empty((0, 2), np.int64)], [np.empty(0)], [np.empty((0, 3), np.int64)]
+    for body in model.bodies:
+        if isinstance(body, ColliderBody):
+            first = model.rows[body.name].start
+            if body.is_plane:
+                planes.append(np.array([[first, first + 1, first + 2]]))
+            elif body.radius > 0:
+                ends.append(first + np.array([body.ends]))
+                radii.append(np.array([body.radius]))
+    return np.concatenate(ends), np.concatenate(radii), np.concatenate(planes)
+
+
+def _friction(model: SolverModel, usual: float) -> Array:
+    """Return the coefficient of friction of each particle (N,), the usual one but for that of colliders."""
+    out = np.full(len(model.rest), float(usual))
+    for body in model.bodies:
+        if isinstance(body, ColliderBody) and body.shape.friction is not None:
+            out[model.rows[body.name]] = body.shape.friction
+    return out
+
+
+Turning = tuple[ColliderBody, NDArray[np.int64], NDArray[np.int64]]
+"""A body, the particles of its frame, and its vertices in the collision mesh."""
+
+
+def _turning(model: SolverModel, particles: NDArray[np.int64]) -> list[Turning]:
+    """Return the balls and capsules that keys move."""
+    found = []
+    for body in model.bodies:
+        if isinstance(body, ColliderBody) and body.motion is not None and body.radius > 0:
+            rows = model.rows[body.name]
+            own = np.flatnonzero((particles >= rows.start) & (particles < rows.stop))
+            found.append((body, rows.start + body.frame, own))
+    return found
 
 
 def _vertex_pairs(pairs: list[PrimitivePair]) -> set[tuple[int, int]]:
@@ -184,7 +284,7 @@ def _vertex_pairs(pairs: list[PrimitivePair]) -> set[tuple[int, int]]:
 
 def _faces(model: SolverModel) -> NDArray[np.int64]:
     """Return the triangles (F, 3) of all bodies that have them, as rows of all particles."""
-    parts = [
+    parts: list[NDArray[np.int64]] = [
         model.rows[body.name].start + np.asarray(body.faces, np.int64)
         for body in model.bodies
         if body.faces is not None
@@ -206,6 +306,12 @@ def _immovable(model: SolverModel) -> NDArray[np.bool_]:
     """Return which particles (N,) are pinned or kinematic, and so are not moved by forces."""
     fixed = np.append(model.fixed, False)  # the last one is for particles of no rigid body, -1
     return np.asarray(model.pinned | fixed[model.body_of])
+
+
+def _kinematic(model: SolverModel) -> NDArray[np.bool_]:
+    """Return which particles (N,) keys move."""
+    bodies = np.append(model.kinematic_bodies, False)  # the last one is for particles of no rigid body, -1
+    return np.asarray(model.kinematic | bodies[model.body_of])
 
 
 def _patches(model: SolverModel, particles: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from ...checks import Array
 from ...compute.launching import Launcher
-from ..colliders.primitives import Box, Collider, Plane
+from ...geometry.solids import Box, Collider, Plane
+from ..colliders.mesh import ready_collider
 from ..state import ParticleState
 from .elastic.elastic_contacts import ElasticBodies, Scene
 from .elastic.pieces import elastic_pieces
@@ -102,7 +103,7 @@ class ContactStage:
         self.thin: ThinContacts | None = None
         if self.pairs is not None and has_thin:
             self.thin = ThinContacts(parts, self.bounds, family, topology.piece_of, body.positions)
-        self.colliders = tuple(collider.ready(n) for collider in colliders)
+        self.colliders = tuple(ready_collider(collider, n) for collider in colliders)
         corrections = np.empty((n, 3))
         self.contacts = [ContactArrays(np.empty(n), np.zeros((n, 3)), corrections) for _ in self.colliders]
         self._launcher = Launcher()

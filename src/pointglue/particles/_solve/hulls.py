@@ -10,8 +10,8 @@ from scipy.spatial import ConvexHull
 
 from ...checks import Array
 from ...compute.launching import Launcher
+from ...geometry.quaternions import matrices_of
 from ..body import OrientedBody
-from ..quaternions import matrices_of
 from ..state import ParticleState
 from .kernels.contact import hulls as shapes
 from .kernels.contact import rigid, rows

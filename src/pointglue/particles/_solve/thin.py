@@ -13,8 +13,8 @@ from scipy.sparse.csgraph import dijkstra
 
 from ...checks import Array
 from ...compute import run
+from ...geometry.quaternions import matrices_of
 from ..body import OrientedBody
-from ..quaternions import matrices_of
 from .colouring import gather
 from .kernels.contact import thin as kernels
 from .kernels.contact.thin import NEIGHBOURS

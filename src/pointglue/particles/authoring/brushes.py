@@ -6,11 +6,10 @@ from math import pi
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ...checks import Array, check_flag, check_real
+from ...checks import Array, check_flag, check_real, check_vector
 from ...errors import InputError
 from ...geometry.inside import Inside, Viewpoints
 from ...geometry.sampling import inscribed_balls, refined
-from ..particle_checks import check_vector
 from .skinning import Skin
 
 __all__ = [

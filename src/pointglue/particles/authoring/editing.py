@@ -11,13 +11,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.spatial import cKDTree
 
-from ...checks import check_choice, check_flag, check_real, generator
+from ...checks import check_choice, check_flag, check_real, check_vector, generator
 from ...errors import InputError
 from ...geometry.inside import Inside
+from ...geometry.quaternions import quaternions_of
 from ...geometry.sampling import refined
 from ..body import OrientedBody
-from ..particle_checks import COINCIDENT, check_vector
-from ..quaternions import quaternions_of
+from ..particle_checks import COINCIDENT
 from .brushes import LOOKOUT_DEPTH, MOST_TRIANGLES, Brush, close_inside, lookouts, scattered, see_each_other
 from .choices import check_body, check_brush, chosen, edited, pairs_of, visual_of
 from .ellipsoid_fitting import LINKS, fitted_ellipsoids

@@ -15,6 +15,7 @@ from ...checks import Array, as_array, check_choice, check_flag, check_integer, 
 from ...errors import InputError, PointglueWarning
 from ...geometry.inside import Inside, Viewpoints
 from ...geometry.meshes.mesh_inputs import mesh_arrays
+from ...geometry.quaternions import quaternions_of
 from ...geometry.sampling import (
     along_skeleton,
     in_volume,
@@ -26,7 +27,6 @@ from ...geometry.sampling import (
 )
 from ...geometry.simplices import check_cells
 from ...geometry.welding import bounding_diagonal, unique_faces
-from ..quaternions import quaternions_of
 from .ellipsoid_fitting import LINKS, fitted_ellipsoids
 from .ties import Ties
 

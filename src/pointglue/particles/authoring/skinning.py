@@ -21,7 +21,7 @@ from ...checks import (
 from ...compute import run
 from ...errors import InputError
 from ...geometry.inside import Inside
-from ..quaternions import quaternions_of
+from ...geometry.quaternions import quaternions_of
 from . import kernels
 
 __all__ = [

@@ -1,1 +1,1 @@
-"""Things that particles collide with: primitive shapes and meshes, at rest or moving."""
+"""Colliders as the particle solver uses them: primitive solids and meshes."""

@@ -6,17 +6,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ...checks import Array, as_array, as_integers, check_rows
+from ...checks import Array, as_array, as_integers, check_rows, frozen
 from ...errors import InputError
 from ...geometry.bvh import TriangleTree
 from ...geometry.meshes.mesh_inputs import mesh_arrays
+from ...geometry.solids import Collider, Cylinder, solid_mesh
 from .._solve.kernels.contact.mesh_colliders import find_near_mesh, resolve_mesh
 from .._solve.kernels.contact.records import ContactArrays, MeshArrays, MeshNeighbours
 from .._solve.kernels.records import Ellipsoids
-from ..particle_checks import frozen
-from .primitives import Collider, ReadyCollider
+from .primitives import ReadyCollider, ReadySolid
 
-__all__ = ["MeshCollider"]
+__all__ = ["MeshCollider", "ready_collider"]
 
 # Particles worth a thread of their own: to search among, to correct.
 _SEARCH_GRAIN, _RESOLVE_GRAIN = 512, 128
@@ -36,7 +36,7 @@ class MeshCollider(Collider):
         with vertices and faces.
     faces : (m, 3), optional
         Their triangles; of a closed mesh, counter-clockwise seen from outside.
-    motion, friction, spin_friction
+    motion, friction, spin_friction, name
         See :class:`Collider`.
 
     Attributes
@@ -76,12 +76,8 @@ class MeshCollider(Collider):
         object.__setattr__(self, "closed", arrays.closed)
         object.__setattr__(self, "arrays", arrays)
 
-    def ready(self, count: int) -> ReadyCollider:
-        """Return what a solver of `count` particles works with."""
-        return _ReadyMesh(self, count, self.arrays)
 
-
-class _ReadyMesh(ReadyCollider):
+class ReadyMesh(ReadyCollider):
     """A mesh that remembers how far each particle was from it, and where that was."""
 
     def __init__(self, collider: Collider, count: int, mesh: MeshArrays) -> None:
@@ -105,6 +101,17 @@ class _ReadyMesh(ReadyCollider):
         self._launcher.run(
             resolve_mesh, len(self._chosen), _RESOLVE_GRAIN, self._mesh, *where, ellipsoids, contacts
         )
+
+
+def ready_collider(collider: Collider, count: int) -> ReadyCollider:
+    """Return what a solver of `count` particles works with."""
+    if isinstance(collider, Cylinder):
+        vertices, faces = solid_mesh(collider)
+        shared = {name: getattr(collider, name) for name in ("motion", "friction", "spin_friction", "name")}
+        collider = MeshCollider(vertices, faces, **shared)
+    if isinstance(collider, MeshCollider):
+        return ReadyMesh(collider, count, collider.arrays)
+    return ReadySolid(collider, count)
 
 
 def _sorted_mesh(vertices: Array, faces: NDArray[np.int64]) -> MeshArrays:

@@ -1,261 +1,29 @@
-"""Colliders that particles cannot enter: planes, balls, boxes and capsules, at rest or moving rigidly.
+"""Primitive colliders as the particle solver uses them.
 
-A solver uses them as follows, all arrays in place and float64:
+A solver uses a collider as follows, all arrays in place and float64:
 
-    ready = collider.ready(count)                                         # once
+    ready = ready_collider(collider, count)                               # once
     ready.prepare(X, P, bounds, time_before, time_now)                    # once in a substep
     ready.resolve(ellipsoids, contacts)                                   # in every iteration, at its end
     ready.poses                                                           # for friction
 """
 
-from dataclasses import dataclass, field
-
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from ...checks import Array, check_real
+from ...checks import Array
 from ...compute.launching import Launcher
 from ...errors import InputError
-from ...procrustes.space import perpendiculars
+from ...geometry.rigid_motion import pose_at
+from ...geometry.solids import Ball, Box, Capsule, Collider, Plane
 from .._solve.kernels.contact.colliders import BOX, CAPSULE, PLANE, find_near_solid, resolve_solid
 from .._solve.kernels.contact.records import ColliderPoses, ContactArrays, Neighbours, Pose, Solid
 from .._solve.kernels.records import Ellipsoids
-from ..particle_checks import check_vector, frozen
-from .motion import Motion, RigidMotion, check_rotation, pose_at
 
-__all__ = ["Ball", "Box", "Capsule", "Collider", "Plane", "ReadyCollider"]
+__all__ = ["ReadyCollider", "ReadySolid"]
 
 # Particles worth a thread of their own: to search among, to correct.
 _SEARCH_GRAIN, _RESOLVE_GRAIN = 4096, 512
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Collider:
-    """What all colliders have in common; use one of the kinds.
-
-    Parameters
-    ----------
-    motion : Motion or function of time, optional
-        The collider stands at p -> R p + t of its own coordinates; None for where they are.
-    friction : float, optional
-        Coulomb's coefficient, at least 0; None for that of the solver.
-    spin_friction : float, optional
-        The fraction of rolling that is made to match in 1/60 s, 0 to 1; None for that of the solver.
-
-    Raises
-    ------
-    InputError
-        If a number is out of its bounds, or `motion` is neither a `Motion` nor a function.
-    """
-
-    motion: RigidMotion | None = None
-    friction: float | None = None
-    spin_friction: float | None = None
-
-    def __post_init__(self) -> None:
-        """Check what all colliders have in common."""
-        if self.motion is not None and not isinstance(self.motion, Motion) and not callable(self.motion):
-            raise InputError(f"motion must be a Motion or a function, got {type(self.motion).__name__}")
-        if self.friction is not None:
-            check_real("friction", self.friction, at_least=0)
-        if self.spin_friction is not None:
-            check_real("spin_friction", self.spin_friction, at_least=0, at_most=1)
-
-    def ready(self, count: int) -> "ReadyCollider":
-        """Return what a solver of `count` particles works with."""
-        return _ReadySolid(self, count, self.solid)
-
-    @property
-    def solid(self) -> Solid:
-        """The kind and the sizes of the solid, for kernels."""
-        raise InputError("Collider is no shape of its own: take Plane, Ball, Box, Capsule or MeshCollider")
-
-    @property
-    def own_pose(self) -> tuple[Array, Array]:
-        """The pose of the solid in coordinates of the collider: rotation (3, 3), translation (3,) [m]."""
-        return np.eye(3), np.zeros(3)
-
-
-@dataclass(frozen=True, eq=False)
-class Plane(Collider):
-    """The half space below a plane.
-
-    Parameters
-    ----------
-    point : (3,)
-        Any point of the plane [m].
-    normal : (3,)
-        Its normal, of any length, which points out of the half space.
-    motion, friction, spin_friction
-        See :class:`Collider`.
-
-    Raises
-    ------
-    InputError
-        If a shape does not fit, a number is not finite, or `normal` is zero.
-    """
-
-    point: ArrayLike
-    normal: ArrayLike
-
-    def __post_init__(self) -> None:
-        """Check the plane."""
-        super().__post_init__()
-        object.__setattr__(self, "point", check_vector("point", self.point))
-        object.__setattr__(self, "normal", _direction("normal", self.normal))
-
-    @property
-    def solid(self) -> Solid:
-        """The half space y <= 0."""
-        return Solid(PLANE, np.zeros(3))
-
-    @property
-    def own_pose(self) -> tuple[Array, Array]:
-        """Rotation (3, 3) from y to the normal, and the point (3,) [m]."""
-        return _upright(np.asarray(self.normal)), np.asarray(self.point)
-
-
-@dataclass(frozen=True, eq=False)
-class Ball(Collider):
-    """A solid ball.
-
-    Parameters
-    ----------
-    center : (3,)
-        Its centre [m].
-    radius : float
-        Its radius, above 0 [m].
-    motion, friction, spin_friction
-        See :class:`Collider`.
-
-    Raises
-    ------
-    InputError
-        If a shape does not fit, or a number is not finite or out of its bounds.
-    """
-
-    center: ArrayLike
-    radius: float
-
-    def __post_init__(self) -> None:
-        """Check the ball."""
-        super().__post_init__()
-        object.__setattr__(self, "center", check_vector("center", self.center))
-        check_real("radius", self.radius, above=0)
-
-    @property
-    def solid(self) -> Solid:
-        """A capsule without length."""
-        return Solid(CAPSULE, np.array([self.radius, 0.0, 0.0]))
-
-    @property
-    def own_pose(self) -> tuple[Array, Array]:
-        """No rotation (3, 3), and the centre (3,) [m]."""
-        return np.eye(3), np.asarray(self.center)
-
-
-@dataclass(frozen=True, eq=False)
-class Box(Collider):
-    """A solid box.
-
-    Parameters
-    ----------
-    center : (3,)
-        Its centre [m].
-    half_extents : (3,), optional
-        Half its sizes along its axes, above 0 [m]; or give `size`.
-    rotation : (3, 3), optional
-        Its axes, as columns; without it they are those of the world.
-    size : (3,), optional
-        Its whole sizes along its axes, as :func:`block` has them, above 0 [m].
-    motion, friction, spin_friction
-        See :class:`Collider`.
-
-    Raises
-    ------
-    InputError
-        If a shape does not fit, a number is not finite or out of its bounds, `rotation` is none, or there are
-        both `half_extents` and `size`, or neither.
-    """
-
-    center: ArrayLike
-    half_extents: ArrayLike | None = None
-    rotation: ArrayLike | None = None
-    size: ArrayLike | None = field(default=None, kw_only=True)
-
-    def __post_init__(self) -> None:
-        """Check the box."""
-        super().__post_init__()
-        object.__setattr__(self, "center", check_vector("center", self.center))
-        if (self.half_extents is None) == (self.size is None):
-            raise InputError("Box needs either half_extents or size, and not both")
-        name = "size" if self.half_extents is None else "half_extents"
-        lengths = check_vector(name, getattr(self, name))
-        if not (lengths > 0).all():
-            raise InputError(f"{name} must be positive, got {lengths.tolist()}")
-        half = lengths if name == "half_extents" else frozen(0.5 * lengths)
-        object.__setattr__(self, "half_extents", half)
-        object.__setattr__(self, "size", frozen(2 * half))
-        rotation = np.eye(3) if self.rotation is None else check_rotation("rotation", self.rotation)
-        object.__setattr__(self, "rotation", frozen(rotation))
-
-    @property
-    def solid(self) -> Solid:
-        """A box that is centred and straight."""
-        return Solid(BOX, np.array(self.half_extents))
-
-    @property
-    def own_pose(self) -> tuple[Array, Array]:
-        """Rotation (3, 3) and centre (3,) [m]."""
-        return np.asarray(self.rotation), np.asarray(self.center)
-
-
-@dataclass(frozen=True, eq=False)
-class Capsule(Collider):
-    """All points within a radius of a line segment; a ball if its ends are the same.
-
-    Parameters
-    ----------
-    start, end : (3,)
-        The ends of the segment [m].
-    radius : float
-        The radius, above 0 [m].
-    motion, friction, spin_friction
-        See :class:`Collider`.
-
-    Raises
-    ------
-    InputError
-        If a shape does not fit, or a number is not finite or out of its bounds.
-    """
-
-    start: ArrayLike
-    end: ArrayLike
-    radius: float
-
-    def __post_init__(self) -> None:
-        """Check the capsule."""
-        super().__post_init__()
-        object.__setattr__(self, "start", check_vector("start", self.start))
-        object.__setattr__(self, "end", check_vector("end", self.end))
-        check_real("radius", self.radius, above=0)
-
-    @property
-    def solid(self) -> Solid:
-        """A capsule along y about the origin."""
-        return Solid(CAPSULE, np.array([self.radius, float(np.linalg.norm(self._axis())) / 2, 0.0]))
-
-    @property
-    def own_pose(self) -> tuple[Array, Array]:
-        """Rotation (3, 3) from y to the axis, and the midpoint (3,) [m]."""
-        axis = self._axis()
-        length = np.linalg.norm(axis)
-        midpoint = (np.asarray(self.start) + np.asarray(self.end)) / 2
-        return (_upright(axis / length) if length > 0 else np.eye(3)), midpoint
-
-    def _axis(self) -> Array:
-        """Return the vector from start to end."""
-        return np.asarray(np.subtract(self.end, self.start))
 
 
 class ReadyCollider:
@@ -321,12 +89,12 @@ class ReadyCollider:
         return Pose((rotation @ own).ravel(), rotation @ center + translation)
 
 
-class _ReadySolid(ReadyCollider):
+class ReadySolid(ReadyCollider):
     """A primitive solid."""
 
-    def __init__(self, collider: Collider, count: int, solid: Solid) -> None:
+    def __init__(self, collider: Collider, count: int) -> None:
         super().__init__(collider, count)
-        self._solid = solid
+        self._solid = _solid_of(collider)
         self._neighbours = Neighbours(np.empty((count, 3)), self._near)
 
     def _find_near(self, X: Array, P: Array, bounds: Array) -> None:
@@ -341,18 +109,18 @@ class _ReadySolid(ReadyCollider):
         )
 
 
-def _upright(up: Array) -> Array:
-    """Return a rotation (3, 3) that takes y to the unit vector `up`."""
-    side = perpendiculars(up)
-    side /= np.linalg.norm(side)
-    return np.stack([side, up, np.cross(side, up)], axis=1)
-
-
-def _direction(name: str, value: ArrayLike) -> Array:
-    """Return a unit vector (3,) along `value`, read-only, or raise."""
-    vector = check_vector(name, value)
-    largest = np.abs(vector).max()
-    if largest == 0:
-        raise InputError(f"{name} must not be zero, got {vector.tolist()}")
-    vector = vector / largest
-    return frozen(vector / np.linalg.norm(vector))
+def _solid_of(collider: Collider) -> Solid:
+    """Return the kind and the sizes of a primitive, for kernels: a ball is a capsule without length."""
+    match collider:
+        case Plane():
+            return Solid(PLANE, np.zeros(3))
+        case Ball():
+            return Solid(CAPSULE, np.array([collider.radius, 0.0, 0.0]))
+        case Capsule():
+            length = float(np.linalg.norm(np.subtract(collider.end, collider.start)))
+            return Solid(CAPSULE, np.array([collider.radius, length / 2, 0.0]))
+        case Box():
+            return Solid(BOX, np.array(collider.half_extents))
+    raise InputError(
+        "Collider is no shape of its own: take Plane, Ball, Box, Capsule, Cylinder or MeshCollider"
+    )

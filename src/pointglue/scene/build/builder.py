@@ -17,7 +17,7 @@ from ...elastic import Contact, ElasticBody, ImplicitSolver, RigidBody
 from ...errors import BindingCycleError, InputError, IntersectionError, PointglueError, PointglueWarning
 from ...glue import Spring, bind_glue
 from ...io.frame_records import Motion, StoredObject
-from ...particles import KinematicParticles, ParticleSolver, editing
+from ...particles import Collider, KinematicParticles, ParticleSolver, editing
 from ..engines import HandleEngine, ImplicitEngine, ParticleEngine
 from ..schema import scene as schema
 from ..schema.loading import LoadedScene, Problem, Where, read_tables, validated
@@ -302,10 +302,7 @@ class _Builder:
             acting.append(forces.ParticleWater(world.water, world.gravity))
         own = self._forces(offsets, {name: item.body.mass for name, item in items.items()})
         acting += [forces.on_particles(own)] if own else []
-        colliders = []
-        for name, collider in self._all(BuiltCollider).items():
-            with self.recording("objects", name):
-                colliders.append(collider.collider(self.tracks[name].at if name in self.tracks else None))
+        colliders = self._colliders(self._all(BuiltCollider))
         self.progress("joining particles")
         with self.recording("solver", "particles"):
             solver = ParticleSolver(
@@ -319,12 +316,21 @@ class _Builder:
             return ParticleEngine(solver, list(items), np.concatenate(velocities), np.concatenate(spins))
         return None
 
+    def _colliders(self, items: Mapping[str, BuiltCollider]) -> list[Collider]:
+        """Return colliders, each with its motion."""
+        found = []
+        for name, item in items.items():
+            with self.recording("objects", name):
+                found.append(item.collider(name, self.objects[name], self.tracks.get(name)))
+        return found
+
     def _solids(self) -> Engine | None:
         items = self._all(*IMPLICIT)
         if not items:
             return None
-        if self.tables.contact is not None:
-            items |= self._all(BuiltCollider)
+        met = self._all(BuiltCollider) if self.tables.contact is not None else {}
+        items |= {name: item for name, item in met.items() if item.formula is None}
+        colliders = self._colliders({name: item for name, item in met.items() if item.formula is not None})
         bodies: dict[str, ElasticBody | RigidBody] = {}
         for name, item in items.items():
             with self.recording("objects", name):
@@ -361,6 +367,7 @@ class _Builder:
             joints=joints,
             forces=acting,
             gravity=self.tables.world.gravity,
+            colliders=colliders,
             **options,
         )
         with self.recording("attach" if glue or joints else "objects"):

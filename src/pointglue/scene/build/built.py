@@ -12,7 +12,7 @@ from ...deform import HandleSequence
 from ...elastic import Bond, ElasticBody, RigidBody
 from ...geometry.cages import coarse_surface
 from ...glue import Binding, embed
-from ...particles import Collider, OrientedBody
+from ...particles import Collider, MeshCollider, OrientedBody
 from ..schema.fields import Points
 from ..tracks import Track, box_center
 from .meshing import USUAL_CELLS, Indices, Surface
@@ -230,13 +230,20 @@ class BuiltRigid(Built):
 class BuiltCollider(Built):
     """A collider, which other objects collide with."""
 
-    collider: Callable[[Any], Collider]
-    """A function from a motion, or None, to the collider of the particle solver."""
+    formula: Callable[..., Collider] | None
+    """A function from friction, motion and name to the collider of a shape by formula; None for a mesh."""
     faces: Indices
     """Triangles (m, 3)."""
 
+    def collider(self, name: str, table: Any, track: Track | None) -> Collider:
+        """Return the collider, as the particle solver takes it."""
+        shared = {"motion": None if track is None else track.at, "friction": table.friction, "name": name}
+        if self.formula is not None:
+            return self.formula(**shared)
+        return MeshCollider(self.points, self.faces, **shared)
+
     def solid(self, name: str, table: Any, track: Track | None) -> RigidBody:
-        """Return a fixed or kinematic rigid body, for contact with implicit solids."""
+        """Return a mesh as a fixed or kinematic rigid body, for contact with implicit solids."""
         mass = np.ones(len(self.points))
         centre = np.asarray(self.points.mean(0))
         motion = None if track is None else _about(centre, track)

@@ -1,5 +1,7 @@
 """Build an object from its table; see `particle_bodies` for particles."""
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,7 @@ from ...elastic import ClothEnergy, HexahedronEnergy, RigidBody, ShapeMatchingEn
 from ...errors import InputError
 from ...geometry.cages import HexCage
 from ...geometry.simplices import tet_surface, tets_of_hexahedra
-from ...particles import Ball, Box, Capsule, Collider, MeshCollider, Plane
+from ...geometry.solids import Ball, Box, Capsule, Collider, Cylinder, Plane
 from ...procrustes.space import perpendiculars
 from ..schema import scene as schema
 from ..schema import shapes
@@ -27,6 +29,7 @@ __all__ = ["WELDED", "build_object", "build_with_surface", "object_surface"]
 WELDED = ("cloth", "rigid")  # kinds whose points are the vertices of their mesh
 ROUNDING = 1e-6  # share of a cell that may seem empty by rounding
 MOST_CONTACT_FACES = 4000  # triangles of a mesh that others meet as it is, unless all of it is asked for
+ROUND_SECTIONS = 32  # a cylinder of fewer sides is a prism
 PLANE_HALF_SIZE = 50.0  # m from its point, a plane ends where it is a surface
 
 
@@ -184,38 +187,36 @@ def _animated(table: schema.AnimatedObject, surface: Surface, folder: Path, fram
 
 def _collider(table: schema.ColliderObject, surface: Surface | None) -> Built:
     mesh, transform = table.mesh, table.transform
-    turn, center = rotation(transform.rotate), np.asarray(transform.translate)
-    even = len(set(transform.scale)) == 1
-    scale, friction = transform.scale[0], table.friction
     if isinstance(mesh, shapes.PlaneShape):
-        normal = turn @ np.asarray(mesh.normal)
+        normal = rotation(transform.rotate) @ np.asarray(mesh.normal)
         if not np.abs(normal).max() > 0:
             raise InputError("mesh.normal must not be zero")
         point = placed([mesh.point], transform)[0]
         points, faces = _square(point, normal / np.linalg.norm(normal))
         # A plane has no end, and is not drawn: pictures have a ground of their own.
-        return BuiltCollider(
-            points=points,
-            surface=None,
-            faces=faces,
-            collider=lambda motion: Plane(point, normal, motion=motion, friction=friction),
-        )
+        return BuiltCollider(points=points, surface=None, faces=faces, formula=partial(Plane, point, normal))
     assert surface is not None
+    return BuiltCollider(
+        points=surface.vertices, surface=surface, faces=surface.faces, formula=_formula(mesh, transform)
+    )
 
-    def collider(motion: Any) -> Collider:
-        shared = {"motion": motion, "friction": friction}
-        match mesh:
-            case shapes.SphereShape() if even:
-                return Ball(center, scale * mesh.radius, **shared)
-            case shapes.BoxShape():
-                half = 0.5 * np.asarray(mesh.size) * transform.scale
-                return Box(center, half, turn, **shared)
-            case shapes.CapsuleShape() if even:
-                half = 0.5 * scale * mesh.height * turn[:, 1]
-                return Capsule(center - half, center + half, scale * mesh.radius, **shared)
-        return MeshCollider(surface.vertices, surface.faces, **shared)
 
-    return BuiltCollider(points=surface.vertices, surface=surface, faces=surface.faces, collider=collider)
+def _formula(mesh: Any, transform: Any) -> Callable[..., Collider] | None:
+    """Return what makes a collider of a shape by formula, or None for any other mesh."""
+    turn, center = rotation(transform.rotate), np.asarray(transform.translate)
+    even, scale = len(set(transform.scale)) == 1, transform.scale[0]
+    match mesh:
+        case shapes.SphereShape() if even:
+            return partial(Ball, center, scale * mesh.radius)
+        case shapes.BoxShape():
+            return partial(Box, center, 0.5 * np.asarray(mesh.size) * transform.scale, turn)
+        case shapes.CapsuleShape() if even:
+            half = 0.5 * scale * mesh.height * turn[:, 1]
+            return partial(Capsule, center - half, center + half, scale * mesh.radius)
+        case shapes.CylinderShape() if even and mesh.sections >= ROUND_SECTIONS:
+            half = 0.5 * scale * mesh.height * turn[:, 1]
+            return partial(Cylinder, center - half, center + half, scale * mesh.radius)
+    return None
 
 
 def _square(point: Array, normal: Array) -> tuple[Array, Indices]:

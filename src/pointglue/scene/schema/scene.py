@@ -282,7 +282,11 @@ class RigidObject(_Moving):
 
 
 class ColliderObject(_Object):
-    """A collider, which others bump into: at rest, or moved by keys."""
+    """A collider, which others bump into: at rest, or moved by keys.
+
+    Planes, spheres, capsules, boxes and cylinders (of 32 sections and more) are met as these shapes, and all
+    else as a mesh.
+    """
 
     kind: Literal["collider"]
     mesh: Mesh

@@ -8,12 +8,12 @@ from scipy.spatial import cKDTree
 
 from ...checks import Array
 from ...errors import InputError, PointglueWarning
+from ...geometry.quaternions import quaternions_of
 from ...glue.parents import rest_gap
 from ...particles import OrientedBody, Skin
 from ...particles.authoring import editing
 from ...particles.authoring.editing import Brush
 from ...particles.authoring.ellipsoid_fitting import LINKS, RADIUS, fitted_ellipsoids
-from ...particles.quaternions import quaternions_of
 from ...procrustes import Groups
 from ..document.document import Document
 from ..protocol import commands as messages

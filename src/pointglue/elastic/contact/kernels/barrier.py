@@ -4,6 +4,8 @@ A contact with squared distance d and weight w (an area) has the energy w m b(d)
 nearly parallel edges and, for the thickness h, the distance h^ at which contact begins and the stiffness k,
 
     b = k h^ f(z),    f = -(z - 1)^2 ln z,    z = (d - h^2) / D,    D = h^ (h^ + 2 h).
+
+Balls and capsules are points and edges with a radius, which adds to h.
 """
 
 import math
@@ -53,6 +55,8 @@ class Contacts(NamedTuple):
     """(K,): the region of the closest points of two edges, see `distances.edge_edge`."""
     threshold: Array
     """(K,): the threshold of the mollifier [m^4], or 0 where it is 1."""
+    radius: Array
+    """(K,): the radius around the primitives, 0 but for balls and capsules [m]."""
 
 
 class BarrierShape(NamedTuple):
@@ -67,10 +71,11 @@ class BarrierShape(NamedTuple):
 
 
 @kernel
-def barrier(squared: float, shape: BarrierShape) -> tuple[float, float, float]:
-    """Return b and its two derivatives by the squared distance d; b is infinite at the thickness."""
-    whole = shape.distance * (shape.distance + 2.0 * shape.thickness)
-    z = (squared - shape.thickness * shape.thickness) / whole
+def barrier(squared: float, radius: float, shape: BarrierShape) -> tuple[float, float, float]:
+    """Return b and its two derivatives by the squared distance d; b is infinite at thickness and radius."""
+    inner = shape.thickness + radius
+    whole = shape.distance * (shape.distance + 2.0 * inner)
+    z = (squared - inner * inner) / whole
     if z >= 1.0:
         return 0.0, 0.0, 0.0
     if z <= 0.0:
@@ -92,7 +97,7 @@ def _edges(x, points):
 def values(start, stop, x, contacts, shape, out):
     """Fill in the energy (K,) of each contact."""
     for k in range(start, stop):
-        value = contacts.weight[k] * barrier(contacts.squared[k], shape)[0]
+        value = contacts.weight[k] * barrier(contacts.squared[k], contacts.radius[k], shape)[0]
         if contacts.threshold[k] > 0.0:
             u, v = _edges(x, contacts.points[k])
             value *= mollifier(cross_squared(u, v), contacts.threshold[k])[0]
@@ -103,7 +108,7 @@ def values(start, stop, x, contacts, shape, out):
 def gradients(start, stop, x, contacts, shape, out):
     """Fill in the gradient (K, 4, 3) by the points of each contact: w (m b' 2 c (x) r + b m' dy)."""
     for k in range(start, stop):
-        b, slope, _ = barrier(contacts.squared[k], shape)
+        b, slope, _ = barrier(contacts.squared[k], contacts.radius[k], shape)
         slope *= 2.0 * contacts.weight[k]
         bent = contacts.threshold[k] > 0.0
         if bent:
@@ -320,7 +325,7 @@ def _mollify(x, contacts, k, shape, project, frame, out):
     u, v = _edges(x, points)
     normal = cross(u, v)
     _, by_y, by_yy = mollifier(dot(normal, normal), contacts.threshold[k])
-    b, slope, _ = barrier(contacts.squared[k], shape)
+    b, slope, _ = barrier(contacts.squared[k], contacts.radius[k], shape)
     by_u, by_v = cross(v, normal), cross(normal, u)
     for a in range(3):
         vector[a], vector[3 + a] = -2.0 * by_u[a], 2.0 * by_u[a]
@@ -390,7 +395,7 @@ def hessians(start, stop, x, contacts, shape, project, out):
     """Fill in the Hessian (K, 12, 12) by the points of each contact; `project` drops negative eigenvalues."""
     frame = _new_frame()
     for k in range(start, stop):
-        _, first, second = barrier(contacts.squared[k], shape)
+        _, first, second = barrier(contacts.squared[k], contacts.radius[k], shape)
         bent = contacts.threshold[k] > 0.0
         scale = contacts.weight[k]
         if bent:

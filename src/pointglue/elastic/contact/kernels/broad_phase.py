@@ -63,6 +63,8 @@ class Forest(NamedTuple):
     """(F, 3): the vertices that each triangle owns, then -1."""
     own_edges: NDArray[np.int64]
     """(F, 3): the edges that each triangle owns, then -1."""
+    radius: Array
+    """(V,): the radius around each vertex and its edges, 0 but for balls and capsules [m]."""
 
 
 class Motion(NamedTuple):
@@ -137,30 +139,32 @@ class Found(NamedTuple):
 
 
 @kernel
-def vertex_boxes(start, stop, motion, part_of_vertex, inflation):
-    """Fill in the boxes around the ways of vertices."""
-    for v in range(start, stop):
-        part = part_of_vertex[v]
+def vertex_boxes(start, stop, motion, vertices, part_of_vertex, radius, inflation):
+    """Fill in the boxes around the ways of some vertices, which have a radius (V,)."""
+    for k in range(start, stop):
+        v = vertices[k]
+        part, around = part_of_vertex[v], inflation + radius[v]
         for a in range(3):
             here = motion.start[v, a]
             there = motion.end[v, a] - motion.drift[part, a]
-            motion.vertices[v, a] = min(here, there) - inflation
-            motion.vertices[v, 3 + a] = max(here, there) + inflation
+            motion.vertices[v, a] = min(here, there) - around
+            motion.vertices[v, 3 + a] = max(here, there) + around
 
 
 @kernel
-def refit(start, stop, forest, motion):
-    """Fill in the boxes of the triangles and nodes of parts."""
+def refit(start, stop, forest, motion, parts):
+    """Fill in the boxes of the triangles and nodes of some parts."""
     nodes, faces, vertices = motion.nodes, motion.faces, motion.vertices
     corners, order, leaves = forest.faces, forest.order, forest.leaves
-    for part in range(start, stop):
+    for k in range(start, stop):
+        part = parts[k]
         base, first, last = forest.first_node[part], forest.first_leaf[part], forest.first_leaf[part + 1]
         for leaf in range(first, last):
             node = base + (last - first) - 1 + leaf - first
             for a in range(3):
                 nodes[node, a], nodes[node, 3 + a] = np.inf, -np.inf
-            for k in range(leaves[leaf], leaves[leaf + 1]):
-                f = order[k]
+            for slot in range(leaves[leaf], leaves[leaf + 1]):
+                f = order[slot]
                 i, j, m = corners[f, 0], corners[f, 1], corners[f, 2]
                 for a in range(3):
                     low = min(vertices[i, a], vertices[j, a], vertices[m, a])
@@ -295,6 +299,7 @@ def find_pairs(start, stop, search, facing, found):
     vertices, faces, drift = search.motion.vertices, search.motion.faces, search.motion.drift
     x, y, part_of = search.motion.start, search.motion.end, search.forest.part_of_face
     permissions, free, reach = search.permissions, search.permissions.free, search.reach
+    radius = search.forest.radius
     near_faces, near_edges = found.faces, found.edges
     for block in range(start, stop):
         by_face, by_edge = 0, 0
@@ -306,7 +311,8 @@ def find_pairs(start, stop, search, facing, found):
                 a, b, c = corners[g, 0], corners[g, 1], corners[g, 2]
                 for i in range(3):
                     v = own_vertices[f, i]
-                    if v < 0:
+                    # Balls and capsules meet triangles by their centres, and edges by their axes.
+                    if v < 0 or b == c:
                         break
                     if v in (a, b, c) or not _overlap(_swept(_box(vertices, v), way), box):
                         continue
@@ -316,7 +322,7 @@ def find_pairs(start, stop, search, facing, found):
                         or may_meet(v, c, permissions)
                     ):
                         continue
-                    if _near(x, y, (v, a, b, c), 1, reach):
+                    if _near(x, y, (v, a, b, c), 1, reach + radius[v]):
                         near_faces[block, by_face, 0], near_faces[block, by_face, 1] = v, g
                         by_face += 1
                 way = (-way[0], -way[1], -way[2])
@@ -343,7 +349,7 @@ def find_pairs(start, stop, search, facing, found):
                         or may_meet(b, n, permissions)
                     ):
                         continue
-                    if _near(x, y, (a, b, m, n), 2, reach):
+                    if _near(x, y, (a, b, m, n), 2, reach + radius[a] + radius[m]):
                         near_edges[block, by_edge, 0], near_edges[block, by_edge, 1] = e, d
                         by_edge += 1
         found.counts[block, 0], found.counts[block, 1] = by_face, by_edge
@@ -362,7 +368,7 @@ def find_crossings(start, stop, search, facing, found):
                 a, b, c = corners[g, 0], corners[g, 1], corners[g, 2]
                 for i in range(3):
                     e = own[f, i]
-                    if e < 0:
+                    if e < 0 or b == c:
                         break
                     m, n = ends[e, 0], ends[e, 1]
                     if m in (a, b, c) or n in (a, b, c):

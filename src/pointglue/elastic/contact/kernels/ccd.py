@@ -9,12 +9,24 @@ import math
 from typing import NamedTuple
 
 from ....compute import kernel
-from .distances import load, minus, squared_distance_edges, squared_distance_triangle
+from .distances import cross, dot, load, minus, point_plane, squared_distance_edges, squared_distance_triangle
 
-__all__ = ["ImpactLimits", "edge_impacts", "face_impacts", "impact", "relative_ways", "squared_distance"]
+__all__ = [
+    "ImpactLimits",
+    "edge_impacts",
+    "face_impacts",
+    "impact",
+    "plane_impact",
+    "plane_impacts",
+    "relative_ways",
+    "squared_distance",
+    "thicker",
+]
 
 
 BISECTIONS = 4  # of the last part of a way
+# Ratio to the area of the triangle that tells a plane: it keeps this much on the part of a way in question.
+LEAST_AREA = 0.5
 
 
 class ImpactLimits(NamedTuple):
@@ -26,6 +38,12 @@ class ImpactLimits(NamedTuple):
     """The share of the first gap that may be used up [1]."""
     iterations: int
     """The most iterations; a search that needs more ends a little earlier on its way."""
+
+
+@kernel
+def thicker(limits, radius):
+    """Return the limits of primitives with a radius around them."""
+    return ImpactLimits(limits.thickness + radius, limits.share, limits.iterations)
 
 
 @kernel
@@ -129,33 +147,120 @@ def impact(x, ways, first, limits, until):
 
 
 @kernel
-def face_impacts(start, stop, way, faces, pairs, limits, out):
+def face_impacts(start, stop, way, surface, pairs, limits, out):
     """Fill in the collision-free shares (K,) of vertices and faces (K, 2), or a lesser one found before.
 
     `way` are the vertices (V, 3) at both ends. Only the least of all shares is certain.
     """
     x, y = way
-    until = 1.0
+    faces, until = surface.faces, 1.0
     for k in range(start, stop):
         i, f = pairs[k, 0], pairs[k, 1]
         j, m, n = faces[f, 0], faces[f, 1], faces[f, 2]
         at = (load(x, i), load(x, j), load(x, m), load(x, n))
         ways = (minus(load(y, i), at[0]), minus(load(y, j), at[1]), minus(load(y, m), at[2]),
                 minus(load(y, n), at[3]))  # fmt: skip
-        until = min(until, impact(at, ways, 1, limits, until))
+        until = min(until, impact(at, ways, 1, thicker(limits, surface.radius[i]), until))
         out[k] = until
 
 
 @kernel
-def edge_impacts(start, stop, way, edges, pairs, limits, out):
+def edge_impacts(start, stop, way, surface, pairs, limits, out):
     """Fill in the collision-free shares (K,) of two edges (K, 2), see `face_impacts`."""
     x, y = way
-    until = 1.0
+    edges, until = surface.edges, 1.0
     for k in range(start, stop):
         e, f = pairs[k, 0], pairs[k, 1]
         i, j, m, n = edges[e, 0], edges[e, 1], edges[f, 0], edges[f, 1]
         at = (load(x, i), load(x, j), load(x, m), load(x, n))
         ways = (minus(load(y, i), at[0]), minus(load(y, j), at[1]), minus(load(y, m), at[2]),
                 minus(load(y, n), at[3]))  # fmt: skip
-        until = min(until, impact(at, ways, 2, limits, until))
+        radius = surface.radius[i] + surface.radius[m]
+        until = min(until, impact(at, ways, 2, thicker(limits, radius), until))
+        out[k] = until
+
+
+@kernel
+def _height(x, ways, t):
+    """Return the height of the first of four points above the plane of the others after a share t of ways."""
+    return point_plane(
+        _moved(x[0], ways[0], t), _moved(x[1], ways[1], t), _moved(x[2], ways[2], t), _moved(x[3], ways[3], t)
+    )[3]
+
+
+@kernel
+def _longest(a, b):
+    """Return the length of the longer of two vectors."""
+    return math.sqrt(max(dot(a, a), dot(b, b)))
+
+
+@kernel
+def _turning(x, ways, until):
+    """Return how fast a plane turns at most on a part of the ways, and how long the part is that is known.
+
+    The unit normal of N = u x v turns by at most |dN| / |N|.
+    """
+    u, v = minus(x[2], x[1]), minus(x[3], x[1])
+    du, dv = minus(ways[2], ways[1]), minus(ways[3], ways[1])
+    if dot(du, du) == 0.0 and dot(dv, dv) == 0.0:
+        return 0.0, until
+    area = cross(u, v)
+    least = LEAST_AREA * math.sqrt(dot(area, area))
+    while True:
+        turn = math.sqrt(dot(du, du)) * _longest(v, _moved(v, dv, until)) + math.sqrt(dot(dv, dv)) * _longest(
+            u, _moved(u, du, until)
+        )
+        if until * turn <= least:
+            return turn / least, until
+        until *= 0.5
+
+
+@kernel
+def plane_impact(x, ways, limits, until):
+    """Return the collision-free share of the ways of a point and of three that tell a plane, or `until`.
+
+    The point may not get below the plane. A plane that does not turn is met as its height tells, which is
+    linear; for one that turns, the way is walked as `impact` does.
+    """
+    h, share = limits.thickness, limits.share
+    gap = _height(x, ways, 0.0) - h
+    if not gap > 0.0:
+        return 0.0
+    turn, end = _turning(x, ways, until)
+    way = minus(ways[0], ways[1])
+    if turn == 0.0:
+        closing = _height(x, ways, 0.0) - _height(x, ways, 1.0)
+        return until if closing * until <= share * gap else share * gap / closing
+    arm = minus(x[0], x[1])
+    speed = math.sqrt(dot(way, way)) + turn * _longest(arm, _moved(arm, way, end))
+    least, t, ahead = (1.0 - share) * gap, 0.0, 0.0
+    for _ in range(limits.iterations):
+        ahead = t + share * gap / speed
+        if ahead >= end:
+            return end
+        gap = _height(x, ways, ahead) - h
+        if gap < least and t > 0.0:
+            break
+        t = ahead
+    for _ in range(BISECTIONS):
+        middle = 0.5 * (t + ahead)
+        if _height(x, ways, middle) - h < least:
+            ahead = middle
+        else:
+            t = middle
+    return t
+
+
+@kernel
+def plane_impacts(start, stop, way, planes, pairs, limits, out):
+    """Fill in the collision-free shares (K,) of vertices and planes (K, 2), see `face_impacts`."""
+    x, y = way
+    until = 1.0
+    for k in range(start, stop):
+        i, p = pairs[k, 0], pairs[k, 1]
+        j, m, n = planes[p, 0], planes[p, 1], planes[p, 2]
+        at = (load(x, i), load(x, j), load(x, m), load(x, n))
+        ways = (minus(load(y, i), at[0]), minus(load(y, j), at[1]), minus(load(y, m), at[2]),
+                minus(load(y, n), at[3]))  # fmt: skip
+        until = min(until, plane_impact(at, ways, limits, until))
         out[k] = until

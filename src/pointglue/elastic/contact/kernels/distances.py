@@ -9,6 +9,8 @@ and e_k = dr/ds_k, and r is orthogonal to every e_k. With G = E^T E, the squared
 Vectors are tuples of three numbers.
 """
 
+import math
+
 from ....compute import kernel
 
 __all__ = [
@@ -21,6 +23,7 @@ __all__ = [
     "load",
     "minus",
     "mollifier",
+    "point_plane",
     "point_triangle",
     "squared_distance_edges",
     "squared_distance_triangle",
@@ -56,6 +59,21 @@ def cross(a, b):
 
 
 @kernel
+def point_plane(p, a, b, c):
+    """Return the weights of b and c in the point of the plane of a, b, c closest to p, r, and p's height.
+
+    r points to p; the height is positive on the side that the normal (b - a) x (c - a) points to.
+    """
+    ab, ac, ap = minus(b, a), minus(c, a), minus(p, a)
+    normal = cross(ab, ac)
+    size = dot(normal, normal)
+    height = dot(normal, ap) / size
+    s, t = dot(cross(ap, ac), normal) / size, dot(cross(ab, ap), normal) / size
+    r = (height * normal[0], height * normal[1], height * normal[2])
+    return s, t, r, height * math.sqrt(size)
+
+
+@kernel
 def point_triangle(p, a, b, c):
     """Return the region of the point of a triangle closest to p, its weights of b and c, and r.
 
@@ -86,11 +104,8 @@ def point_triangle(p, a, b, c):
         bc = minus(c, b)
         t = dot(bc, bp) / dot(bc, bc)
         return 4, 1.0 - t, t, (bp[0] - t * bc[0], bp[1] - t * bc[1], bp[2] - t * bc[2])
-    normal = cross(ab, ac)
-    size = dot(normal, normal)
-    height = dot(normal, ap) / size
-    s, t = dot(cross(ap, ac), normal) / size, dot(cross(ab, ap), normal) / size
-    return 6, s, t, (height * normal[0], height * normal[1], height * normal[2])
+    s, t, r, _ = point_plane(p, a, b, c)
+    return 6, s, t, r
 
 
 @kernel

@@ -1,11 +1,12 @@
 """Lagged friction: smooth Coulomb friction whose normal forces and tangent planes are those of one moment.
 
-A contact with the velocity u = (1 - n n^T) sum_i c_i v_i along its tangent plane has the potential p f0(|u|),
-p = mu times the normal force, with the speed e below which surfaces count as sticking and y = |u|,
+A contact with the velocity u = (1 - n n^T) (sum_i c_i v_i + w) along its tangent plane has the potential
+p f0(|u|), p = mu times the normal force, with the speed e below which surfaces count as sticking and y = |u|,
 
     f0 = y^2 / e (1 - y / (3 e)) + e / 3 for y < e,    f0 = y beyond it.
 
-Velocities are slope * (x - reference); the energy of a step is the potential divided by the slope.
+w is how the surface of a ball or capsule that keys turn moves about its centre or axis. Velocities are
+slope * (x - reference); the energy of a step is the potential divided by the slope.
 """
 
 import math
@@ -30,6 +31,8 @@ class Slides(NamedTuple):
     """(K, 4): c."""
     normal: Array
     """(K, 3): n."""
+    drift: Array
+    """(K, 3): w / slope, the way of turning surfaces in the step [m]."""
     pressure: Array
     """(K,): p, the coefficient of friction times the normal force [N]."""
     slip: float
@@ -40,19 +43,22 @@ class Slides(NamedTuple):
 
 @kernel
 def lag(start, stop, contacts, shape, friction, normal, pressure):
-    """Fill in the normals (K, 3) and friction forces (K,) of contacts; nearly parallel edges have none."""
+    """Fill in the normals (K, 3) and friction forces (K,) of contacts; nearly parallel edges have none.
+
+    `friction` (K,) are their coefficients.
+    """
     for k in range(start, stop):
         length = math.sqrt(contacts.squared[k])
         for a in range(3):
             normal[k, a] = contacts.separation[k, a] / length
-        force = -2.0 * length * barrier(contacts.squared[k], shape)[1]
-        pressure[k] = friction * contacts.weight[k] * force if contacts.threshold[k] == 0.0 else 0.0
+        force = -2.0 * length * barrier(contacts.squared[k], contacts.radius[k], shape)[1]
+        pressure[k] = friction[k] * contacts.weight[k] * force if contacts.threshold[k] == 0.0 else 0.0
 
 
 @kernel
 def _velocity(x, reference, slides, k):
     """Return the velocity u of a contact along its tangent plane."""
-    u0, u1, u2 = 0.0, 0.0, 0.0
+    u0, u1, u2 = slides.drift[k, 0], slides.drift[k, 1], slides.drift[k, 2]
     for i in range(4):
         p = slides.points[k, i]
         if p >= 0:

@@ -13,10 +13,12 @@ from numpy.typing import NDArray
 
 from ....checks import Array
 from ....compute import kernel
-from .ccd import impact
-from .distances import dot, edge_edge, load, minus, point_triangle
+from .barrier import barrier
+from .ccd import impact, plane_impact, thicker
+from .distances import dot, edge_edge, load, minus, point_plane, point_triangle
+from .pairs import QUARTER, edge_weight, face_weight
 
-__all__ = ["ImpactRows", "edge_rows", "face_rows"]
+__all__ = ["Expansion", "ImpactRows", "edge_rows", "expand", "face_rows", "plane_rows"]
 
 
 class ImpactRows(NamedTuple):
@@ -30,6 +32,33 @@ class ImpactRows(NamedTuple):
     """(K, 3): n, the direction of that vector [1]."""
     offset: Array
     """(K,): the distance for no way at all [m]; infinite for pairs that do not meet."""
+    radius: Array
+    """(K,): the radius around the primitives [m]."""
+    weight: Array
+    """(K,): the area that the pair stands for [m^2]."""
+
+
+class Expansion(NamedTuple):
+    """The barrier of K pairs to second order in their distance."""
+
+    length: Array
+    """(K,): the distance about which it is [m]."""
+    slope: Array
+    """(K,): the derivative there [N]."""
+    stiffness: Array
+    """(K,): the second derivative there [N/m]."""
+
+
+@kernel
+def expand(start, stop, rows, shape, gap, expansion):
+    """Fill in the expansions of rows (K) about a gap [m]."""
+    for k in range(start, stop):
+        length = shape.thickness + rows.radius[k] + gap
+        # By the distance, from the derivatives by the square of it.
+        _, first, second = barrier(length * length, rows.radius[k], shape)
+        expansion.length[k] = length
+        expansion.slope[k] = 2.0 * length * first * rows.weight[k]
+        expansion.stiffness[k] = (2.0 * first + 4.0 * length * length * second) * rows.weight[k]
 
 
 @kernel
@@ -71,14 +100,16 @@ def _loaded(way, points):
 
 
 @kernel
-def face_rows(start, stop, way, faces, pairs, limits, rows):
+def face_rows(start, stop, way, surface, pairs, limits, rows):
     """Fill in the rows of vertices and faces (K, 2). `way` are the vertices (V, 3) at both ends."""
+    faces = surface.faces
     for k in range(start, stop):
-        f = pairs[k, 1]
-        points = (np.int64(pairs[k, 0]), faces[f, 0], faces[f, 1], faces[f, 2])
+        v, f = pairs[k, 0], pairs[k, 1]
+        points = (np.int64(v), faces[f, 0], faces[f, 1], faces[f, 2])
         at, ways = _loaded(way, points)
-        share = impact(at, ways, 1, limits, 1.0)
-        rows.offset[k] = np.inf
+        share = impact(at, ways, 1, thicker(limits, surface.radius[v]), 1.0)
+        rows.offset[k], rows.radius[k] = np.inf, surface.radius[v]
+        rows.weight[k] = face_weight(surface, v, f)
         if share < 1.0:
             there = _after(at, ways, share)
             _, s, t, r = point_triangle(there[0], there[1], there[2], there[3])
@@ -86,15 +117,32 @@ def face_rows(start, stop, way, faces, pairs, limits, rows):
 
 
 @kernel
-def edge_rows(start, stop, way, edges, pairs, limits, rows):
+def edge_rows(start, stop, way, surface, pairs, limits, rows):
     """Fill in the rows of two edges (K, 2), see `face_rows`."""
+    edges = surface.edges
     for k in range(start, stop):
         e, f = pairs[k, 0], pairs[k, 1]
         points = (edges[e, 0], edges[e, 1], edges[f, 0], edges[f, 1])
         at, ways = _loaded(way, points)
-        share = impact(at, ways, 2, limits, 1.0)
-        rows.offset[k] = np.inf
+        radius = surface.radius[points[0]] + surface.radius[points[2]]
+        share = impact(at, ways, 2, thicker(limits, radius), 1.0)
+        rows.offset[k], rows.radius[k], rows.weight[k] = np.inf, radius, edge_weight(surface, e, f)
         if share < 1.0:
             there = _after(at, ways, share)
             _, s, t, r = edge_edge(there[0], there[1], there[2], there[3])
             _set_row(rows, k, points, ways, (1.0 - s, s, t - 1.0, -t), r, share)
+
+
+@kernel
+def plane_rows(start, stop, way, surface, planes, pairs, limits, rows):
+    """Fill in the rows of vertices and planes (K, 2), see `face_rows`."""
+    for k in range(start, stop):
+        v, p = pairs[k, 0], pairs[k, 1]
+        points = (v, planes[p, 0], planes[p, 1], planes[p, 2])
+        at, ways = _loaded(way, points)
+        share = plane_impact(at, ways, limits, 1.0)
+        rows.offset[k], rows.radius[k], rows.weight[k] = np.inf, 0.0, QUARTER * surface.vertex_area[v]
+        if share < 1.0:
+            there = _after(at, ways, share)
+            s, t, r, _ = point_plane(there[0], there[1], there[2], there[3])
+            _set_row(rows, k, points, ways, (1.0, s + t - 1.0, -s, -t), r, share)

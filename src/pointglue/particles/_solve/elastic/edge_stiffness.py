@@ -13,8 +13,8 @@ the cells. On a regular lattice of any spacing these are the stretch and the ben
 import numpy as np
 
 from ....checks import Array
+from ....geometry.quaternions import matrices_of
 from ...body import OrientedBody
-from ...quaternions import matrices_of
 from ..kernels.constraints.lattice import missing_neighbours
 
 __all__ = ["edge_stiffness", "sums"]

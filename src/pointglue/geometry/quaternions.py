@@ -1,4 +1,4 @@
-"""Quaternions wxyz and rotation matrices of whole arrays, at the borders of the solver."""
+"""Quaternions wxyz and rotation matrices of whole arrays."""
 
 import numpy as np
 
@@ -8,7 +8,17 @@ __all__ = ["matrices_of", "quaternions_of"]
 
 
 def matrices_of(quaternions: Array) -> Array:
-    """Return the rotation matrices (..., 3, 3) of unit quaternions (..., 4)."""
+    """Return the rotation matrices of unit quaternions.
+
+    Parameters
+    ----------
+    quaternions : (..., 4)
+        The quaternions wxyz.
+
+    Returns
+    -------
+    (..., 3, 3)
+    """
     w, x, y, z = np.moveaxis(quaternions, -1, 0)
     rows = [
         [1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],
@@ -19,10 +29,20 @@ def matrices_of(quaternions: Array) -> Array:
 
 
 def quaternions_of(matrices: Array) -> Array:
-    """Return the unit quaternions (..., 4) of rotation matrices (..., 3, 3), with w not negative.
+    """Return the unit quaternions of rotation matrices, with w not negative.
 
     Row k of the symmetric matrix 4 q q^T is known from sums of entries; the row with the largest diagonal
     entry has lost no digits.
+
+    Parameters
+    ----------
+    matrices : (..., 3, 3)
+        The rotations.
+
+    Returns
+    -------
+    (..., 4)
+        The quaternions wxyz.
     """
     R = matrices
     a, b, c = R[..., 0, 0], R[..., 1, 1], R[..., 2, 2]

@@ -8,11 +8,10 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ...checks import Array, check_real, check_rotations
-from ...errors import InputError
-from ...procrustes import special_procrustes
-from ..particle_checks import check_vector, finite, frozen
-from ..quaternions import matrices_of
+from ..checks import Array, check_finite, check_real, check_rotations, check_vector, frozen
+from ..errors import InputError
+from ..procrustes import special_procrustes
+from .quaternions import matrices_of
 
 __all__ = ["Motion", "RigidMotion", "check_rotation", "pose_at"]
 
@@ -45,18 +44,18 @@ class Motion:
 
     def __post_init__(self) -> None:
         """Check the keys, and turn quaternions of any length into neighbouring unit ones."""
-        times = finite("times", self.times)
+        times = check_finite("times", self.times)
         if times.ndim != 1 or not len(times):
             raise InputError(f"times must be a list of at least one time, got shape {times.shape}")
         if (np.diff(times) <= 0).any():
             k = int(np.argmax(np.diff(times) <= 0))
             raise InputError(f"times must increase, got {times[k + 1]} after {times[k]} at index {k + 1}")
-        positions = finite("positions", self.positions)
+        positions = check_finite("positions", self.positions)
         if positions.shape != (len(times), 3):
             raise InputError(f"positions must have shape ({len(times)}, 3), got shape {positions.shape}")
         rotations = np.tile([1.0, 0.0, 0.0, 0.0], (len(times), 1))
         if self.rotations is not None:
-            rotations = finite("rotations", self.rotations)
+            rotations = check_finite("rotations", self.rotations)
             if rotations.shape != (len(times), 4):
                 raise InputError(f"rotations must have shape ({len(times)}, 4), got shape {rotations.shape}")
             largest = np.abs(rotations).max(1, keepdims=True)
@@ -118,9 +117,28 @@ RigidMotion: TypeAlias = Motion | Callable[[float], tuple[ArrayLike, ArrayLike]]
 
 
 def pose_at(name: str, motion: RigidMotion, time: float) -> tuple[Array, Array]:
-    """Return the rotation (3, 3) and translation (3,) of a motion at a time [s].
+    """Return the pose of a motion at a time.
 
-    `name` is what error messages call the motion.
+    Parameters
+    ----------
+    name : str
+        What error messages call the motion.
+    motion : Motion or callable
+        The motion.
+    time : float
+        The time [s].
+
+    Returns
+    -------
+    rotation : (3, 3)
+        R.
+    translation : (3,)
+        t [m].
+
+    Raises
+    ------
+    InputError
+        If the motion is none, or does not return a pose.
     """
     if isinstance(motion, Motion):
         return motion.at(time)
@@ -133,5 +151,22 @@ def pose_at(name: str, motion: RigidMotion, time: float) -> tuple[Array, Array]:
 
 
 def check_rotation(name: str, value: ArrayLike) -> Array:
-    """Return the rotation (3, 3) nearest to a matrix that is one but for rounding, or raise."""
+    """Return the rotation nearest to a matrix that is one but for rounding.
+
+    Parameters
+    ----------
+    name : str
+        What error messages call it.
+    value : (3, 3)
+        The matrix.
+
+    Returns
+    -------
+    (3, 3)
+
+    Raises
+    ------
+    InputError
+        If it is no rotation.
+    """
     return special_procrustes(check_rotations(name, value, (3, 3)))
