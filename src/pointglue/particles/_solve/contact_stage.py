@@ -202,9 +202,16 @@ class ContactStage:
             for k in range(len(self.colliders)):
                 self._leave_collider(k)
         if elastic is not None:
-            elastic.resolve(surfaces.recovery, self.scene, surfaces.restitution)
+            supports = None
+            if self.hulls is not None and len(self.hulls):
+                supports = self.hulls.supports(self.groups, self.particles, self.buffers)
+            elastic.resolve(surfaces.recovery, self.scene, surfaces.restitution, supports)
+            if self.hulls is not None and supports is not None:
+                self.hulls.take_impulses(supports.impulses)
             self._apply_corrections()
         self._solve_hulls()
+        if elastic is not None:
+            elastic.hold(self.buffers.P)
 
     def finish(self) -> None:
         """End the iterations of a substep: elastic pieces are relaxed once more, and friction acts."""

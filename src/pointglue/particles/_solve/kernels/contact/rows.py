@@ -18,8 +18,8 @@ from .hulls import GAP, NORMAL, POINT, SIZE
 from .rigid import CENTROID, INVERSE_INERTIA, INVERSE_MASS, ROTATION, TRANSLATION
 
 __all__ = [
-    "CONTACT_ROW", "IMPULSE", "add_bodies", "hasten_particles", "limit_speeds", "measure", "move_particles",
-    "set_rows", "solve",
+    "CONTACT_ROW", "DIRECTIONS", "FRICTION", "IMPULSE", "WANTED", "add_bodies", "hasten_particles",
+    "limit_speeds", "measure", "middles", "move_particles", "set_rows", "solve",
 ]  # fmt: skip
 
 # Columns of a contact.
@@ -175,6 +175,17 @@ def measure(sides, slots, places, buffers, bodies, rows) -> None:
                 row[arm + 3 * d], row[arm + 3 * d + 1], row[arm + 3 * d + 2] = px, py, pz
                 row[turn + 3 * d], row[turn + 3 * d + 1], row[turn + 3 * d + 2] = qx, qy, qz
                 row[MOBILITY + d] += w[INVERSE_MASS] + px * qx + py * qy + pz * qz
+
+
+@kernel
+def middles(sides, places, buffers, rows, points) -> None:
+    """Compute the points (k, 3) at which contacts act, as bodies lie now: the same for both sides."""
+    P, E = buffers.P, buffers.E
+    for k in range(len(rows)):
+        row = rows[k]
+        ax, ay, az = _place(sides[k, 0], 1, row[ANCHOR_A : ANCHOR_A + 3], places, P, E)
+        bx, by, bz = _place(sides[k, 1], 1, row[ANCHOR_B : ANCHOR_B + 3], places, P, E)
+        points[k, 0], points[k, 1], points[k, 2] = 0.5 * (ax + bx), 0.5 * (ay + by), 0.5 * (az + bz)
 
 
 @kernel
