@@ -350,8 +350,9 @@ class ContactStage:
 
     def apply_restitution(self) -> None:
         """Take away the speed that contacts gave beyond what they return."""
-        groups, particles, buffers = self.groups, self.particles, self.buffers
-        restitution = self.surfaces.restitution
+        groups, particles, restitution = self.groups, self.particles, self.surfaces.restitution
+        # Where everything is now: speeds change no positions.
+        buffers = self.buffers._replace(X=self.buffers.P)
         # As groups lie now, or their impulses would not keep angular momentum.
         self._find_masses()
         if self.pairs is not None and len(self.pairs):

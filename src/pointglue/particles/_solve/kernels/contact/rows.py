@@ -299,7 +299,7 @@ def _point_velocity(side, q, h, at, places, buffers):
 def limit_speeds(sides, slots, sweeps, restitution, places, buffers, bodies, rows) -> None:
     """Find the changes of velocity by which contacts part no faster than they return: see `friction`.
 
-    X are the new positions already. The changes gather in `bodies`.
+    X are the positions now. The changes gather in `bodies`.
     """
     P, E, h = buffers.P, buffers.E, restitution.substep
     count = len(places.leads)
