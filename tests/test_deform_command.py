@@ -289,6 +289,16 @@ class TestCache:
         done(mesh, handles(), "-o", "second.npy")
         assert np.abs(np.load("first.npy") - np.load("second.npy")).max() > 0.01
 
+    def test_spares_what_takes_longest_to_load(self, done, folder):
+        """With the distances known, a mesh of triangles alone needs neither trimesh nor SciPy's graphs."""
+        trimesh.Trimesh(VERTICES, FACES, process=False).export("in.obj")
+        done("in.obj", handles(), "-o", "out.obj")
+        code = "import sys; from pointglue.cli import main\ntry: main()\nexcept SystemExit: pass\n"
+        code += "print({'trimesh', 'scipy.sparse', 'scipy.spatial'} & set(sys.modules))"
+        command = [sys.executable, "-c", code, "deform", "in.obj", "handles.json", "-o", "out.obj"]
+        ended = subprocess.run(command, capture_output=True, text=True, check=True)
+        assert ended.stdout.splitlines()[-1] == "set()"
+
     def test_a_cache_that_cannot_be_is_no_reason_to_stop(self, done, mesh, folder, monkeypatch):
         (folder / "file").touch()
         monkeypatch.setenv("POINTGLUE_CACHE", str(folder / "file" / "cache"))

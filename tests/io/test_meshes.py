@@ -9,6 +9,8 @@ from small_meshes import CARRIERS, CLOSE, FACES, VERTICES, forbidden, make, save
 from trimesh.visual import TextureVisuals
 
 from pointglue.errors import InputError, MissingDependencyError, PointglueWarning
+from pointglue.geometry.meshes.plain_obj import plain_obj
+from pointglue.geometry.meshes.trimesh_files import read_parts
 from pointglue.io import Mesh, Part, read_mesh
 
 
@@ -58,6 +60,27 @@ class TestReading:
         mesh = read_mesh(save(shape, tmp_path / f"in.{kind}"))
         assert np.array_equal(mesh.vertices[5], [9.0, 9.0, 9.0])
         assert np.array_equal(mesh.faces, faces)
+
+    @pytest.mark.parametrize("ending", ["\n", "\r\n"])
+    def test_plain_obj_is_as_trimesh_reads_it(self, tmp_path, ending):
+        """With comments, exponents, spaces and a vertex of no face; whatever else there is, trimesh reads."""
+        lines = ["# of a program", "", "v 1e-3 -2.5 3", "v  0.1 .2 +0.3", "v 4 5 6", "v 7 8 9.25", "f 3 1 4 "]
+        file = tmp_path / "in.obj"
+        file.write_bytes(ending.join(lines).encode())
+        vertices, faces = plain_obj(file.read_bytes())
+        (part,) = read_parts(file)
+        assert np.array_equal(vertices, part.vertices)
+        assert np.array_equal(faces, part.faces)
+        assert read_mesh(file).parts[0].name == part.name
+
+    @pytest.mark.parametrize(
+        "line",
+        ["f 1 2 3 3", "f 1/1 2/2 3/3", "f -1 -2 -3", "f 1 2 4", "f 1 2 x", "v 1 2 nan", "v 1 2 3 1", "o a"],
+    )
+    def test_obj_with_anything_else_is_left_to_trimesh(self, line):
+        text = "v 0 0 0\nv 1 0 0\nv 0 1 0\nf 1 2 3\n"
+        assert plain_obj(text.encode()) is not None
+        assert plain_obj((text + line).encode()) is None
 
     def test_obj_vertices_are_split_on_seams(self, tmp_path):
         """Texture coordinates and normals have indices of their own; vertices stay in order."""
@@ -148,7 +171,7 @@ class TestMissingAssets:
 
     def test_pillow(self, tmp_path, monkeypatch, uv, image):
         path = save(make(visual=TextureVisuals(uv=uv, image=image)), tmp_path / "in.glb")
-        monkeypatch.setattr("pointglue.geometry.meshes.mesh_files.find_spec", lambda name: None)
+        monkeypatch.setattr("pointglue.geometry.meshes.trimesh_files.find_spec", lambda name: None)
         with pytest.raises(MissingDependencyError, match=r"in.glb: .* pip install pillow"):
             read_mesh(path)
 

@@ -234,6 +234,59 @@ def test_an_elastic_block_slides_where_the_slope_is_steeper_than_friction(angle,
     assert way == pytest.approx(theory, rel=0.02, abs=1e-3)
 
 
+def mixed(kinds):
+    """Boxes of 0.3 x 0.2 x 0.25 m, elastic (e) or rigid (r)."""
+    made = {"e": {"young": 1e7}, "r": {"rigid": True}}
+    return [block((0.3, 0.2, 0.25), (2, 2, 2), **made[kind]) for kind in kinds]
+
+
+@pytest.mark.parametrize("angle", [0.0, 20.0])
+@pytest.mark.parametrize("kinds", ["er", "re", "ere", "rer"])
+def test_rigid_and_elastic_boxes_stand_on_each_other(kinds, angle):
+    """Where friction holds them nothing slides, whichever is on which, and all of them fall asleep."""
+    a = np.radians(angle)
+    bodies = [body.moved(translation=(0, 0.1 + 0.2 * k, 0)) for k, body in enumerate(mixed(kinds))]
+    gravity = GRAVITY * np.array([np.sin(a), -np.cos(a), 0.0])
+    solver = ParticleSolver(bodies, colliders=[Plane((0, 0, 0), (0, 1, 0))], gravity=gravity)
+    state = solver.start()
+    for _ in range(120):
+        state = solver.step(state, 1 / 60)
+    assert not state.velocities.any()
+    # The weight of all three, sideways too, bends and shears them by less than half a millimetre.
+    np.testing.assert_allclose(state.positions, solver.body.positions, atol=5e-4)
+
+
+def test_a_pile_of_rigid_and_elastic_boxes_comes_to_rest():
+    rng = np.random.default_rng(0)
+    bodies = [
+        body.moved(
+            rotation=Rotation.random(random_state=rng).as_matrix(),
+            translation=(0.3 * (k % 2) + rng.uniform(-0.1, 0.1), 0.3 + 0.25 * k, rng.uniform(-0.1, 0.1)),
+        )
+        for k, body in enumerate(mixed("rererere"))
+    ]
+    solver = ParticleSolver(bodies, colliders=[Plane((0, 0, 0), (0, 1, 0))])
+    state = solver.start()
+    for _ in range(300):
+        state = solver.step(state, 1 / 60)
+    assert np.linalg.norm(state.velocities, axis=1).max() < 1e-3
+    assert state.positions[:, 1].min() > 0.0
+
+
+@pytest.mark.parametrize("kinds", ["er", "re", "rr"])
+def test_rigid_and_elastic_bodies_that_collide_keep_both_momenta(kinds):
+    bodies = [body.moved(translation=(0.5 * k, 0.05 * k, 0.05 * k)) for k, body in enumerate(mixed(kinds))]
+    solver = ParticleSolver(bodies, gravity=(0, 0, 0))
+    speeds = np.repeat([[3.0, 0.2, 0.0], [-2.0, 0.0, 0.3]], 8, axis=0)
+    state = replace(solver.start(), velocities=speeds)
+    before = solver.body.momentum(state)
+    for _ in range(30):
+        state = solver.step(state, 1 / 60)
+    assert state.velocities[:8, 0].mean() < 1.0  # they did collide
+    for now, then in zip(solver.body.momentum(state), before, strict=True):
+        np.testing.assert_allclose(now, then, atol=1e-6 * np.linalg.norm(then))
+
+
 def test_elastic_bodies_that_collide_keep_both_momenta():
     """They overlap before they are parted: that moves masses that fly, and nothing of it may be lost."""
     one = block((0.3, 0.2, 0.25), (3, 2, 2), young=1e6)

@@ -8,7 +8,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ..geometry.meshes.mesh_files import Mesh, Part, read_mesh
+    from ..geometry.meshes.mesh_files import read_mesh
+    from ..geometry.meshes.mesh_parts import Mesh, Part
     from .body_files import load_body, save_body
     from .checkpoints import load_checkpoint, save_checkpoint
     from .export import export_run
@@ -24,9 +25,9 @@ _HOME = {
     "Frame": ".frame_records",
     "FrameStore": ".frames",
     "Handles": ".handles",
-    "Mesh": "..geometry.meshes.mesh_files",
+    "Mesh": "..geometry.meshes.mesh_parts",
     "Output": ".mesh_output",
-    "Part": "..geometry.meshes.mesh_files",
+    "Part": "..geometry.meshes.mesh_parts",
     "StatsLog": ".stats",
     "StoredObject": ".frame_records",
     "export_run": ".export",

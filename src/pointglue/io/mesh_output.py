@@ -1,7 +1,7 @@
 """Meshes to files: the same mesh with other vertices, once or frame after frame.
 
 trimesh writes glTF, STL and the body of PLY files; OBJ and OFF are written here, for the reasons that their
-functions give (seen with trimesh 5.2).
+functions give (seen with trimesh 5.2). It takes 0.5 s to load, so that functions which use it import it.
 """
 
 import io
@@ -15,15 +15,11 @@ from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
-import trimesh
-from trimesh.visual.color import ColorVisuals
-from trimesh.visual.material import SimpleMaterial
-from trimesh.visual.texture import TextureVisuals
 
 from ..checks import Array
 from ..errors import InputError
 from ..files import explain_write_errors, temporary_path
-from ..geometry.meshes.mesh_files import Mesh, Part, UniqueNames
+from ..geometry.meshes.mesh_parts import Mesh, Part, UniqueNames
 
 __all__ = ["Output", "open_output"]
 
@@ -193,6 +189,8 @@ def _encode(mesh: Mesh, kind: str, stem: str) -> tuple[bytes, dict[str, bytes]]:
         return _ply(mesh, stem)
     if kind == ".off":
         return _off(mesh), {}
+    import trimesh
+
     if kind == ".stl":
         return trimesh.Trimesh(mesh.vertices, mesh.faces, process=False).export(file_type="stl"), {}
     scene = trimesh.Scene()
@@ -205,6 +203,10 @@ def _encode(mesh: Mesh, kind: str, stem: str) -> tuple[bytes, dict[str, bytes]]:
 
 def _trimesh(part: Part) -> Any:
     """Return a part as a mesh of trimesh."""
+    import trimesh
+    from trimesh.visual.color import ColorVisuals
+    from trimesh.visual.texture import TextureVisuals
+
     if part.uv is not None or part.material is not None:
         visual = TextureVisuals(uv=part.uv, material=part.material)
         if part.colors is not None:
@@ -221,6 +223,8 @@ def _ply(mesh: Mesh, stem: str) -> tuple[bytes, dict[str, bytes]]:
 
     trimesh writes texture coordinates, but not the comment that names their texture: it is added here.
     """
+    import trimesh
+
     parts = mesh.parts
     by_faces = all(part.colors is None for part in parts) and any(p.face_colors is not None for p in parts)
     shape = trimesh.Trimesh(mesh.vertices, mesh.faces, process=False)
@@ -321,6 +325,8 @@ def _materials(mesh: Mesh, stem: str) -> tuple[dict[int, str], dict[str, bytes]]
     text: list[str] = []
     if all(part.material is None for part in mesh.parts):
         return names, files
+    from trimesh.visual.material import SimpleMaterial
+
     for material in (part.material for part in mesh.parts):
         if id(material) in names:
             continue

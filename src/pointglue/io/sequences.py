@@ -48,7 +48,7 @@ def write_sequence(
         If a file cannot be written.
     """
     # Imported here for the sake of start-up time: trimesh takes 0.2 s.
-    from ..geometry.meshes.mesh_files import Mesh, Part
+    from ..geometry.meshes.mesh_parts import Mesh, Part
     from .mesh_output import open_output
 
     check_choice("format", format, get_args(SequenceFormat))

@@ -406,16 +406,18 @@ class ParticleSolver:
             contact.resolve()
         contact.finish()
         self._each_rotor(rotors.end_rotors, self._rotors, particles.mass, buffers)
-        self._launcher.run(integration.finish, count, 4, h, *flying)
-        self._launcher.call(integration.balance, pieces, buffers.X, self._sums, self._motion)
+        self._launcher.run(integration.finish, n, PARTICLE_GRAIN, h, particles, self._rotors, buffers)
+        contact.apply_restitution()
         self._sleep.held[:] = pieces.fixed
         contact.find_islands(self._islands, self._sleep.held)
+        # What contact took of the momenta, in parting what flies and in slowing it, is given back last.
+        self._launcher.run(integration.sum_up, count, 4, pieces, particles, buffers, self._sums)
+        self._launcher.call(integration.balance, pieces, buffers.X, self._sums, self._motion)
         positions = (self._sleep.start, buffers.X)
         touching = (self._islands, self._sleep.held, positions, self._sums, self._island_sums, self._motion)
         self._launcher.call(islands.balance_islands, pieces, *touching)
         kept = (exp(-self.damping * h), exp(-self.drag * h))
         self._launcher.run(integration.conserve, n, PARTICLE_GRAIN, *kept, particles, self._motion, buffers)
-        contact.apply_restitution()
         contact.keep_awake(self._sleep)
         self._sleep.end(h, self._islands, particles, buffers)
         # What is now was before, in the next substep.

@@ -7,9 +7,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from . import mesh_files, mesh_inputs, shells
+    from . import mesh_files, mesh_inputs, mesh_parts, shells
 
-__all__ = ["mesh_files", "mesh_inputs", "shells"]
+__all__ = ["mesh_files", "mesh_inputs", "mesh_parts", "shells"]
 
 if not TYPE_CHECKING:  # a type checker that saw this would believe in any name
 

@@ -36,7 +36,7 @@ def mesh_arrays(mesh: Any) -> tuple[ArrayLike, ArrayLike]:
 
         mesh = read_mesh(mesh)
     elif hasattr(mesh, "geometry") and hasattr(mesh, "graph"):
-        from .mesh_files import mesh_of_scene
+        from .trimesh_files import mesh_of_scene
 
         mesh = mesh_of_scene(mesh)
     if isinstance(mesh, Sequence) and len(mesh) == 2:

@@ -203,9 +203,16 @@ class ContactStage:
             for k in range(len(self.colliders)):
                 self._leave_collider(k)
         if elastic is not None:
-            elastic.resolve(surfaces.recovery, self.scene, surfaces.restitution)
+            supports = None
+            if self.hulls is not None and len(self.hulls):
+                supports = self.hulls.supports(self.groups, self.particles, self.buffers)
+            elastic.resolve(surfaces.recovery, self.scene, surfaces.restitution, supports)
+            if self.hulls is not None and supports is not None:
+                self.hulls.take_impulses(supports.impulses)
             self._apply_corrections()
         self._solve_hulls()
+        if elastic is not None:
+            elastic.hold(self.buffers.P)
 
     def finish(self) -> None:
         """End the iterations of a substep: elastic pieces are relaxed once more, and friction acts."""
@@ -344,8 +351,9 @@ class ContactStage:
 
     def apply_restitution(self) -> None:
         """Take away the speed that contacts gave beyond what they return."""
-        groups, particles, buffers = self.groups, self.particles, self.buffers
-        restitution = self.surfaces.restitution
+        groups, particles, restitution = self.groups, self.particles, self.surfaces.restitution
+        # Where everything is now: speeds change no positions.
+        buffers = self.buffers._replace(X=self.buffers.P)
         # As groups lie now, or their impulses would not keep angular momentum.
         self._find_masses()
         if self.pairs is not None and len(self.pairs):

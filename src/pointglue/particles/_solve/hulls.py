@@ -15,7 +15,15 @@ from ..body import OrientedBody
 from ..state import ParticleState
 from .kernels.contact import hulls as shapes
 from .kernels.contact import rigid, rows
-from .kernels.contact.records import ColliderPoses, HullArrays, HullPlaces, HullSides, Pose, Restitution
+from .kernels.contact.records import (
+    ColliderPoses,
+    HullArrays,
+    HullPlaces,
+    HullSides,
+    Pose,
+    Restitution,
+    Supports,
+)
 from .kernels.records import ParticleArrays, ParticleBuffers, RigidGroups
 
 __all__ = ["BOX", "HullContacts", "HullShape", "RigidHull", "Wall", "hull_shape", "rigid_hulls"]
@@ -359,6 +367,32 @@ class HullContacts:
         given = (self.sides, self.slots, self.first, count, particles, buffers, self.bodies)
         call(rows.add_bodies, *given)
         call(rows.measure, self.sides, self.slots, places, buffers, self.bodies, self.rows)
+
+    def supports(self, groups: RigidGroups, particles: ParticleArrays, buffers: ParticleBuffers) -> Supports:
+        """Return all contacts as they are now, for those who find impulses together with their own."""
+        self._measure(groups, particles, buffers)
+        points = np.empty((len(self.rows), 3))
+        self.launcher.call(rows.middles, self.sides, self.places, buffers, self.rows, points)
+        directions = self.rows[:, rows.DIRECTIONS : rows.DIRECTIONS + 9].reshape(-1, 3, 3)
+        wanted = self.rows[:, rows.WANTED : rows.WANTED + 3]
+        impulses = self.rows[:, rows.IMPULSE : rows.IMPULSE + 3]
+        return Supports(
+            groups=np.where(self.slots < self.first, self.slots, -1),
+            particles=np.where(
+                (self.slots >= self.first) & (self.sides >= len(self.leads)), self.sides - len(self.leads), -1
+            ),
+            points=points,
+            normals=directions[:, 0].copy(),
+            needs=wanted[:, 0].copy(),
+            slips=-np.einsum("kd,kdi->ki", wanted[:, 1:], directions[:, 1:]),
+            friction=self.rows[:, rows.FRICTION].copy(),
+            impulses=np.einsum("kd,kdi->ki", impulses, directions),
+        )
+
+    def take_impulses(self, impulses: Array) -> None:
+        """Take over impulses (k, 3) on the second sides of all contacts, by which bodies have been moved."""
+        directions = self.rows[:, rows.DIRECTIONS : rows.DIRECTIONS + 9].reshape(-1, 3, 3)
+        self.rows[:, rows.IMPULSE : rows.IMPULSE + 3] = np.einsum("kdi,ki->kd", directions, impulses)
 
     @property
     def touching(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

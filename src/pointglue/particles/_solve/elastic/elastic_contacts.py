@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from ....checks import Array
 from ....compute.launching import Launcher
-from ....procrustes.space import cross_matrices
 from ..kernels.contact.contacts import separate
 from ..kernels.contact.impulses import find_impulses
 from ..kernels.contact.records import (
@@ -22,6 +21,7 @@ from ..kernels.contact.records import (
     ImpulseContacts,
     PairArrays,
     Restitution,
+    Supports,
 )
 from ..kernels.contact.rigid import CENTROID, INVERSE_INERTIA, INVERSE_MASS, ROTATION, ROW, TRANSLATION
 from ..kernels.records import ParticleArrays, ParticleBuffers, RigidGroups
@@ -41,6 +41,17 @@ GAIN = 10.0
 LEAST_GIVE = 1e-9
 # Ratio to the slowest impact: contacts that are moved more slowly have settled.
 SETTLED = 1e-4
+# No contacts of hulls.
+NO_SUPPORTS = Supports(
+    groups=np.empty((0, 2), np.int64),
+    particles=np.empty((0, 2), np.int64),
+    points=np.empty((0, 3)),
+    normals=np.empty((0, 3)),
+    needs=np.empty(0),
+    slips=np.empty((0, 3)),
+    friction=np.empty(0),
+    impulses=np.empty((0, 3)),
+)
 
 
 class Scene(NamedTuple):
@@ -63,6 +74,56 @@ class _Acting(NamedTuple):
     """(k,), numbers of particles."""
     there: Array
     """(k, 3), where the other ends are; 0 for colliders, m."""
+
+
+class _Ends(NamedTuple):
+    """The ends of contacts: particles by their numbers, and beyond these the sides of contacts of hulls."""
+
+    first: Integers
+    """(k,), numbers of points."""
+    second: Integers
+    """(k,), -1 for what does not move."""
+    points: Array
+    """(n + 2 s, 3), where all points are, m."""
+    body_of: Integers
+    """(n + 2 s,), the body of each, -1 for what does not move."""
+    signs: Array
+    """(s,), 1 where the second side of a contact of hulls is its first end, -1 where that does not move."""
+
+    @classmethod
+    def of(
+        cls,
+        first: Integers,
+        second: Integers,
+        supports: Supports,
+        sides: Integers,
+        body_of: Integers,
+        P: Array,
+    ) -> "_Ends":
+        """Return the ends of pairs of particles, and of contacts of hulls between bodies `sides` (s, 2)."""
+        count = len(P)
+        pushed, held = count + 2 * np.arange(len(sides)) + 1, count + 2 * np.arange(len(sides))
+        swapped = sides[:, 1] < 0
+        other = np.where(swapped | (sides[:, 0] < 0), -1, held)
+        return cls(
+            first=np.concatenate([first, np.where(swapped, held, pushed)]),
+            second=np.concatenate([second, other]),
+            points=np.concatenate([P[:, :3], np.repeat(supports.points, 2, axis=0)]),
+            body_of=np.concatenate([body_of, sides.ravel()]),
+            signs=np.where(swapped, -1.0, 1.0),
+        )
+
+
+class _Found(NamedTuple):
+    """The contacts whose impulses have been found together."""
+
+    contacts: ImpulseContacts
+    ends: tuple[Integers, Integers]
+    """Their first and their second particles (k,), -1 for colliders."""
+    levels: Array
+    """(k,), how far apart their ends are to be along the normal, m."""
+    before: Array
+    """(k, 3), the vectors from the second to the first before the substep, m."""
 
 
 class _Touching:
@@ -138,7 +199,6 @@ class ElasticBodies:
         self.meets = self._body_of < len(pieces)
         """(n,): which particles have their contacts here."""
         self._free = np.empty((count, 3)), np.empty((count, 9))
-        self._slot = np.full(count, -1)
         self._launcher = Launcher()
         self._colliders = [_Touching(np.arange(count), None, mu) for mu in friction[:-1]]
         self._friction = friction[-1]
@@ -154,6 +214,7 @@ class ElasticBodies:
             piece.begin(h, scene.particles, buffers, self._free)
         for touching in self._colliders:
             touching.begin()
+        self._found: _Found | None = None
         self._holds: dict[int, Holds] = {}
         self._acting: list[_Acting] = []
         self._listed = np.ascontiguousarray(pairs)
@@ -212,8 +273,14 @@ class ElasticBodies:
         hit = np.flatnonzero(found.depths > 0.0)
         self._pairs.meet(hit, found.depths[hit], found.normals[hit], buffers, impact)
 
-    def resolve(self, recovery: float, scene: Scene, impact: Restitution) -> None:
-        """Find the impulses of all contacts, and move the bodies by them."""
+    def resolve(
+        self, recovery: float, scene: Scene, impact: Restitution, supports: Supports | None = None
+    ) -> None:
+        """Find the impulses of all contacts, and move the bodies by them.
+
+        The contacts of hulls, which may support what elastic pieces rest on, are among them; their impulses
+        are written back.
+        """
         self._read_impulses(scene.buffers.P)
         if len(self._listed):
             self._find_pairs(recovery, scene, impact)
@@ -231,36 +298,44 @@ class ElasticBodies:
             np.concatenate([getattr(t, name)[which] for t, which in kinds])
             for name in ("normals", "levels", "impulses")
         )
-        bodies = self._bodies(impact.substep, first, second, scene)
+        count = len(first)
+        if supports is None:
+            supports = NO_SUPPORTS
+        ends = _Ends.of(first, second, supports, self._bodies_of(supports), self._body_of, scene.buffers.P)
+        old = np.concatenate([old, ends.signs[:, None] * supports.impulses])
+        bodies = self._bodies(impact.substep, ends, scene)
         contacts = ImpulseContacts(
-            first=self._slot[first],
-            second=np.where(second >= 0, self._slot[second], -1),
-            normals=normals,
-            needs=levels - np.einsum("ni,ni->n", normals, now),
-            slips=now - before,
-            friction=np.repeat([t.friction for t, _ in kinds], [len(which) for _, which in kinds]),
+            first=self._slot[ends.first],
+            second=np.where(ends.second >= 0, self._slot[ends.second], -1),
+            normals=np.concatenate([normals, ends.signs[:, None] * supports.normals]),
+            needs=np.concatenate([levels - np.einsum("ni,ni->n", normals, now), supports.needs]),
+            slips=np.concatenate([now - before, ends.signs[:, None] * supports.slips]),
+            friction=np.concatenate(
+                [*(np.full(len(which), t.friction) for t, which in kinds), supports.friction]
+            ),
             impulses=old.copy(),
-            gives=np.empty((len(first), 2)),
+            gives=np.empty((len(old), 2)),
         )
         settled = SETTLED * impact.substep * impact.threshold
         self._launcher.call(find_impulses, SWEEPS, settled, bodies, contacts)
-        ends = np.cumsum([len(which) for _, which in kinds])[:-1]
-        for (t, which), impulses in zip(kinds, np.split(contacts.impulses, ends), strict=True):
+        stops = np.cumsum([len(which) for _, which in kinds])[:-1]
+        for (t, which), impulses in zip(kinds, np.split(contacts.impulses[:count], stops), strict=True):
             t.impulses[which] = impulses
-        self._apply(impact.substep, first, second, contacts.impulses - old, scene)
-        self._last = kinds
-        self._hold(contacts, (first, second), levels, before, scene.buffers.P)
+        supports.impulses[:] = ends.signs[:, None] * contacts.impulses[count:]
+        self._apply(impact.substep, ends, contacts.impulses - old, scene)
+        own = ImpulseContacts(*(each[:count] for each in contacts))
+        self._last, self._found = kinds, _Found(own, (first, second), levels, before)
 
-    def _hold(
-        self,
-        contacts: ImpulseContacts,
-        ends: tuple[Integers, Integers],
-        levels: Array,
-        before: Array,
-        P: Array,
-    ) -> None:
-        """Let the impulses act on each piece while it is relaxed, as if the others stood where they are."""
+    def hold(self, P: Array) -> None:
+        """Let the impulses act on each piece while it is relaxed, as if the others stood where they are.
+
+        These are all others, rigid groups as well, once they have been moved by their impulses and out of
+        all that they overlap.
+        """
         self._holds, self._acting = {}, []
+        if self._found is None:
+            return
+        contacts, ends, levels, before = self._found
         for sign, mine, other in ((1.0, ends[0], ends[1]), (-1.0, ends[1], ends[0])):
             elastic = np.flatnonzero((mine >= 0) & self.meets[mine])
             there = np.where((other >= 0)[:, None], P[other, :3], 0.0)
@@ -335,36 +410,46 @@ class ElasticBodies:
                     buffers.P[piece.lattice.members, :3] += way
                     buffers.X[piece.lattice.members] += way
 
-    def _bodies(self, h: float, first: Integers, second: Integers, scene: Scene) -> ImpulseBodies:
-        """Return the particles in contact, by their bodies, with their responses to impulses."""
-        chosen = np.unique(np.concatenate([first, second[second >= 0]]))
-        chosen = chosen[np.argsort(self._body_of[chosen], kind="stable")]
-        names, body_of, counts = np.unique(self._body_of[chosen], return_inverse=True, return_counts=True)
+    def _bodies_of(self, supports: Supports) -> Integers:
+        """Return the bodies (k, 2) of both sides of contacts of hulls, -1 for what does not move."""
+        groups, particles = supports.groups, supports.particles
+        alone = np.where(particles >= 0, self._body_of[particles], -1)
+        return np.where(groups >= 0, len(self.pieces) + groups, alone)
+
+    def _bodies(self, h: float, ends: _Ends, scene: Scene) -> ImpulseBodies:
+        """Return the points in contact, by their bodies, with what impulses do to these."""
+        chosen = np.unique(np.concatenate([ends.first, ends.second[ends.second >= 0]]))
+        chosen = chosen[np.argsort(ends.body_of[chosen], kind="stable")]
+        names, body_of, counts = np.unique(ends.body_of[chosen], return_inverse=True, return_counts=True)
         starts = np.concatenate([[0], np.cumsum(counts)])
-        blocks = [
-            self._responses(h, int(name), chosen[starts[b] : starts[b + 1]], scene)
-            for b, name in enumerate(names)
-        ]
+        elastic = names < len(self.pieces)
+        blocks = [np.empty((0, 9))]
+        arms, inverses = np.zeros((len(chosen), 3)), np.zeros((len(names), 10))
+        for b, name in enumerate(names):
+            part = slice(starts[b], starts[b + 1])
+            if elastic[b]:
+                blocks.append(self._responses(h, int(name), chosen[part], scene))
+            elif name >= self._alone_from:
+                inverses[b, 0] = scene.particles.inverse_mass[name - self._alone_from]
+            else:
+                row = scene.groups.rows[name - len(self.pieces)]
+                arms[part] = ends.points[chosen[part]] - row[CENTROID : CENTROID + 3]
+                inverses[b] = row[INVERSE_MASS], *_inverse_inertia(row).ravel()
+        self._slot = np.full(len(ends.points), -1)
         self._slot[chosen] = np.arange(len(chosen))
         return ImpulseBodies(
-            particles=chosen,
             body_of=body_of,
             starts=starts,
-            block_starts=np.concatenate([[0], np.cumsum(counts**2)]),
+            block_starts=np.concatenate([[0], np.cumsum(np.where(elastic, counts**2, 0))]),
             responses=np.concatenate(blocks),
             moved=np.zeros((len(chosen), 3)),
+            arms=arms,
+            inverses=inverses,
+            motions=np.zeros((len(names), 6)),
         )
 
     def _responses(self, h: float, name: int, chosen: Integers, scene: Scene) -> Array:
-        """Return how far particles of one body go for impulses on each other, (k k, 9) [1/kg]."""
-        if name >= self._alone_from:
-            return np.asarray(scene.particles.inverse_mass[chosen, None] * np.eye(3).ravel())
-        if name >= len(self.pieces):
-            row = scene.groups.rows[name - len(self.pieces)]
-            arms = cross_matrices(scene.buffers.P[chosen, :3] - row[CENTROID : CENTROID + 3])
-            inverse = _inverse_inertia(row)
-            turned = np.einsum("aij,jk,blk->abil", arms, inverse, arms)
-            return np.asarray(row[INVERSE_MASS] * np.eye(3) + turned).reshape(-1, 9)
+        """Return how far particles of an elastic piece go for impulses on each other, (k k, 9) [1/kg]."""
         piece, local = self.pieces[name], self._number[chosen]
         own = piece.inverse(h).compliance(local).transpose(0, 2, 1, 3)
         turns = scene.buffers.E[chosen].reshape(-1, 3, 3)
@@ -372,25 +457,25 @@ class ElasticBodies:
         turned = np.matmul(turns[:, None], np.matmul(own, turns.transpose(0, 2, 1)[None]))
         return np.ascontiguousarray(turned).reshape(-1, 9)
 
-    def _apply(self, h: float, first: Integers, second: Integers, impulses: Array, scene: Scene) -> None:
-        """Apply impulses on the first particles, and the opposite ones on the second."""
-        both = second >= 0
-        chosen = np.concatenate([first, second[both]])
-        total = np.zeros((len(scene.particles.mass), 3))
+    def _apply(self, h: float, ends: _Ends, impulses: Array, scene: Scene) -> None:
+        """Apply impulses on the first points, and the opposite ones on the second."""
+        both = ends.second >= 0
+        chosen = np.concatenate([ends.first, ends.second[both]])
+        total = np.zeros((len(ends.points), 3))
         np.add.at(total, chosen, np.concatenate([impulses, -impulses[both]]))
         chosen = np.unique(chosen)
         particles, buffers = scene.particles, scene.buffers
-        body = self._body_of[chosen]
+        body = ends.body_of[chosen]
         alone = body >= self._alone_from
-        single = chosen[alone]
-        buffers.P[single, :3] += total[single] * particles.inverse_mass[single, None]
+        single = body[alone] - self._alone_from
+        np.add.at(buffers.P[:, :3], single, total[chosen[alone]] * particles.inverse_mass[single, None])
         for name in np.unique(body[~alone]):
             mine = chosen[body == name]
             if name < len(self.pieces):
                 self.pieces[name].apply_impulses(h, self._number[mine], total[mine], particles, buffers)
             else:
                 row = scene.groups.rows[name - len(self.pieces)]
-                arms = buffers.P[mine, :3] - row[CENTROID : CENTROID + 3]
+                arms = ends.points[mine] - row[CENTROID : CENTROID + 3]
                 row[TRANSLATION : TRANSLATION + 3] += row[INVERSE_MASS] * total[mine].sum(0)
                 row[ROTATION : ROTATION + 3] += _inverse_inertia(row) @ np.cross(arms, total[mine]).sum(0)
 

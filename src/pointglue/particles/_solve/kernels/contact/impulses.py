@@ -11,9 +11,16 @@ __all__ = ["find_impulses"]
 
 @kernel
 def _push(t, x, y, z, bodies):
-    """Move all particles in contact of the body of particle t by an impulse on it."""
+    """Move the body of point t, and with it all of its points, by an impulse on it."""
     b = bodies.body_of[t]
     first, count = bodies.starts[b], bodies.starts[b + 1] - bodies.starts[b]
+    if bodies.block_starts[b + 1] == bodies.block_starts[b]:
+        m, J, arm = bodies.motions[b], bodies.inverses[b], bodies.arms[t]
+        u, v, w = arm[1] * z - arm[2] * y, arm[2] * x - arm[0] * z, arm[0] * y - arm[1] * x
+        m[0], m[1], m[2] = m[0] + J[0] * x, m[1] + J[0] * y, m[2] + J[0] * z
+        for k in range(3):
+            m[3 + k] += J[1 + 3 * k] * u + J[2 + 3 * k] * v + J[3 + 3 * k] * w
+        return
     block, W, moved = bodies.block_starts[b] + t - first, bodies.responses, bodies.moved
     for a in range(count):
         w = block + a * count
@@ -23,13 +30,40 @@ def _push(t, x, y, z, bodies):
 
 
 @kernel
+def _way(t, bodies):
+    """Return how far point t has been moved."""
+    b = bodies.body_of[t]
+    if bodies.block_starts[b + 1] > bodies.block_starts[b]:
+        return bodies.moved[t, 0], bodies.moved[t, 1], bodies.moved[t, 2]
+    m, arm = bodies.motions[b], bodies.arms[t]
+    return (
+        m[0] + m[4] * arm[2] - m[5] * arm[1],
+        m[1] + m[5] * arm[0] - m[3] * arm[2],
+        m[2] + m[3] * arm[1] - m[4] * arm[0],
+    )
+
+
+@kernel
 def _add_response(a, b, factor, bodies, W):
-    """Add the symmetric part of the response of particle a to impulses on b, times a factor, to W (9,)."""
+    """Add the symmetric part of the response of point a to impulses on b, times a factor, to W (9,)."""
     body = bodies.body_of[a]
     if body != bodies.body_of[b]:
         return
     first, count = bodies.starts[body], bodies.starts[body + 1] - bodies.starts[body]
-    own = bodies.responses[bodies.block_starts[body] + (a - first) * count + b - first]
+    own = np.empty(9)
+    if bodies.block_starts[body + 1] > bodies.block_starts[body]:
+        own[:] = bodies.responses[bodies.block_starts[body] + (a - first) * count + b - first]
+    else:
+        r, J = bodies.arms[a], bodies.inverses[body]
+        for c in range(3):
+            # An impulse of 1 on b along axis c has a moment about the two others.
+            e, f = (c + 1) % 3, (c + 2) % 3
+            p, q = bodies.arms[b, f], -bodies.arms[b, e]
+            u, v, w = J[1 + e] * p + J[1 + f] * q, J[4 + e] * p + J[4 + f] * q, J[7 + e] * p + J[7 + f] * q
+            own[c] = v * r[2] - w * r[1]
+            own[3 + c] = w * r[0] - u * r[2]
+            own[6 + c] = u * r[1] - v * r[0]
+            own[4 * c] += J[0]
     for r in range(3):
         for c in range(3):
             W[3 * r + c] += 0.5 * factor * (own[3 * r + c] + own[3 * c + r])
@@ -61,7 +95,7 @@ def find_impulses(sweeps, tolerance, bodies, contacts) -> None:
     Normal impulses are not negative; tangential ones stop the slip, if that takes no more than Coulomb's cone
     allows. Sweeps end when no contact is moved by more than the tolerance [m].
     """
-    impulses, moved, count = contacts.impulses, bodies.moved, len(contacts.first)
+    impulses, count = contacts.impulses, len(contacts.first)
     gives, W = contacts.gives, np.empty(9)
     for k in range(count):
         normal = (contacts.normals[k, 0], contacts.normals[k, 1], contacts.normals[k, 2])
@@ -73,9 +107,10 @@ def find_impulses(sweeps, tolerance, bodies, contacts) -> None:
             if not along > 0.0:
                 continue
             x, y, z = contacts.normals[k, 0], contacts.normals[k, 1], contacts.normals[k, 2]
-            u, v, w = moved[a, 0], moved[a, 1], moved[a, 2]
+            u, v, w = _way(a, bodies)
             if b >= 0:
-                u, v, w = u - moved[b, 0], v - moved[b, 1], w - moved[b, 2]
+                p, q, r = _way(b, bodies)
+                u, v, w = u - p, v - q, w - r
             jx, jy, jz = impulses[k, 0], impulses[k, 1], impulses[k, 2]
             j = jx * x + jy * y + jz * z
             tx, ty, tz = jx - j * x, jy - j * y, jz - j * z

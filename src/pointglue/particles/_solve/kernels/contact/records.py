@@ -38,20 +38,27 @@ Booleans = NDArray[np.bool_]
 
 
 class ImpulseBodies(NamedTuple):
-    """Particles in contact, by the bodies through which impulses on them move each other."""
+    """Points in contact, by the bodies through which impulses on them move each other.
 
-    particles: Integers
-    """(t,), their numbers, body by body."""
+    Elastic bodies tell how each of their points moves for impulses on each other. Rigid ones move as a whole.
+    """
+
     body_of: Integers
-    """(t,)."""
+    """(t,), the body of each point; those of one body follow each other."""
     starts: Integers
-    """(bodies + 1,): where the particles of each body begin."""
+    """(bodies + 1,): where the points of each body begin."""
     block_starts: Integers
-    """(bodies + 1,): where the responses of each body begin."""
+    """(bodies + 1,): where the responses of each body begin; a rigid one has none."""
     responses: Array
-    """(blocks, 9): how far particle a of a body goes for an impulse on its particle b, row by row, 1/kg."""
+    """(blocks, 9): how far point a of a body goes for an impulse on its point b, row by row, 1/kg."""
     moved: Array
-    """(t, 3), how far the impulses have moved each particle, m."""
+    """(t, 3), how far the impulses have moved each point of an elastic body, m."""
+    arms: Array
+    """(t, 3), each point from the centre of mass of its rigid body, m."""
+    inverses: Array
+    """(bodies, 10), inverse mass and inverse inertia (3, 3) of rigid bodies, 1/kg and 1/(kg m^2)."""
+    motions: Array
+    """(bodies, 6), how far the impulses have moved and turned each rigid body, m and rad."""
 
 
 class ImpulseContacts(NamedTuple):
@@ -73,6 +80,27 @@ class ImpulseContacts(NamedTuple):
     """(k, 3), on the first particle, all of this substep, kg m."""
     gives: Array
     """(k, 2), how far the contact gives way to an impulse of 1, along the normal and across it, 1/kg."""
+
+
+class Supports(NamedTuple):
+    """Contacts of hulls, for those who find impulses together with their own: the second side is pushed."""
+
+    groups: Integers
+    """(k, 2), the rigid group of each side, -1 for none."""
+    particles: Integers
+    """(k, 2), the single particle of each side, -1 for none; a side that is neither does not move."""
+    points: Array
+    """(k, 3), where they act, m."""
+    normals: Array
+    """(k, 3), from the first side to the second."""
+    needs: Array
+    """(k,), how far the second has to go along the normal, m."""
+    slips: Array
+    """(k, 3), how far it has gone against the first within the substep, m."""
+    friction: Array
+    """(k,), Coulomb's coefficient."""
+    impulses: Array
+    """(k, 3), on the second side, all of this substep, kg m."""
 
 
 class Pose(NamedTuple):

@@ -18,8 +18,8 @@ from .hulls import GAP, NORMAL, POINT, SIZE
 from .rigid import CENTROID, INVERSE_INERTIA, INVERSE_MASS, ROTATION, TRANSLATION
 
 __all__ = [
-    "CONTACT_ROW", "IMPULSE", "add_bodies", "hasten_particles", "limit_speeds", "measure", "move_particles",
-    "set_rows", "solve",
+    "CONTACT_ROW", "DIRECTIONS", "FRICTION", "IMPULSE", "WANTED", "add_bodies", "hasten_particles",
+    "limit_speeds", "measure", "middles", "move_particles", "set_rows", "solve",
 ]  # fmt: skip
 
 # Columns of a contact.
@@ -178,6 +178,17 @@ def measure(sides, slots, places, buffers, bodies, rows) -> None:
 
 
 @kernel
+def middles(sides, places, buffers, rows, points) -> None:
+    """Compute the points (k, 3) at which contacts act, as bodies lie now: the same for both sides."""
+    P, E = buffers.P, buffers.E
+    for k in range(len(rows)):
+        row = rows[k]
+        ax, ay, az = _place(sides[k, 0], 1, row[ANCHOR_A : ANCHOR_A + 3], places, P, E)
+        bx, by, bz = _place(sides[k, 1], 1, row[ANCHOR_B : ANCHOR_B + 3], places, P, E)
+        points[k, 0], points[k, 1], points[k, 2] = 0.5 * (ax + bx), 0.5 * (ay + by), 0.5 * (az + bz)
+
+
+@kernel
 def _relative(row, d, v, w):
     """Return how far the second body has moved from the first along direction d of the contact."""
     t, o, a, b, j = TRANSLATION, ROTATION, ARM_A + 3 * d, ARM_B + 3 * d, 3 * d
@@ -288,7 +299,7 @@ def _point_velocity(side, q, h, at, places, buffers):
 def limit_speeds(sides, slots, sweeps, restitution, places, buffers, bodies, rows) -> None:
     """Find the changes of velocity by which contacts part no faster than they return: see `friction`.
 
-    X are the new positions already. The changes gather in `bodies`.
+    X are the positions now. The changes gather in `bodies`.
     """
     P, E, h = buffers.P, buffers.E, restitution.substep
     count = len(places.leads)

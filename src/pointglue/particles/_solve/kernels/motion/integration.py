@@ -13,7 +13,7 @@ from ..shapes.rotations import (
 )
 from .rotors import PRECESSION, add_arc, add_tangent
 
-__all__ = ["MOTION", "SUMS", "balance", "conserve", "finish", "predict"]
+__all__ = ["MOTION", "SUMS", "balance", "conserve", "finish", "predict", "sum_up"]
 
 # Columns of the sums (chunks, SUMS) over the chunks of pieces, all about where the piece's origin was. In one
 # row, because LLVM then adds several of them up at once.
@@ -120,27 +120,36 @@ def _precessed(h, F, M, spin, momentum):
 
 
 @kernel
-def finish(start, stop, h, pieces, particles, rotors, buffers, sums):
-    """Compute v = (x - X) / h and w = vector(E F^T) / h (equations 12 to 15), and the sums for `balance`."""
+def finish(start, stop, h, particles, rotors, buffers):
+    """Compute v = (x - X) / h and w = vector(E F^T) / h (equations 12 to 15)."""
+    fixed, X, F, P, E, V, W, V0 = (
+        particles.fixed, buffers.X, buffers.F, buffers.P, buffers.E, buffers.V, buffers.W, buffers.V0
+    )  # fmt: skip
+    for i in range(start, stop):
+        W[i, 0], W[i, 1], W[i, 2] = rotation_between(E[i], F[i])
+        for j in range(3):
+            V0[i, j] = V[i, j]
+            V[i, j] = (P[i, j] - X[i, j]) / h
+            W[i, j] /= h
+        r = rotors.rotor_of[i]
+        if r >= 0 and not fixed[i]:
+            add_tangent(i, h, rotors.rows[r], rotors.rigid[i], P, V, W)
+
+
+@kernel
+def sum_up(start, stop, pieces, particles, buffers, sums):
+    """Compute the sums for `balance`, over the chunks of pieces."""
     chunks, origins, order = pieces.chunks, pieces.origins, pieces.order
     mass, fixed, M = particles.mass, particles.fixed, particles.moments
-    X, F, P, E, V, W, V0 = buffers.X, buffers.F, buffers.P, buffers.E, buffers.V, buffers.W, buffers.V0
+    X, P, E, V, W = buffers.X, buffers.P, buffers.E, buffers.V, buffers.W
     for c in range(start, stop):
         o = origins[c]
         lx = ly = lz = m = mx = my = mz = px = py = pz = touching = 0.0
         ixx = ixy = ixz = iyy = iyz = izz = 0.0
         for k in range(chunks[c], chunks[c + 1]):
             i = order[k]
-            W[i, 0], W[i, 1], W[i, 2] = rotation_between(E[i], F[i])
-            for j in range(3):
-                V0[i, j] = V[i, j]
-                V[i, j] = (P[i, j] - X[i, j]) / h
-                W[i, j] /= h
             if fixed[i]:
                 continue
-            r = rotors.rotor_of[i]
-            if r >= 0:
-                add_tangent(i, h, rotors.rows[r], rotors.rigid[i], P, V, W)
             s = mass[i]
             if buffers.touched[i]:
                 touching += 1.0
