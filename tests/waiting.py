@@ -1,10 +1,12 @@
-"""Waiting for something to come about, with a deadline that a busy machine meets."""
+"""Waiting for something to come about, with a deadline that a busy machine meets, and for kernels."""
 
 import time
 
-__all__ = ["DEADLINE", "wait_until"]
+__all__ = ["COMPILING", "DEADLINE", "wait_until"]
 
 DEADLINE = 180.0  # s: never met by what works, whatever else the machine has to do
+# What a process says, once, that is the first on a machine to need a kernel, and waits for it.
+COMPILING = "pointglue: compiling kernels (first run only, cached on disk) ...\n"
 
 
 def wait_until(condition, saw, seconds=DEADLINE):

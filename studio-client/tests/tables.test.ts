@@ -7,6 +7,7 @@ it("reads values of the expected type, and falls back for others", () => {
     name: "bar",
     at: [1, 2, 3],
     odd: [1, "2", 3],
+    four: [1, 2, 3, 4],
     inner: { shape: "plane" },
     none: null,
   };
@@ -15,8 +16,8 @@ it("reads values of the expected type, and falls back for others", () => {
   expect(textAt(table, "name")).toBe("bar");
   expect(textAt(table, "size", "usual")).toBe("usual");
   expect(vectorAt(table, "at", [0, 0, 0])).toEqual([1, 2, 3]);
-  expect(vectorAt(table, "odd", [0, 0, 0])).toEqual([0, 0, 0]);
-  expect(vectorAt(table, "size", [0, 0, 0])).toEqual([0, 0, 0]);
+  for (const key of ["odd", "four", "size", "missing"])
+    expect(vectorAt(table, key, [0, 0, 0])).toEqual([0, 0, 0]);
   expect(tableAt(table, "inner")).toEqual({ shape: "plane" });
   for (const key of ["at", "none", "missing"]) expect(tableAt(table, key)).toEqual({});
 });

@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+import threading
 import time
 
 import numba
@@ -12,7 +13,7 @@ import numpy as np
 import pytest
 
 import pointglue as pg
-from pointglue.compute import kernel, measured, thread_count
+from pointglue.compute import kernel, measured, run, thread_count
 from pointglue.files import is_locked
 
 LONG = "\n".join(f"    x = x * {1 + 1 / n} + math.sin({n} * x)" for n in range(1, 200))
@@ -133,3 +134,28 @@ def test_threads_are_as_before_once_an_error_has_left_the_block():
     with pytest.raises(ZeroDivisionError), pg.threads(before + 1):
         fail()
     assert thread_count() == before
+
+
+def test_callers_in_several_threads_have_the_other_threads_in_common():
+    """Two callers with three threads each: two others work for both, and cores are not asked for twice."""
+    first, both, others = threading.Event(), threading.Event(), set()
+
+    def work(start, stop, own):
+        if start == 0:  # the caller's part, after it has handed out the rest
+            own.set()
+        else:
+            others.add(threading.current_thread().name)
+            assert both.wait(60)
+
+    def call(own):
+        with pg.threads(3):
+            run(work, 3, 1, own)
+
+    callers = [threading.Thread(target=call, args=(own,)) for own in (first, both)]
+    callers[0].start()
+    assert first.wait(60)
+    callers[1].start()
+    for caller in callers:
+        caller.join()
+    assert both.is_set()
+    assert 0 < len(others) <= 2

@@ -128,6 +128,18 @@ def test_a_handle_on_the_surface_looks_inwards(off, turned):
     assert distance[other].min() > 1.2 * np.linalg.norm(vertices[other] - handle, axis=1).min()
 
 
+def test_a_handle_on_a_wall_within_sees_both_sides():
+    """Neither side of the wall is outside: the handle belongs to both."""
+    vertices, faces = shapes.box((2.0, 2.0, 2.0), (4, 4, 4))
+    lattice = np.stack(np.meshgrid([0.0], *[np.arange(-1.0, 1.5, 0.5)] * 2, indexing="ij"), -1).reshape(-1, 3)
+    k = np.arange(25).reshape(5, 5)
+    quads = np.stack([k[:-1, :-1], k[1:, :-1], k[1:, 1:], k[:-1, 1:]], axis=-1).reshape(-1, 4)
+    wall = quads[:, [[0, 1, 2], [0, 2, 3]]].reshape(-1, 3)
+    points, handle = np.concatenate([vertices, lattice]), np.array([0.0, 0.1, 0.2])
+    distance = inside_distances(points, np.concatenate([faces, wall + len(vertices)]), handle[None])[0]
+    np.testing.assert_allclose(distance, np.linalg.norm(points - handle, axis=1), rtol=1e-12)
+
+
 def test_touching_triangles_are_welded(rng):
     """A soup whose corners agree but for rounding, as files in 32 bits have them."""
     vertices, faces = two_legs()

@@ -234,6 +234,18 @@ def test_a_straight_chain_pushed_inwards_bends(d, distance):
     assert np.array_equal(x, Skeleton(rest, [range(4)]).drag(rest, {3: distance * np.eye(d)[0]}))
 
 
+@pytest.mark.parametrize("bend", [0.0, 0.3], ids=["straight at rest", "bent at rest"])
+def test_a_stretched_chain_bends_alike_wherever_its_root_is(bend):
+    rest = np.array([[0.0, 0.0, 0.0], [1.0, bend, 0.0], [2.0, 0.0, bend], [3.0, 0.0, 0.0]])
+    poses = []
+    for root in (np.zeros(3), np.array([4.0, -2.0, 3.0])):
+        arm = Skeleton(rest + root, [range(4)])
+        stretched = arm.drag(rest + root, {3: root + [0.0, 9.0, 0.0]})
+        poses.append(arm.drag(stretched, {3: root + [0.3, 1.7, 0.5]}) - root)
+    # The sweeps end at 1e-6 of the length, and rounding does not decide when.
+    assert_near(poses[1], poses[0], 1e-12)
+
+
 @pytest.mark.parametrize("side", [-1.0, 1.0])
 def test_a_stretched_chain_bends_back_to_the_side_of_rest(side):
     rest = np.array([[0.0, 0.0], [1.0, side * 0.3], [2.0, 0.0]])

@@ -10,6 +10,7 @@ from scipy.spatial import cKDTree
 
 from pointglue.particles import OrientedBody, ParticleSolver, Plane, block, rope
 from pointglue.particles._solve.pairs import PairContacts, touching_pairs
+from pointglue.particles.solver import RECOVERY_RATE
 
 FLOOR = Plane((0, 0, 0), (0, 1, 0))
 
@@ -210,6 +211,19 @@ def test_a_ball_bounces_from_the_floor():
         heights.append(state.positions[0, 1])
     # It hits at 4.4 m/s, and one substep of that is 0.04 m of the height of 1 m.
     assert max(heights[45:]) == pytest.approx(1.1, abs=0.1)
+
+
+@pytest.mark.parametrize("normal", [*np.eye(3), np.array([-2.0, 1.0, 2.0]) / 3])
+def test_what_lies_in_a_collider_comes_out_slowly_and_gains_no_speed(normal):
+    """By a share of its radius in each iteration, RECOVERY_RATE / 60, and then it touches."""
+    body = OrientedBody([[0, 0, 0]], radii=0.1)
+    floor = Plane((0, 0, 0), normal)
+    solver = ParticleSolver(body, colliders=[floor], gravity=(0, 0, 0), substep=1 / 60, iterations=1)
+    state, share = solver.start(), RECOVERY_RATE / 60
+    for substep in range(1, int(2 / share)):
+        state = solver.step(state, 1 / 60)
+        np.testing.assert_allclose(state.positions[0], 0.1 * min(substep * share, 1.0) * normal, atol=1e-14)
+        np.testing.assert_allclose(state.velocities[0], 0, atol=1e-13)
 
 
 def test_glancing_balls_keep_both_momenta():

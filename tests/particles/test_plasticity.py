@@ -136,6 +136,17 @@ def test_absorb_takes_the_shape_of_now_in_the_frame_of_the_match(rng):
     np.testing.assert_array_equal(part.rotations[5:], state.rotations[5:])
 
 
+def test_what_has_only_moved_rigidly_keeps_its_rest_shape(rng):
+    """Three particles in a row, too: how far they have turned about their line, their orientations tell."""
+    body = OrientedBody(np.outer(np.arange(3.0), [1, 0, 0]), radii=0.3, groups=[[0, 1, 2]])
+    start, R = body.start(), random_rotation(rng)
+    moved = start.replace(positions=body.positions @ R.T + [0, 1, 0], rotations=np.tile(R, (3, 1, 1)))
+    after = set_rest_shape(body, moved, body.groups[0])
+    np.testing.assert_allclose(after.rotations, moved.rotations, atol=1e-14)
+    np.testing.assert_allclose(after.rest.positions, start.rest.positions, atol=1e-14)
+    np.testing.assert_allclose(after.rest.rotations, start.rest.rotations, atol=1e-14)
+
+
 def test_overlaps_that_a_blow_made_belong_to_the_new_shape_and_those_with_others_do_not():
     row = np.outer(np.arange(4.0), [1, 0, 0])
     body = OrientedBody(row, radii=0.3, groups=[[0, 1, 2]], loose=True)

@@ -67,6 +67,18 @@ def test_matches_the_numpy_path(d, rng):
     np.testing.assert_allclose(gradient, reference.vjp(gR, gt), atol=1e-12)
 
 
+@pytest.mark.parametrize("far", ["rest", "points"])
+def test_far_from_the_origin_nothing_is_lost(far, rng):
+    """Points on a grid, of which a shift by a power of two and the mean of four lose no bit."""
+    arrays = {name: rng.standard_normal((4, 3)) for name in ("rest", "points")}
+    arrays[far] = np.round(256 * arrays[far]) / 256
+    fit = jax.jit(fit_rigid)
+    here, there = fit(**arrays), fit(**{**arrays, far: arrays[far] + 2.0**30})
+    # Rounding of sums of numbers of the size of the points; of the size of the shift it would be 1e-7.
+    np.testing.assert_allclose(there.rotation, here.rotation, atol=1e-14)
+    np.testing.assert_allclose(there.stretch, here.stretch, atol=1e-13)
+
+
 def test_hessian_under_jit_and_vmap(rng):
     rest, points = rng.standard_normal((5, 3)), rng.standard_normal((4, 5, 3))
     p, g = rng.standard_normal(3), rng.standard_normal(3)

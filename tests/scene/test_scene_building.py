@@ -11,6 +11,7 @@ from small_scenes import ALL, HANDLES, PARTICLES, SOLIDS
 import pointglue as pg
 from pointglue.errors import SceneError
 from pointglue.scene import build_scene, check_scene, load_scene
+from pointglue.scene.build.construct import PLANE_HALF_SIZE
 from pointglue.scene.build.meshing import surface_of
 from pointglue.scene.build.selection import select
 from pointglue.scene.schema.fields import Key, Points, Transform
@@ -288,6 +289,23 @@ class TestBuilding:
         box |= {"material": {"preset": "rigid"}} | ({} if collision is None else {"collision": collision})
         built = simulation({"frames": {"count": 2, "rate": 24}, "objects": {"box": box}})
         assert len(built.engines[0].solver.body.hulls[0]) == corners
+
+    def test_a_plane_is_a_large_square_for_solids(self):
+        """About its point, of two triangles that face along its normal."""
+        point, normal = np.array([1.0, 2.0, 3.0]), np.array([1.0, 8.0, -4.0]) / 9
+        ground = {"shape": "plane", "point": point.tolist(), "normal": (2 * normal).tolist()}
+        objects = {
+            "box": rigid(transform={"translate": [0, 8, 0]}),
+            "ground": {"kind": "collider", "mesh": ground},
+        }
+        built = simulation({"contact": {"distance": 0.01}, "objects": objects})
+        (body,) = (body for body in built.engines[0].solver.model.rigid if body.name == "ground")
+        a, b, c = np.moveaxis(body.positions[body.faces], 1, 0)
+        areas = np.cross(b - a, c - a) / 2
+        assert np.allclose(areas, 0.5 * (2 * PLANE_HALF_SIZE) ** 2 * normal, rtol=1e-12)
+        assert np.allclose(body.positions.mean(0), point, atol=1e-12)
+        arms = np.linalg.norm(body.positions - point, axis=1)
+        assert np.allclose(arms, 2**0.5 * PLANE_HALF_SIZE, rtol=1e-12)
 
     def test_rigid_pieces_that_share_a_row_turn_about_it(self):
         """Two halves of a sheet, one held: the other falls by turning about the row, and stays flat."""

@@ -32,6 +32,11 @@ SCENES = {
     "a soft lump on a floor": ([lump((0, 0.6, 0), **SOFT)], "floor", {}),
     "rigid lumps meet": ([lump((0, 0, 0), **GROUP), lump((0.9, 0.2, 0.1), **GROUP)], None, {"bounce": 0.8}),
     "soft lumps meet": ([lump((0, 0, 0), **SOFT), lump((0.9, 0.2, 0.1), **SOFT)], None, {"bounce": 0.3}),
+    "soft lumps roll": (
+        [lump((0, 0, 0), **SOFT), lump((0.9, 0.2, 0.1), **SOFT)],
+        None,
+        {"spin_friction": 0.5},
+    ),
     "a rigid and a soft lump": ([lump((0, 0, 0), **GROUP), lump((0.9, 0.2, 0.1), **SOFT)], None, {}),
     "boxes meet": (
         [block((0.4, 0.3, 0.2), (1, 1, 1), rigid=True).moved(translation=(k, 0.1 * k, 0)) for k in range(2)],

@@ -8,7 +8,7 @@ from elastic.scenes import GRID, box, run, soft
 from numpy.testing import assert_allclose
 
 import pointglue as pg
-from pointglue.elastic import ElasticBody, ImplicitSolver, JointBond, SpringEnergy
+from pointglue.elastic import ElasticBody, ImplicitSolver, JointBond, SpringEnergy, StepError
 from pointglue.errors import InputError
 
 G = 9.81
@@ -170,6 +170,24 @@ def test_a_slider_stops_at_the_end():
     *across, end = state.multipliers
     assert end == pytest.approx(mass * G * np.sin(angle), rel=1e-6)
     assert np.hypot(*across) == pytest.approx(mass * G * np.cos(angle), rel=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["curve", "surface"])
+@pytest.mark.parametrize("way", ["along", "across"])
+def test_keys_that_leave_a_path_are_told(kind, way):
+    """Whether it is its end that they break, or the path itself."""
+    path = np.linspace([-0.3, 0, 0], [0.3, 0, 0], 5)
+    if kind == "surface":
+        path = path[:, None] + np.linspace([0, 0, -0.2], [0, 0, 0.2], 3)
+    speed = np.array([1.0, 0, 0] if way == "along" else [0, 1.0, 0])
+    at = np.array([0.28, 0, 0])
+    bead = box("bead", at, fixed=True, motion=lambda t: (at + t * speed, np.eye(3)))
+    base = box("base", (0, -1, 0), fixed=True)
+    slider = pg.bind_slider(bead.positions, base.positions, at, path)
+    solver = ImplicitSolver([bead, base], joints=[JointBond("bead", "base", slider)], halvings=0)
+    what = "; end of the path of" if way == "along" else ";"
+    with pytest.raises(StepError, match=f"{what} {kind} joint 0 of 'bead' and 'base' stays"):
+        run(solver, 4, 0.01)
 
 
 @pytest.mark.parametrize("kind", ["curve", "surface"])

@@ -87,6 +87,16 @@ def test_one_in_two_without_a_movie_and_old_pictures_go(tmp_path):
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize("options", [[], ["--no-movie"]])
+def test_the_command_makes_a_movie_unless_told_otherwise(options, tmp_path, command):
+    write_run(tmp_path, [1, 2])
+    code, printed, _ = command("render", tmp_path, "--size", "160x96", *options)
+    assert code == 0
+    made = {"contact_sheet.png", "frame_0001.png", "frame_0002.png"} | (set() if options else {"movie.mp4"})
+    assert {path.name for path in (tmp_path / "pictures").iterdir()} == made
+    assert ("movie.mp4" in printed) == (not options)
+
+
 def mask(image, color):
     """Where a picture is rather of this colour than grey."""
     r, _, b = (image[..., k].astype(int) for k in range(3))

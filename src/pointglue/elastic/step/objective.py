@@ -371,10 +371,6 @@ class Objective:
             gradients = self.system.model.constraints.gradients(x, self.rows)
             now.row_gradients = gradients[self.system.entries]
 
-    def velocities(self, x: Array) -> Array:
-        """Return the velocities of all particles (N, 3) at the end of a step that ends at x [m/s]."""
-        return np.asarray(self.scheme.slope * (x - self.scheme.reference.x))
-
     def loads(self, now: Evaluation, multipliers: Array) -> Loads:
         """Return the gradient, joints included, pulled back through the layers of bindings to the nodes."""
         system = self.system
