@@ -51,7 +51,7 @@ LINED = [assets.SHIRT_PARTS.index(part) for part in ("cuff", "placket", "stand",
 class Outfit:
     """The scene: what is in it, and its solver. Times in s."""
 
-    def __init__(self, detail, *, close, release, tolerance=3e-2):
+    def __init__(self, detail, *, close, release):
         self.torso, self.shirt = assets.torso(2), assets.shirt(detail)
         shirt, lined = self.shirt, np.isin(self.shirt.parts, LINED)
         self.energy = ClothEnergy(
@@ -97,7 +97,6 @@ class Outfit:
             glue=[*self.bonds, self.seam, *self.cuffs],
             joints=self.welds,
             contact=CONTACT,
-            tolerance=tolerance,
         )
 
     def _buttonhole(self, k, close):
