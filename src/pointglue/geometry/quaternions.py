@@ -18,6 +18,7 @@ def matrices_of(quaternions: Array) -> Array:
     Returns
     -------
     (..., 3, 3)
+        The rotations.
     """
     w, x, y, z = np.moveaxis(quaternions, -1, 0)
     rows = [

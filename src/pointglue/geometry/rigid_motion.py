@@ -163,6 +163,7 @@ def check_rotation(name: str, value: ArrayLike) -> Array:
     Returns
     -------
     (3, 3)
+        The rotation.
 
     Raises
     ------
