@@ -92,6 +92,7 @@ class SparseLDL:
         fronts[:-1, kernels.PIVOTS], fronts[:-1, kernels.UPDATE_ROWS] = pivots, updates
         fronts[:, kernels.FIRST_PIVOT], fronts[:, kernels.ROW_START] = bounds, row_starts
         areas = (pivots + 3) // 4 * 4 * ((pivots + updates + 15) // 8 * 8)
+        self._widest = int((pivots + updates).max(initial=0))
         fronts[:, kernels.FACTOR_START] = _ends(areas)
         self._parent_rows = kernels.rows_in_parents(row_starts, self._rows, bounds, parents)
         children = np.argsort(parents, kind="stable")
@@ -171,9 +172,9 @@ class SparseLDL:
         if not self._factored:
             raise InputError("there are no factors to solve by: call factor first")
         y = b[self.order].astype(np.float64)
-        count = len(self._fronts) - 1
-        kernels.forward(0, count, self._fronts, self._rows, self._L, self._D, y)
-        kernels.backward(0, count, self._fronts, self._rows, self._L, y)
+        room = np.empty((1, self._widest))
+        kernels.forward(self._fronts, self._rows, self._L, self._D, y, room)
+        kernels.backward(self._fronts, self._rows, self._L, y, room)
         x = np.empty(self.size)
         x[self.order] = y
         return x

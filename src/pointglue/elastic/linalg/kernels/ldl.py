@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from ....checks import Array
 from ....compute import kernel
-from ....compute.simd import load, splat, store
+from ....compute.simd import element, load, splat, store
 
 (
     PIVOTS,
@@ -345,42 +345,50 @@ def factor_trees(start, stop, subtrees, tree, data, factors):
 
 
 @kernel
-def forward(start, stop, fronts, rows, L, D, y) -> None:
-    """Set y = D^-1 L^-1 y, front by front."""
-    for s in range(start, stop):
+def forward(fronts, rows, L, D, y, room) -> None:
+    """Set y = D^-1 L^-1 y, front by front; `room` (1, w) is as wide as the widest front."""
+    for s in range(len(fronts) - 1):
         front = fronts[s]
-        p, r, first, width = (
-            front[PIVOTS],
-            front[UPDATE_ROWS],
-            front[FIRST_PIVOT],
-            padded(front[PIVOTS], front[UPDATE_ROWS]),
-        )
+        p, r, first, start = front[PIVOTS], front[UPDATE_ROWS], front[FIRST_PIVOT], front[ROW_START]
+        width = padded(p, r)
         for j in range(p):
-            value, at = y[first + j], front[FACTOR_START] + j * width
-            for i in range(j + 1, p):
-                y[first + i] -= L[at + i] * value
-            for i in range(r):
-                y[rows[front[ROW_START] + i]] -= L[at + p + i] * value
+            room[0, j] = y[first + j]
+        for i in range(p, p + r):
+            room[0, i] = 0.0
         for j in range(p):
-            y[first + j] /= D[first + j]
+            value, at = room[0, j], front[FACTOR_START] + j * width
+            for i in range(j + 1, p + r):
+                room[0, i] -= L[at + i] * value
+        for j in range(p):
+            y[first + j] = room[0, j] / D[first + j]
+        for i in range(r):
+            y[rows[start + i]] += room[0, p + i]
 
 
 @kernel
-def backward(start, stop, fronts, rows, L, y) -> None:
-    """Set y = L^-T y, last front first."""
-    for s in range(stop - 1, start - 1, -1):
+def backward(fronts, rows, L, y, room) -> None:
+    """Set y = L^-T y, last front first; `room` (1, w) is as wide as the widest front."""
+    factor = L.reshape((1, len(L)))
+    for s in range(len(fronts) - 2, -1, -1):
         front = fronts[s]
-        p, r, first, width = (
-            front[PIVOTS],
-            front[UPDATE_ROWS],
-            front[FIRST_PIVOT],
-            padded(front[PIVOTS], front[UPDATE_ROWS]),
-        )
+        p, r, first, start = front[PIVOTS], front[UPDATE_ROWS], front[FIRST_PIVOT], front[ROW_START]
+        width, end = padded(p, r), p + r
+        for j in range(p):
+            room[0, j] = y[first + j]
+        for i in range(r):
+            room[0, p + i] = y[rows[start + i]]
         for j in range(p - 1, -1, -1):
-            at = front[FACTOR_START] + j * width
-            total = y[first + j]
-            for i in range(j + 1, p):
-                total -= L[at + i] * y[first + i]
-            for i in range(r):
-                total -= L[at + p + i] * y[rows[front[ROW_START] + i]]
+            at, i = front[FACTOR_START] + j * width, j + 1
+            # Two sums of four lanes, since a single one would wait for each addition.
+            one, other = splat(0.0), splat(0.0)
+            while i + 8 <= end:
+                one = one + load(factor, 0, at + i) * load(room, 0, i)
+                other = other + load(factor, 0, at + i + 4) * load(room, 0, i + 4)
+                i += 8
+            both = one + other
+            total = room[0, j] - (element(both, 0) + element(both, 1) + element(both, 2) + element(both, 3))
+            while i < end:
+                total -= L[at + i] * room[0, i]
+                i += 1
+            room[0, j] = total
             y[first + j] = total
