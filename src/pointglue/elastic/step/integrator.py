@@ -22,12 +22,16 @@ from ..model.solver_model import SolverModel
 from ..state import SolverState, Stall, StepReport
 from .accuracy import RIGID_SPEED, Accuracy, BodySizes
 from .active_set import open_by
+from .blows import has_blown, has_struck
 from .events import TIME_ROUNDING
 from .free_parts import FreeParts
 from .glue_springs import GlueDampers, GlueSprings
+from .guesses import free_bodies, turned_bodies
 from .linear_system import LinearSystem
-from .newton import Mixture, Outcome, StalledError, minimise, nearest_contact
+from .mixture import Mixture
+from .newton import Outcome, minimise
 from .objective import Clock, Configuration, Objective, Scheme
+from .stalls import StalledError, nearest_contact
 from .terms import Term, energy_at, shifted_stencils
 
 __all__ = ["Force", "Integrator", "Method"]
@@ -40,7 +44,6 @@ KINEMATIC_TOLERANCE = 1e-6  # ratio of the model's size: how far from its key a 
 MAX_KINEMATIC_ROTATION = (
     1.2  # rad: the most that keys may turn a body in one substep where it may meet others
 )
-MIN_TURN = 0.01  # rad: a soft body that turns by less is stretched by less than 1e-4 if it goes straight on
 
 Method = Literal["euler", "bdf2"]
 Force = Callable[[SolverState], ArrayLike]
@@ -433,10 +436,7 @@ class Integrator:
     @cached_property
     def _free_bodies(self) -> Groups | None:
         """The particles of each soft body of which none is pinned, if there are any."""
-        model = self.model
-        rows = [model.rows[body.name] for body in model.bodies if isinstance(body, ElasticBody)]
-        free = [np.arange(each.start, each.stop) for each in rows if not model.pinned[each].any()]
-        return Groups.from_lists(free) if free else None
+        return free_bodies(self.model)
 
     def _initial_guesses(
         self, state: SolverState, target: Array, h: float, end: float
@@ -457,19 +457,13 @@ class Integrator:
         origins[moving] += h * state.origin_velocities[moving]
         rotations[moving] = rotated(here.rotations[moving], h * state.spins[moving])
         guesses = [Configuration(x, origins, rotations), here]
-        groups = self._free_bodies
-        if groups is not None:
-            rows, of, starts = groups.indices, groups.group_of, groups.offsets[:-1]
-            shares = model.mass[rows, None] / np.add.reduceat(model.mass[rows], starts)[of, None]
-            ends = (here.x[rows], target[rows])
-            centers = [np.add.reduceat(shares * points, starts) for points in ends]
-            arms, pulled = (points - center[of] for points, center in zip(ends, centers, strict=True))
-            moments = np.add.reduceat((shares * pulled)[:, :, None] * arms[:, None, :], starts)
-            turns = special_procrustes(moments, on_degenerate="clamp")
-            if np.abs(turns - np.eye(3)).max() > MIN_TURN:
-                turned = x.copy()
-                turned[rows] = np.einsum("eij,ej->ei", turns[of], arms) + centers[1][of]
-                guesses.insert(0, Configuration(turned, origins, rotations))
+        turned = (
+            None if self._free_bodies is None else turned_bodies(model, self._free_bodies, here.x, target)
+        )
+        if turned is not None:
+            x = x.copy()
+            x[turned[0]] = turned[1]
+            guesses.insert(0, Configuration(x, origins, rotations))
         return guesses
 
     def _end_state(
@@ -493,10 +487,10 @@ class Integrator:
         if objective.contact is not None:
             contact_forces[objective.contact.surfaces.particles] = -objective.contact.gradient(x)
         falling = h * float(np.linalg.norm(self.gravity))
-        blow = self.method == "bdf2" and _has_blown(
+        blow = self.method == "bdf2" and has_blown(
             state, contact_forces, (x - state.particles) / h, max(slow, falling)
         )
-        struck = blow or (self.method == "bdf2" and _has_struck(objective, outcome, state, slow))
+        struck = blow or (self.method == "bdf2" and has_struck(objective, outcome.multipliers, state, slow))
         if struck:
             slope, reference = 1 / h, Configuration(state.particles, state.origins, state.rotations)
         velocities = slope * (x - reference.x)
@@ -588,53 +582,6 @@ class Integrator:
         if self.surfaces is None or objective.contact is None:
             return 0.0
         return objective.contact.next_stiffness(x, now, self.surfaces.stiffness(self.gravity, dt))
-
-
-def _has_struck(objective: Objective, outcome: Outcome, state: SolverState, tolerance: float) -> bool:
-    """Return whether joints that were moving, faster than a tolerance [m/s], are held by a limit now.
-
-    Their way until then does not tell how they go on: a method of two steps would bounce, and begins anew.
-    """
-    system, bounds = objective.system, objective.bounds
-    held = (bounds.lower < bounds.upper) & (outcome.multipliers != 0)
-    if not held.any():
-        return False
-    gradients = system.model.constraints.gradients(objective.before.positions, objective.rows)
-    each = (gradients[system.entries] * state.particle_velocities[system.entry_particles]).sum(1)
-    rates = np.bincount(system.entry_equations, each, len(held))
-    return bool((held & (np.abs(rates) > tolerance)).any())
-
-
-def _has_blown(state: SolverState, forces: Array, v: Array, tolerance: float) -> bool:
-    """Return whether surfaces have met or parted in a step faster than a tolerance [m/s].
-
-    Their forces come and go at once, and a method of two steps would go on with half of them: it would throw
-    back what has struck, by half the speed that it came with.
-
-    Parameters
-    ----------
-    state : SolverState
-        The state before.
-    forces : (N, 3)
-        The forces of contact on particles at the end, or none without contact [N].
-    v : (N, 3)
-        How far particles have come, divided by the duration of the step [m/s].
-    tolerance : float
-        The speed [m/s].
-
-    Returns
-    -------
-    bool
-    """
-    if not len(forces):
-        return False
-    before, now = state.contact_forces.any(1), forces.any(1)
-    pushes = (forces[now & ~before], -state.contact_forces[before & ~now])
-    speeds = (state.particle_velocities[now & ~before], v[before & ~now])
-    return any(
-        bool((-(push * speed).sum(1) > tolerance * np.linalg.norm(push, axis=1)).any())
-        for push, speed in zip(pushes, speeds, strict=True)
-    )
 
 
 def _same(a: Any, b: Any) -> bool:

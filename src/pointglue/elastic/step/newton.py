@@ -7,24 +7,19 @@ from functools import partial
 import numpy as np
 
 from ...checks import Array
-from ...errors import ConvergenceError
 from ..contact.impacts import ImpactSet
 from ..linalg.cg import IndefiniteError
-from ..state import Stall, StallCause
 from .accuracy import Accuracy, Move
-from .active_set import held_ends, initial_set, open_by, penalties, set_multipliers, settled
+from .active_set import held_ends, initial_set, penalties, set_multipliers, settled
+from .mixture import Mixture
 from .objective import Configuration, Evaluation, Loads, NewtonMatrix, Objective, ReducedHessian
+from .stalls import StalledError, collapsed_glue, locate_stall, no_start, open_joint
 
-__all__ = ["Mixture", "Outcome", "StalledError", "minimise", "nearest_contact"]
+__all__ = ["Outcome", "minimise"]
 
 ARMIJO_FRACTION = 1e-4  # ratio of the decrease that the slope promises: the least that a step must bring
 MIN_STEP_FRACTION = 1e-7  # fraction of a Newton step below which the line search is given up
 VALUE_ROUNDING = 1e-13  # ratio of the terms' sizes: smaller differences of values are rounding
-# Fractions of the projected Hessian, tried in turn until the matrix is definite. Where little is wrong with
-# the exact one, the projected one is far too stiff, and leaves a saddle in dozens of short steps.
-PROJECTED_FRACTIONS = (0.0, 1 / 2, 1.0)
-# most full steps with one mixture before one with less of the projected Hessian is tried
-MAX_MIXTURE_STEPS = 8
 # relative errors that conjugate gradients may leave, at first and at the end
 MAX_FORCING, MIN_FORCING = 3e-3, 1e-4
 # Newton steps in which friction may follow the normal forces, and that contact may cut to next to nothing
@@ -37,71 +32,6 @@ MAX_CUT_STEPS, MIN_FREE_FRACTION, MAX_LOOKS = 3, 0.5, 3
 MAX_ACTIVE_SETS = 12
 # ratio of the largest multiplier: the weight of violations in the merit function, which must be above 1
 PENALTY_RATIO = 1.5
-# ratio of their width at rest: parents of glue that are narrower, where a step fails, are why it does
-COLLAPSED_SPREAD = 1e-2
-
-
-class StalledError(ConvergenceError):
-    """A step did not converge.
-
-    Parameters
-    ----------
-    message : str
-        How far it came.
-    locate : callable
-        A function that returns where it is stuck. It is called only where the step is not tried again, since
-        the search may take long.
-    iterations : int
-        How many Newton steps were taken.
-    blocked : bool
-        Whether contact was in the way of the last of them.
-    """
-
-    def __init__(
-        self, message: str, locate: Callable[[], Stall], iterations: int = 0, *, blocked: bool = False
-    ) -> None:
-        super().__init__(message)
-        self.locate, self.iterations, self.blocked = locate, iterations, blocked
-
-
-@dataclass
-class Mixture:
-    """Which mixture of exact and projected Hessians is tried next.
-
-    It is handed on from step to step: where surfaces press, exact Hessians are indefinite for many steps, and
-    each try costs a factorisation.
-
-    Parameters
-    ----------
-    level : int
-        Which of PROJECTED_FRACTIONS it is.
-    wait : int
-        The number of full Newton steps until a mixture with less of the projected Hessian is tried.
-    pause : int
-        That number after the next mixture that fails.
-    """
-
-    level: int = 0
-    wait: int = 0
-    pause: int = 1
-
-    @property
-    def fraction(self) -> float:
-        """The fraction of the projected Hessian."""
-        return PROJECTED_FRACTIONS[self.level]
-
-    def stiffen(self) -> bool:
-        """Take the next mixture, since this one has failed; return whether there is one."""
-        if self.level + 1 == len(PROJECTED_FRACTIONS):
-            return False
-        self.level += 1
-        self.wait, self.pause = self.pause, min(2 * self.pause, MAX_MIXTURE_STEPS)
-        return True
-
-    def relax(self, *, full: bool) -> None:
-        """Take the mixture before this one, if there have been enough full steps."""
-        self.wait -= full
-        self.level = max(self.level - (self.wait <= 0), 0)
 
 
 @dataclass(eq=False)
@@ -185,7 +115,7 @@ def minimise(
     penalty = 2 * float(np.abs(multipliers).max(initial=0.0))
     tried = [found for found in _reachable(objective, guesses) if objective.evaluate(found)]
     if not tried:
-        raise _no_start(objective)
+        raise no_start(objective)
     now = min(tried, key=lambda each: each.value + _penalty(objective, each.left_sides, penalty))
     mixture = replace(mixture)
     outcome = Outcome(now, multipliers.copy(), mixture=mixture)
@@ -195,11 +125,19 @@ def minimise(
 
     def stalled(message: str) -> StalledError:
         """Return the error for a step that ends here."""
-        particle, spread = outcome.end.pose.narrowest()
-        if particle is not None and spread < COLLAPSED_SPREAD:
-            return _collapsed_parents(objective, particle, len(outcome.speeds))
+        collapsed = collapsed_glue(objective, outcome.end, len(outcome.speeds))
+        if collapsed is not None:
+            return collapsed
         blocked = objective.contact is not None and fraction < 1.0
-        locate = partial(_locate_stall, objective, outcome, move.worst, blocked=blocked, violation=violation)
+        locate = partial(
+            locate_stall,
+            objective,
+            outcome.end,
+            outcome.multipliers,
+            move.worst,
+            blocked=blocked,
+            violation=violation,
+        )
         return StalledError(message, locate, len(outcome.speeds), blocked=blocked)
 
     hessians: _Hessians | None = None
@@ -209,7 +147,7 @@ def minimise(
     cut_steps = 0  # Newton steps in a row of which less than MIN_FREE_FRACTION was taken
     if not len(objective.system.dofs):
         move, iterations = Move(0, 0.0, 0.0), 0
-        if _open_by(objective, now, outcome.multipliers).max(initial=0.0) <= violation:
+        if objective.open_by(now, outcome.multipliers).max(initial=0.0) <= violation:
             return outcome
     while len(outcome.speeds) < iterations:
         watch()
@@ -259,7 +197,7 @@ def minimise(
         if blocked_steps > MAX_FRICTION_STEPS:
             break
         mixture.relax(full=fraction == 1.0)
-        closed = _open_by(objective, now, outcome.multipliers).max(initial=0.0) <= violation
+        closed = objective.open_by(now, outcome.multipliers).max(initial=0.0) <= violation
         if fraction == 1.0 and move.excess <= 1.0 and closed:
             # The friction lag: friction has been computed with the normal forces before the step. It is
             # minimised once more with those at its end, unless that takes long, as in a blow.
@@ -270,7 +208,7 @@ def minimise(
     if converged is not None:
         outcome.end, outcome.multipliers = converged
         return outcome
-    closed = _open_by(objective, now, outcome.multipliers).max(initial=0.0) <= violation
+    closed = objective.open_by(now, outcome.multipliers).max(initial=0.0) <= violation
     if outcome.speeds and closed and move.excess <= patience:
         outcome.converged = False
         return outcome
@@ -278,43 +216,8 @@ def minimise(
         f"after {len(outcome.speeds)} iterations {move.length / accuracy.duration:.3g} m/s to go, "
         f"{move.excess:.3g} times what is allowed"
         + ("; contact bars the way" if objective.contact is not None and fraction < 1.0 else "")
-        + _open_joint(objective, now, outcome, violation)
+        + open_joint(objective, now, outcome.multipliers, violation, outcome.redundant)
     )
-
-
-def _locate_stall(
-    objective: Objective, outcome: Outcome, worst: int, *, blocked: bool, violation: float
-) -> Stall:
-    """Return where a step is stuck: at an open joint, the nearest contact, or what would still move most."""
-    system, model, now = objective.system, objective.system.model, outcome.end
-    by = _open_by(objective, now, outcome.multipliers)
-    if by.max(initial=0.0) > violation:
-        row = system.equations[int(by.argmax())]
-        joint, place = int(model.constraints.joint_of[row]), now.x[model.constraints.anchors[row]]
-        if (motor := model.unyielding_motor(joint)) is not None:
-            return Stall.at("motor", motor[1], place)
-        return Stall.at("joint", model.joined_bodies(joint), place)
-    if blocked and (met := nearest_contact(objective, now)) is not None:
-        return met
-    dofs = system.dofs
-    if not len(dofs):
-        return Stall("convergence")
-    cause: StallCause = "contact" if blocked else "convergence"
-    if worst < len(dofs.particles):
-        particle = int(dofs.particles[worst])
-        return Stall.at(cause, (model.body_named(particle) or "",), now.x[particle])
-    body = int(dofs.bodies[(worst - len(dofs.particles)) // 2])
-    return Stall.at(cause, (model.rigid[body].name,), now.configuration.origins[body])
-
-
-def nearest_contact(objective: Objective, now: Evaluation) -> Stall | None:
-    """Return the stall between the two bodies in contact that are nearest to each other, if there are any."""
-    sides = None if objective.contact is None else objective.contact.nearest(now.x)
-    if sides is None:
-        return None
-    model = objective.system.model
-    names = dict.fromkeys(model.body_named(int(side[0])) or "" for side in sides)
-    return Stall.at("contact", tuple(names), now.x[sides[0]].mean(0))
 
 
 def _reachable(objective: Objective, guesses: list[Configuration]) -> list[Evaluation]:
@@ -323,40 +226,6 @@ def _reachable(objective: Objective, guesses: list[Configuration]) -> list[Evalu
     return [
         there for there in found[:-1] if objective.collision_free_fraction(found[-1], there) == 1.0
     ] + found[-1:]
-
-
-def _no_start(objective: Objective) -> StalledError:
-    """Return the error for a step that has nowhere to begin."""
-    if objective.collapsed is None:
-        return StalledError("no starting point has a finite energy", lambda: Stall("convergence"))
-    return _collapsed_parents(objective, objective.collapsed)
-
-
-def _collapsed_parents(objective: Objective, particle: int, iterations: int = 0) -> StalledError:
-    """Return the error for a step that ends because the parents of a bound particle have collapsed."""
-    what, bodies = objective.system.model.describe_glue(particle)
-    return StalledError(
-        f"the parents of {what} have collapsed to a line or a point, and tell no frame: bind it with "
-        'on_degenerate="clamp", to parents that are farther apart, or make their body stiffer',
-        lambda: Stall.at("glue", bodies, objective.before.positions[particle]),
-        iterations,
-    )
-
-
-def _open_joint(objective: Objective, now: Evaluation, outcome: Outcome, allowed: float) -> str:
-    """Return a text that tells which joint is open, or an empty one."""
-    system, constraints = objective.system, objective.system.model.constraints
-    by = _open_by(objective, now, outcome.multipliers)
-    if not by.max(initial=0.0) > allowed:
-        return ""
-    row = int(system.equations[int(by.argmax())])
-    joint = int(constraints.joint_of[row])
-    name = constraints.describe(row) + system.model.describe_joint(joint)
-    motor = system.model.unyielding_motor(joint)
-    return (
-        f"; {name} stays {by.max():.3g} m open: something "
-        f"holds against it ({outcome.redundant} of {len(system.equations)} equations of joints are redundant)"
-    ) + ("" if motor is None else f"; {motor[0]} has unlimited force: with a max_force it stalls")
 
 
 class _Hessians:
@@ -397,13 +266,6 @@ def _penalty(objective: Objective, left_sides: Array, penalty: float) -> float:
     if not objective.bounded:
         return penalty * float(np.abs(left_sides).sum())
     return float(penalties(objective.bounds, left_sides, penalty).sum())
-
-
-def _open_by(objective: Objective, now: Evaluation, multipliers: Array) -> Array:
-    """Return how far open each equation is (M,) [m]."""
-    if not objective.bounded:
-        return np.abs(now.left_sides)
-    return open_by(objective.bounds, now.left_sides, multipliers)
 
 
 @dataclass(frozen=True, eq=False)
@@ -617,13 +479,13 @@ def _closed(
     """
     best = now
     for _ in range(2):
-        if _open_by(objective, best, multipliers).max(initial=0.0) <= violation:
+        if objective.open_by(best, multipliers).max(initial=0.0) <= violation:
             return best
         better = _with_closed_joints(objective, best, ends)
         if better is None or objective.collision_free_fraction(best, better) < 1.0:
             break
         best = better
-    return best if _open_by(objective, best, multipliers).max(initial=0.0) <= violation else now
+    return best if objective.open_by(best, multipliers).max(initial=0.0) <= violation else now
 
 
 def _with_closed_joints(objective: Objective, after: Evaluation, ends: Array) -> Evaluation | None:

@@ -15,6 +15,7 @@ from ..contact.stage import ContactStage
 from ..linalg.ldl import PIVOT_ROUNDING
 from ..model.constraints import Bounds, StepRows
 from ..model.rigid_bodies import psd_blocks, rotated
+from .active_set import open_by
 from .contact_matrix import ContactMatrix
 from .linear_system import LinearSystem
 from .terms import Term
@@ -370,6 +371,12 @@ class Objective:
         with self.clock("glue"):
             gradients = self.system.model.constraints.gradients(x, self.rows)
             now.row_gradients = gradients[self.system.entries]
+
+    def open_by(self, now: Evaluation, multipliers: Array) -> Array:
+        """Return how far open each equation is (M,) [m]."""
+        if not self.bounded:
+            return np.abs(now.left_sides)
+        return open_by(self.bounds, now.left_sides, multipliers)
 
     def loads(self, now: Evaluation, multipliers: Array) -> Loads:
         """Return the gradient, joints included, pulled back through the layers of bindings to the nodes."""
