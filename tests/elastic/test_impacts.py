@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose
 
 from pointglue.elastic import ClothEnergy, Contact, ElasticBody, ImplicitSolver, RigidBody
 from pointglue.elastic.contact.stage import ContactStage
-from pointglue.elastic.step.accuracy import Accuracy, BodySizes
+from pointglue.elastic.step.newton.accuracy import Accuracy, BodySizes
 from pointglue.scene.build.meshing import sheet_grid
 
 DISTANCE = 4e-3  # m

@@ -9,8 +9,8 @@ from numpy.testing import assert_array_equal
 
 import pointglue as pg
 from pointglue.elastic import ClothEnergy, Contact, ElasticBody, ImplicitSolver, JointBond, RigidBody
-from pointglue.elastic.step.accuracy import RIGID_SPEED, SOFT_SPEED, BodySizes
-from pointglue.elastic.step.mixture import MAX_MIXTURE_STEPS, PROJECTED_FRACTIONS, Mixture
+from pointglue.elastic.step.newton.accuracy import RIGID_SPEED, SOFT_SPEED, BodySizes
+from pointglue.elastic.step.newton.mixture import MAX_MIXTURE_STEPS, PROJECTED_FRACTIONS, Mixture
 from pointglue.scene.build.meshing import sheet_grid
 
 CELLS = 20

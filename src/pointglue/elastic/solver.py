@@ -23,8 +23,8 @@ from .model.solver_model import SolverModel
 from .state import Load, SolverState, StepError, StepReport
 from .step.events import bond_events, state_loads
 from .step.integrator import Force, Integrator, Method
+from .step.newton.stalls import StalledError
 from .step.objective import Clock
-from .step.stalls import StalledError
 
 __all__ = ["ImplicitSolver"]
 

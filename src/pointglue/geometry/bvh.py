@@ -11,8 +11,8 @@ from ..checks import Array, as_integers, as_reals, require_finite
 from ..compute import run
 from ..errors import InputError
 from ..procrustes.space import vectors_to_space
-from . import kernels
-from .kernels import TreeArrays
+from .kernels import trees as kernels
+from .kernels.trees import TreeArrays
 from .simplices import check_cells
 
 __all__ = ["Boxes", "TriangleTree"]

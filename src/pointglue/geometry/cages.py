@@ -10,8 +10,8 @@ from scipy.sparse.csgraph import connected_components
 from ..checks import Array, check_real
 from ..compute import run
 from ..errors import InputError
-from . import cage_kernels as kernels
 from .inside import Inside
+from .kernels import cages as kernels
 from .normals import area_normals, unit_normals
 from .simplices import CUBE_CORNERS, tets_of_hexahedra
 from .welding import bounding_diagonal, unique_faces, weld

@@ -11,9 +11,9 @@ from scipy.spatial import cKDTree
 from ..checks import Array, as_integers, check_integer, check_rows
 from ..compute import run
 from ..errors import InputError, PointglueWarning
-from . import inside_kernels as kernels
 from .bvh import WALKS_PER_THREAD, TriangleTree
-from .inside_kernels import Dipoles, NearestLists, SurfaceArrays, ViewArrays, Viewpoint
+from .kernels import inside as kernels
+from .kernels.inside import Dipoles, NearestLists, SurfaceArrays, ViewArrays, Viewpoint
 from .meshes.shells import Shells
 from .normals import area_normals
 from .simplices import check_cells

@@ -6,7 +6,7 @@ from numpy.typing import ArrayLike, NDArray
 from ..checks import Array, as_array, as_integers, as_reals, check_integer, check_real, require_finite
 from ..compute import run
 from ..errors import InputError
-from . import kernels
+from .kernels import trees as kernels
 from .normals import unit_normals
 from .shapes import check_box
 

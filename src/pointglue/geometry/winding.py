@@ -4,9 +4,9 @@ import numpy as np
 
 from ..checks import Array
 from ..compute import run
-from . import inside_kernels as kernels
 from .bvh import WALKS_PER_THREAD, TriangleTree
-from .inside_kernels import Dipoles
+from .kernels import inside as kernels
+from .kernels.inside import Dipoles
 
 __all__ = ["encloses", "tree_dipoles", "winding_numbers"]
 

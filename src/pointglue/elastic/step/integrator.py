@@ -20,7 +20,6 @@ from ..model.constraints import Bounds, Rates, StepRows
 from ..model.rigid_bodies import RigidBody, rotated
 from ..model.solver_model import SolverModel
 from ..state import SolverState, Stall, StepReport
-from .accuracy import RIGID_SPEED, Accuracy, BodySizes
 from .active_set import open_by
 from .blows import has_blown, has_struck
 from .events import TIME_ROUNDING
@@ -28,10 +27,11 @@ from .free_parts import FreeParts
 from .glue_springs import GlueDampers, GlueSprings
 from .guesses import free_bodies, turned_bodies
 from .linear_system import LinearSystem
-from .mixture import Mixture
-from .newton import Outcome, minimise
+from .newton.accuracy import RIGID_SPEED, Accuracy, BodySizes
+from .newton.minimise import Outcome, minimise
+from .newton.mixture import Mixture
+from .newton.stalls import StalledError, nearest_contact
 from .objective import Clock, Configuration, Objective, Scheme
-from .stalls import StalledError, nearest_contact
 from .terms import Term, energy_at, shifted_stencils
 
 __all__ = ["Force", "Integrator", "Method"]

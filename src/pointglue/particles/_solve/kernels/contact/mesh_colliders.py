@@ -2,7 +2,7 @@
 
 Meshes are `MeshArrays`. G and M are the shape of a particle as in `colliders`.
 
-The two walks of the tree of boxes are written out here: with `geometry.kernels.traverse`, and the same
+The two walks of the tree of boxes are written out here: with `geometry.kernels.trees.traverse`, and the same
 results to the last bit, `resolve_mesh` took 15 % longer on a box of 12 triangles, 8 % on a sheet of 800 and
 up to 3 % on thousands, and `find_near_mesh` 8 % longer on the box but 6 % less on the sheet.
 """

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..compute import kernel
+from ...compute import kernel
 
 __all__ = [
     "CellGrid",

@@ -5,9 +5,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ...checks import Array
-from ..model.solver_model import SolverModel
-from .linear_system import LinearSystem
+from ....checks import Array
+from ...model.solver_model import SolverModel
+from ..linear_system import LinearSystem
 
 __all__ = ["RIGID_SPEED", "SOFT_SPEED", "Accuracy", "BodySizes", "Move"]
 

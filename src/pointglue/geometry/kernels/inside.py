@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..compute import kernel
-from .kernels import is_blocked, new_stack, traverse
+from ...compute import kernel
+from .trees import is_blocked, new_stack, traverse
 
 __all__ = [
     "Dipoles",

@@ -2,7 +2,7 @@
 
 import math
 
-from ..compute import kernel
+from ...compute import kernel
 
 __all__ = ["mark_crossed"]
 

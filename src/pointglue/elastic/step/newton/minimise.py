@@ -6,13 +6,13 @@ from functools import partial
 
 import numpy as np
 
-from ...checks import Array
-from ..contact.impacts import ImpactSet
-from ..linalg.cg import IndefiniteError
+from ....checks import Array
+from ...contact.impacts import ImpactSet
+from ...linalg.cg import IndefiniteError
+from ..active_set import held_ends, initial_set, penalties, set_multipliers, settled
+from ..objective import Configuration, Evaluation, Loads, NewtonMatrix, Objective, ReducedHessian
 from .accuracy import Accuracy, Move
-from .active_set import held_ends, initial_set, penalties, set_multipliers, settled
 from .mixture import Mixture
-from .objective import Configuration, Evaluation, Loads, NewtonMatrix, Objective, ReducedHessian
 from .stalls import StalledError, collapsed_glue, locate_stall, no_start, open_joint
 
 __all__ = ["Outcome", "minimise"]

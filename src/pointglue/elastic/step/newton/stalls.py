@@ -2,10 +2,10 @@
 
 from collections.abc import Callable
 
-from ...checks import Array
-from ...errors import ConvergenceError
-from ..state import Stall, StallCause
-from .objective import Evaluation, Objective
+from ....checks import Array
+from ....errors import ConvergenceError
+from ...state import Stall, StallCause
+from ..objective import Evaluation, Objective
 
 __all__ = ["StalledError", "collapsed_glue", "locate_stall", "nearest_contact", "no_start", "open_joint"]
 

@@ -1,0 +1,1 @@
+"""Compiled loops of geometry: over trees, inside shapes, and of cages."""
