@@ -11,7 +11,6 @@ from small_scenes import ALL, HANDLES, PARTICLES, SOLIDS
 import pointglue as pg
 from pointglue.errors import SceneError
 from pointglue.scene import build_scene, check_scene, load_scene
-from pointglue.scene.build.construct import PLANE_HALF_SIZE
 from pointglue.scene.build.meshing import surface_of
 from pointglue.scene.build.selection import select
 from pointglue.scene.schema.fields import Key, Points, Transform
@@ -290,8 +289,8 @@ class TestBuilding:
         built = simulation({"frames": {"count": 2, "rate": 24}, "objects": {"box": box}})
         assert len(built.engines[0].solver.body.hulls[0]) == corners
 
-    def test_a_plane_is_a_large_square_for_solids(self):
-        """About its point, of two triangles that face along its normal."""
+    def test_a_plane_is_a_half_space_for_solids(self):
+        """Through its point, along its normal, and wherever its end might have been."""
         point, normal = np.array([1.0, 2.0, 3.0]), np.array([1.0, 8.0, -4.0]) / 9
         ground = {"shape": "plane", "point": point.tolist(), "normal": (2 * normal).tolist()}
         objects = {
@@ -300,12 +299,24 @@ class TestBuilding:
         }
         built = simulation({"contact": {"distance": 0.01}, "objects": objects})
         (body,) = (body for body in built.engines[0].solver.model.rigid if body.name == "ground")
-        a, b, c = np.moveaxis(body.positions[body.faces], 1, 0)
-        areas = np.cross(b - a, c - a) / 2
-        assert np.allclose(areas, 0.5 * (2 * PLANE_HALF_SIZE) ** 2 * normal, rtol=1e-12)
-        assert np.allclose(body.positions.mean(0), point, atol=1e-12)
-        arms = np.linalg.norm(body.positions - point, axis=1)
-        assert np.allclose(arms, 2**0.5 * PLANE_HALF_SIZE, rtol=1e-12)
+        assert body.is_plane
+        a, b, c = body.positions
+        across = np.cross(b - a, c - a)
+        assert np.allclose(across / np.linalg.norm(across), normal, atol=1e-15)
+        assert np.allclose(a, point, atol=1e-15)
+
+    def test_a_plane_has_no_end(self):
+        """A box that starts 10 km from its point lies on it as one beside its point does."""
+        heights = []
+        for away in (0.0, 1e4):
+            objects = {
+                "box": rigid(transform={"translate": [away, 0.2, 0]}),
+                "ground": {"kind": "collider", "mesh": {"shape": "plane"}},
+            }
+            scene = {"frames": {"count": 12, "rate": 24}, "contact": {"distance": 0.01}, "objects": objects}
+            heights.append(frames(simulation(scene), 13)[-1].transforms["box"][1, 3])
+        assert heights[1] == pytest.approx(heights[0], abs=1e-4)
+        assert -0.1 < heights[0] < -0.09  # from 0.2 m to its half size and less than the distance of contact
 
     def test_rigid_pieces_that_share_a_row_turn_about_it(self):
         """Two halves of a sheet, one held: the other falls by turning about the row, and stays flat."""

@@ -305,8 +305,9 @@ def separate(start, stop, base, recovery, contacts, groups, particles, buffers):
         if nx * x + ny * y + nz * z >= support(G, nx, ny, nz) + support(H, nx, ny, nz):
             continue
         depth = pair_separation(G, H, nx, ny, nz) - (nx * x + ny * y + nz * z)
-        # What overlapped before comes apart slowly, or bodies that start inside each other would fly.
-        came_nearer = max(0.0, nx * (a - x) + ny * (b - y) + nz * (c - z))
+        # What overlapped before comes apart slowly, or bodies that start inside each other would fly. Here
+        # `came_nearer` is below zero by what earlier passes of the substep have parted them already.
+        came_nearer = nx * (a - x) + ny * (b - y) + nz * (c - z)
         depth = min(depth, came_nearer + recovery * min(bounds[i], bounds[j]))
         if depth <= 0.0:
             continue

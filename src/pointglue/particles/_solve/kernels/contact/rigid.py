@@ -189,7 +189,8 @@ def limit_recovery(start, stop, recovery, bounds, poses, X, P, contacts):
         nx, ny, nz = shift[i, 0] / d, shift[i, 1] / d, shift[i, 2] / d
         sx, sy, sz = collider_displacement(poses, P[i, 0], P[i, 1], P[i, 2])
         x, y, z = X[i, 0] + sx - P[i, 0], X[i, 1] + sy - P[i, 1], X[i, 2] + sz - P[i, 2]
-        excess = d - max(0.0, nx * x + ny * y + nz * z + d) - recovery * bounds[i]
+        # How far it has come out in all passes of the substep, beyond what it went in.
+        excess = min(d, -(nx * x + ny * y + nz * z) - recovery * bounds[i])
         if excess > 0.0:
             for j in range(3):
                 back = excess * shift[i, j] / d

@@ -333,7 +333,7 @@ def separate_thin(start, stop, base, recovery, candidates, groups, particles, bu
             points[m, 0], points[m, 1], points[m, 2] = corrected_position(v[m], group_of, rows, P)
             gap += c[m] * (nx * points[m, 0] + ny * points[m, 1] + nz * points[m, 2])
             before += c[m] * (nx * X[v[m], 0] + ny * X[v[m], 1] + nz * X[v[m], 2])
-        depth = min(distance - gap, max(0.0, before - gap) + recovery * distance)
+        depth = min(distance - gap, before - gap + recovery * distance)
         if depth <= 0.0:
             continue
         w = _inverse_mass(v, c, points, normal, group_of, rows, inverse_mass)
