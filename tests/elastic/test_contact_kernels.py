@@ -8,6 +8,7 @@ import pytest
 import scipy.sparse as sp
 from peers import ipctk
 from scipy.optimize import linprog
+from scipy.spatial.transform import Rotation
 
 import pointglue as pg
 from pointglue.elastic.contact.collision_mesh import CollisionMesh
@@ -18,6 +19,7 @@ from pointglue.elastic.contact.kernels.barrier import BarrierShape
 from pointglue.elastic.contact.kernels.ccd import ImpactLimits
 from pointglue.elastic.contact.kernels.crossings import NO, UNSURE, YES, crossing
 from pointglue.elastic.contact.kernels.pairs import SurfaceArrays
+from pointglue.scene.build.meshing import sheet_grid
 
 TRIANGLE = np.array([[0.0, 0.0, 0.0], [1.0, 0.0, 0.0], [0.2, 0.9, 0.0]])
 CLOSE = 1e-10  # relative; distances of 1e-3 between edges of 1 leave 13 of 16 digits
@@ -404,14 +406,30 @@ class TestSearch:
 class TestCrossings:
     def test_the_sure_answers_are_the_exact_ones(self):
         rng = np.random.default_rng(0)
+        flat = rng.integers(-3, 4, size=(1500, 5, 3)).astype(float)
+        flat[:, :, 2] = flat[:, :, 0] - 2 * flat[:, :, 1]
+        turned = flat @ Rotation.from_rotvec([0.3, 1.1, -0.7]).as_matrix().T  # flat to rounding
         every = [rng.normal(size=(1500, 5, 3)), rng.integers(0, 3, size=(1500, 5, 3)).astype(float)]
         seen = set()
-        for x in np.concatenate(every):
+        for x in np.concatenate([*every, flat, turned]):
             sure = crossing(*tuples(x))
             seen.add(sure)
             if sure != UNSURE:
                 assert crosses(x[:2], x[2:]) == (sure == YES)
         assert seen == {NO, YES, UNSURE}
+
+    @pytest.mark.parametrize("turn", [[0, 0, 0], [0.3, 1.1, -0.7]])
+    def test_flat_sheets_need_no_exact_arithmetic(self, monkeypatch, turn):
+        """Each edge lies in the plane of the triangles around it, and whole numbers take 50 us a pair."""
+
+        def refuse(edge, triangle):
+            raise AssertionError("asked for an exact answer")
+
+        monkeypatch.setattr("pointglue.elastic.contact.collision_mesh.crosses", refuse)
+        points, faces = sheet_grid((1.0, 1.3), (12, 9))
+        x = points @ Rotation.from_rotvec(turn).as_matrix().T + [0.003, 0.36, 0.007]
+        mesh = CollisionMesh(x, faces, np.zeros(len(x), int), np.full(len(x), -1))
+        assert len(mesh.crossings(x)) == 0
 
     def test_exact_answers(self):
         triangle = np.array([[0, 0, 0], [1, 0, 0], [0, 1, 0]], float)

@@ -9,6 +9,8 @@ NO, YES, UNSURE = 0, 1, 2
 # ratio of the sum of absolute terms: a volume beyond this has the right sign. Shewchuk's bound is
 # (7 + 56 eps) eps, eps = 1.1e-16; this is a little more, for fused operations.
 ROUNDING = 1e-15
+# The same of an area, whose bound is (3 + 16 eps) eps.
+AREA_ROUNDING = 5e-16
 
 
 @kernel
@@ -28,6 +30,30 @@ def _side(a, b, c, p):
 
 
 @kernel
+def _turn(a, b, p, i, j):
+    """Return the sign of the area of a, b, p along the axes i and j, or 0 if rounding may have changed it."""
+    one, other = (b[i] - a[i]) * (p[j] - a[j]), (b[j] - a[j]) * (p[i] - a[i])
+    if abs(one - other) <= AREA_ROUNDING * (abs(one) + abs(other)):
+        return 0
+    return 1 if one > other else -1
+
+
+@kernel
+def _apart(p, q, a, b, c, i, j):
+    """Return whether a line through two of the points has edge and triangle surely apart along two axes."""
+    at_a = _turn(p, q, a, i, j)
+    if at_a != 0 and at_a == _turn(p, q, b, i, j) and at_a == _turn(p, q, c, i, j):
+        return True
+    inside = _turn(a, b, c, i, j)  # the same for all three sides
+    if inside == 0:
+        return False
+    for first, second in ((a, b), (b, c), (c, a)):
+        if _turn(first, second, p, i, j) == -inside and _turn(first, second, q, i, j) == -inside:
+            return True
+    return False
+
+
+@kernel
 def crossing(p, q, a, b, c):
     """Return whether the edge p q crosses the triangle a b c: YES, NO, or UNSURE if rounding may tell."""
     at_p, at_q = _side(a, b, c, p), _side(a, b, c, q)
@@ -36,7 +62,15 @@ def crossing(p, q, a, b, c):
     one, two, three = _side(p, q, a, b), _side(p, q, b, c), _side(p, q, c, a)
     if one * two < 0 or two * three < 0 or three * one < 0:
         return NO
-    return YES if at_p * at_q * one * two * three != 0 else UNSURE
+    if at_p * at_q * one * two * three != 0:
+        return YES
+    # In a flat sheet each edge lies in the plane of the triangles around it, beside them in some projection.
+    for i, j in ((0, 1), (1, 2), (2, 0)):
+        if _apart(p, q, a, b, c, i, j):
+            return NO
+        if max(p[i], q[i]) < min(a[i], b[i], c[i]) or max(a[i], b[i], c[i]) < min(p[i], q[i]):
+            return NO
+    return UNSURE
 
 
 @kernel
