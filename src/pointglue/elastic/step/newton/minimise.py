@@ -28,6 +28,9 @@ BLOCKED_RATIO = 1e-3  # ratio to what is allowed: a Newton step that contact cut
 # After some Newton steps in a row of which less than a fraction was taken, the next one is taken again with
 # all impacts on its way if less than that is free of them; and how many times such ways are searched.
 MAX_CUT_STEPS, MIN_FREE_FRACTION, MAX_LOOKS = 3, 0.5, 3
+# ratio to the reach of contact: how far a joint may stay open where the last halving of a step is accepted as
+# it is, since contact has kept it from closing; the next step goes on with it
+JOINT_SLACK = 1e-2
 # most guesses of which limits and motors act in one Newton step
 MAX_ACTIVE_SETS = 12
 # ratio of the largest multiplier: the weight of violations in the merit function, which must be above 1
@@ -208,6 +211,10 @@ def minimise(
     if converged is not None:
         outcome.end, outcome.multipliers = converged
         return outcome
+    if objective.contact is not None and np.isinf(patience):
+        if found is not None:
+            outcome.end = now = _closed(objective, now, found.ends, outcome.multipliers, violation)
+        violation = max(violation, JOINT_SLACK * objective.contact.reach)
     closed = objective.open_by(now, outcome.multipliers).max(initial=0.0) <= violation
     if outcome.speeds and closed and move.excess <= patience:
         outcome.converged = False
