@@ -84,4 +84,4 @@ def test_the_table_of_timings_keeps_what_is_not_measured_again(racing, tmp_path)
 
 def test_every_benchmark_is_one_of_all(racing):
     files = {path.stem for path in BENCHMARKS.glob("[a-z]*.py")}
-    assert files == {*racing.SUITES, "drops", "jitter", "solids"}
+    assert files == {*racing.SUITES, "collisions", "drops", "jitter", "solids"}

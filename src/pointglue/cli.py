@@ -70,7 +70,7 @@ def bench(
         str,
         typer.Argument(
             help="Which: core, glue, deform, particles, creatures, elastic, contact, scenes, studio, all of "
-            "these by the name all, jitter or solids."
+            "these by the name all, collisions, drops, jitter or solids."
         ),
     ],
     markdown: Annotated[bool, typer.Option(help="Print the table as in the README.")] = False,
