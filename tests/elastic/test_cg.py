@@ -6,9 +6,11 @@ from scipy.sparse import csr_array, diags_array, kron
 from test_ldl import grid, matrix
 
 import pointglue as pg
-from pointglue.elastic import Bond, ImplicitSolver
-from pointglue.elastic.linalg.cg import ConjugateGradients, IndefiniteError
+from pointglue.elastic import Bond, Contact, ElasticBody, FleshEnergy, ImplicitSolver
+from pointglue.elastic.linalg.cg import ConjugateGradients, IndefiniteError, near_groups
 from pointglue.elastic.step import linear_system as system
+from pointglue.geometry.simplices import tet_box, tet_surface
+from pointglue.geometry.solids import Ball
 
 
 def diagonal(A):
@@ -20,7 +22,7 @@ def diagonal(A):
 
 
 def solved(A, b, points, tolerance=1e-10, iterations=500):
-    gradients = ConjugateGradients(A.indptr, A.indices, diagonal(A), points)
+    gradients = ConjugateGradients(A.indptr, A.indices, diagonal(A), points, near_groups(points))
     return gradients.solve(A.data, b, tolerance=tolerance, iterations=iterations)
 
 
@@ -89,3 +91,30 @@ def test_the_solver_comes_to_the_same_end(monkeypatch):
     assert factored.report.factorisations > 0
     assert iterated.report.factorisations == 0
     assert_allclose(iterated.positions, factored.positions, atol=1e-9)
+
+
+def test_systems_with_contact_are_solved_as_well(monkeypatch):
+    """Soft boxes that fall on each other and on a ball: stiff contact between far groups of nodes."""
+
+    def flesh(name, shift, speed):
+        points, tets = tet_box((0.3, 0.2, 0.3), (3, 2, 3))
+        points = points + shift
+        energy = FleshEnergy(points, tets, young=1e5, poisson=0.3)
+        options = {"faces": tet_surface(tets), "velocities": (0.0, -speed, 0.0), "name": name}
+        return ElasticBody(points, energy.mass(300.0), [energy], **options)
+
+    def end():
+        boxes = [flesh("low", (0.0, 0.26, 0.0), 1.0), flesh("high", (0.05, 0.47, 0.03), 2.0)]
+        contact = Contact(distance=4e-3, friction=0.3)
+        ball = Ball((0.0, 0.0, 0.0), 0.15)
+        solver = ImplicitSolver(boxes, contact=contact, colliders=[ball], tolerance=1e-8)
+        return run(solver, 8, 0.01)
+
+    factored = end()
+    monkeypatch.setattr(system, "MIN_CG_ITERATIONS", 0)
+    monkeypatch.setattr(system, "CG_ENTRY_COST", 0.1)
+    iterated = end()
+    assert factored.report.contacts > 10
+    assert factored.report.factorisations > 0
+    assert iterated.report.factorisations == 0
+    assert_allclose(iterated.positions, factored.positions, atol=1e-7)

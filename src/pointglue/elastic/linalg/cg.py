@@ -11,13 +11,18 @@ from .kernels import cg as kernels
 from .kernels.blocks import BlockSums
 from .ldl import PIVOT_ROUNDING, SparseLDL
 
-__all__ = ["ConjugateGradients", "IndefiniteError"]
+__all__ = ["ConjugateGradients", "IndefiniteError", "near_groups"]
 
 GROUP_SIZE = 64  # most nodes of a group: half or twice as many take much the same time
 
 
 class IndefiniteError(ArithmeticError):
     """The matrix is not positive definite."""
+
+
+def near_groups(positions: Array) -> list[NDArray[np.int64]]:
+    """Return groups of at most 64 near nodes, by their positions (m, 3) [m]."""
+    return bisect_points(positions, GROUP_SIZE)
 
 
 class ConjugateGradients:
@@ -35,7 +40,10 @@ class ConjugateGradients:
     diagonal : (n, 3, 3)
         Where the diagonal blocks are in the data.
     positions : (m, 3)
-        Where the first m nodes are [m]; the others belong to no group.
+        Where the first m nodes are [m].
+    groups : list of arrays
+        The groups of nodes that move as one in the coarse system, such as those of `near_groups`; what
+        belongs to none does not move there.
     """
 
     def __init__(
@@ -44,9 +52,9 @@ class ConjugateGradients:
         indices: NDArray[np.integer],
         diagonal: NDArray[np.int64],
         positions: Array,
+        groups: list[NDArray[np.int64]],
     ) -> None:
         self._indptr, self._indices, self._diagonal = indptr, indices, diagonal
-        groups = bisect_points(positions, GROUP_SIZE)
         count = len(groups)
         sizes = np.array([len(group) for group in groups], np.int64)
         self._members = np.concatenate([*groups, np.empty(0, np.int64)])

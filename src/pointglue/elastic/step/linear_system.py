@@ -12,7 +12,7 @@ from ...checks import Array
 from ...compute import run
 from ...procrustes.groups import runs
 from ..linalg.blocks import BlockPattern, Stencils
-from ..linalg.cg import ConjugateGradients
+from ..linalg.cg import ConjugateGradients, near_groups
 from ..linalg.ldl import SparseLDL
 from ..model import kernels
 from ..model.dofs import DegreesOfFreedom, DofMatrix
@@ -73,6 +73,7 @@ class LinearSystem:
         self._coordinates, self._origins = model.rest, self.assembly.origins
         self._ldl: SparseLDL | None = None
         self._changed = True
+        self._groups: list[NDArray[np.int64]] | None = None
         self._cg: ConjugateGradients | None = None
         self.begin()
 
@@ -186,7 +187,7 @@ class LinearSystem:
         """Forget what earlier steps have left, so that a step is a function of its state, to the last bit."""
         self._skip = 0
         if self.layout is not self.base:
-            self.layout, self._changed = self.base, True
+            self.layout, self._changed, self._cg = self.base, True, None
             self._coordinates, self._origins = self.model.rest, self.assembly.origins
 
     def widen(
@@ -207,7 +208,7 @@ class LinearSystem:
         # Contact connects what is near now, everything else what is near at rest: parts are cut by both.
         self._coordinates = np.hstack([self.model.rest, x])
         self._origins = np.hstack([self.assembly.origins, origins])
-        self._changed = True
+        self._changed, self._cg = True, None
         return layout
 
     def solve_iteratively(self, data: Array, right: Array, forcing: float) -> Array | None:
@@ -231,7 +232,7 @@ class LinearSystem:
         IndefiniteError
             If the matrix is found not to be positive definite.
         """
-        if len(self.equations) or self.layout is not self.base:
+        if len(self.equations):
             return None
         worth = int(self.ldl.work / (CG_ENTRY_COST * len(data)))
         if worth < MIN_CG_ITERATIONS:
@@ -240,8 +241,12 @@ class LinearSystem:
             self._skip -= 1
             return None
         if self._cg is None:
-            layout, positions = self.base, self.model.rest[self.dofs.particles]
-            self._cg = ConjugateGradients(layout.indptr, layout.indices, layout.diagonal, positions)
+            layout, positions = self.layout, self.model.rest[self.dofs.particles]
+            if self._groups is None:
+                self._groups = near_groups(positions)
+            self._cg = ConjugateGradients(
+                layout.indptr, layout.indices, layout.diagonal, positions, self._groups
+            )
         found = self._cg.solve(data, right, tolerance=forcing, iterations=worth)
         self._skip = CG_RETRY_AFTER if found is None else 0
         return found
