@@ -27,7 +27,7 @@ __all__ = ["LinearSystem"]
 MIN_CG_ITERATIONS = 50
 # ratio: the time of one entry in an iteration of conjugate gradients, which wait for memory, to that of one
 # multiplication of a factorisation
-CG_ENTRY_COST = 10
+CG_ENTRY_COST = 60
 CG_RETRY_AFTER = 20  # systems that are factored right away after conjugate gradients have failed
 GRAIN = 4096  # blocks of constraints worth a thread of their own
 
