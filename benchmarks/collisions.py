@@ -34,7 +34,8 @@ from pointglue.geometry.simplices import tet_box, tet_surface
 from pointglue.geometry.solids import Ball, Collider, Plane
 from pointglue.scene.build.meshing import sheet_grid
 
-SCENES, FRAMES = 300, 10
+SCENES = 300
+FEWEST, MOST = 10, 60  # frames, in which the fastest body comes to the other side, if they suffice
 FASTEST = 100.0  # m/s
 DISTANCES = (5e-4, 5e-3)  # m
 
@@ -77,17 +78,19 @@ def rigid(rng: np.random.Generator, name: str, spot: np.ndarray, velocity: np.nd
     )
 
 
-def scene(seed: int) -> tuple[ImplicitSolver, Collider | None, float]:
-    """Return the solver of a random scene, its ground by formula, if any, and its time step."""
+def scene(seed: int) -> tuple[ImplicitSolver, Collider | None, float, int]:
+    """Return the solver of a random scene, its ground by formula, if any, its time step and its frames."""
     rng = np.random.default_rng(seed)
     count = int(rng.integers(2, 6))
     bodies: list[ElasticBody | RigidBody] = []
+    fastest = 0.0
     for k in range(count):
         # On a ring, so far apart that they do not touch, towards a point near its middle.
         angle = 2 * np.pi * k / count
         spot = np.array([1.2 * np.cos(angle), 1.2 + 0.3 * rng.random(), 1.2 * np.sin(angle)])
         aim = rng.normal(0, 0.2, 3) + [0.0, 1.2, 0.0] - spot
         speed = FASTEST ** rng.uniform(0, 1)
+        fastest = max(speed, fastest)
         make = (cloth, flesh, rigid)[rng.integers(3)]
         bodies.append(make(rng, f"body {k}", spot, speed * aim / np.linalg.norm(aim)))
     joints = []
@@ -115,7 +118,8 @@ def scene(seed: int) -> tuple[ImplicitSolver, Collider | None, float]:
     solver = ImplicitSolver(
         bodies, joints=joints, contact=contact, method=method, colliders=[] if ground is None else [ground]
     )
-    return solver, ground, float(rng.choice([1 / 24, 1 / 60, 1 / 240]))
+    step = float(rng.choice([1 / 24, 1 / 60, 1 / 240]))
+    return solver, ground, step, int(np.clip(np.ceil(1.5 / (fastest * step)), FEWEST, MOST))
 
 
 def intersects(solver: ImplicitSolver, ground: Collider | None, positions: np.ndarray) -> bool:
@@ -137,9 +141,9 @@ def intersects(solver: ImplicitSolver, ground: Collider | None, positions: np.nd
 
 def outcome(seed: int) -> str:
     """Run a scene; return what became of it."""
-    solver, ground, step = scene(seed)
+    solver, ground, step, frames = scene(seed)
     state, met = solver.start(), 0
-    for _ in range(FRAMES):
+    for _ in range(frames):
         try:
             state = solver.step(state, step)
         except StepError as error:
