@@ -88,11 +88,13 @@ def test_rotations(rng):
     checks.check_rotations("R", turns.astype(np.float32))  # rounded to 6e-8, they pass
     checks.check_rotations("R", np.empty((0, 3, 3)))
     checks.check_rotations("R", 1.0001 * turns, tolerance=1e-3)
+    checks.check_rotations("R", (1 + 4e-7) * turns)
     for bad, message in (
         (
             np.stack([turns[0], 1.00001 * turns[1]]),
             r"R must be rotations, but at index \[1\] R R\^T is off by",
         ),
+        ((1 + 6e-7) * turns, r"R R\^T is off by 1.2e-06, and 2 more such"),  # just beyond the tolerance
         (-turns, r"at index \[0\] it reflects, and 2 more such"),
         (np.diag([1.0, 1, -1]), "R must be rotations, but it reflects"),
         (np.ones((3, 2)), r"R must have shape \(..., 3, 3\), got \(3, 2\)"),

@@ -7,6 +7,7 @@ from scipy.sparse import block_array, coo_array, csr_array
 from scipy.sparse.linalg import spsolve
 
 import pointglue as pg
+from pointglue.elastic.linalg.kernels import ldl as kernels
 from pointglue.elastic.linalg.ldl import SparseLDL
 from pointglue.elastic.linalg.ordering import Ordering
 from pointglue.errors import InputError
@@ -54,6 +55,19 @@ def test_definite_systems(counts, rng):
     x = rng.standard_normal(A.shape[0])
     # The condition number is below 1e4.
     assert_allclose(ldl.solve(A @ x), x, atol=1e-11)
+
+
+@pytest.mark.parametrize("r", [1, 7, 64, 136])
+def test_updates_are_of_the_upper_triangle_alone(r, rng):
+    """In whole tiles: what is left of them would double the work, and run over the ends of rows."""
+    p = 70  # more than are summed up at once
+    LT, W = rng.standard_normal((2, p, kernels.padded(p, r)))
+    U = np.zeros((kernels.wide(r),) * 2)
+    kernels.update_tiles(0, (r + 3) // 4, LT, W, U, p, r)
+    whole = -LT[:p, p : p + r].T @ W[:p, p : p + r]
+    rows, columns = np.indices((r, r))
+    expected = np.where(columns >= rows // kernels.TILE * kernels.TILE, whole, 0.0)
+    assert_allclose(U[:r, :r], expected, atol=1e-12)  # sums of 70 products of about 1
 
 
 def test_bodies_apart_and_points_in_one_place(rng):

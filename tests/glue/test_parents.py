@@ -196,6 +196,7 @@ BAD = {
     "faces": ({"faces": [[0, 1, 50]]}, "faces must index the 20 rest_points"),
     "faces of one": ({"faces": [0, 1, 2]}, "faces must be whole numbers of shape"),
     "among": ({"among": [0, 1, 20]}, "among must name rows of the 20 rest_points, got 20"),
+    "negative among": ({"among": [-1, 0, 1, 2]}, "among must name rows of the 20 rest_points, got -1"),
     "among two": ({"among": [0, 1]}, "among must hold at least 3 points"),
     "among and faces": ({"among": [0, 1, 2], "faces": [[0, 1, 2]]}, "leave it out with indices or faces"),
 }

@@ -220,6 +220,35 @@ def test_edges_are_cut_between_selected_particles_alone(session):
     assert sorted(chosen) not in np.sort(after, axis=1).tolist()
 
 
+@pytest.mark.parametrize(
+    "edit",
+    [
+        m.Place(object="bar", position=(0, 0, 0), radius=0.1),
+        m.Spray(object="bar", centres=[(0, 0, 0)], radius=0.3, spacing=0.1),
+        m.Fit(object="bar", aspect=2.5),
+        m.Paint(object="bar", field="stiffness", value=0.5),
+        m.Pin(object="bar"),
+    ],
+    ids=lambda edit: edit.type,
+)
+def test_edits_that_leave_all_particles_leave_them_selected(session, edit):
+    """One edit after the other is made of the same selection, without selecting again."""
+    session.apply(m.Make(object="bar", spacing=0.2))
+    session.apply(m.Select(object="bar", what="particles", indices=[1, 2, 5]))
+    before = session.document.bodies["bar"]
+    session.apply(edit)
+    assert session.document.bodies["bar"] is not before
+    assert session.document.selection.of("bar", "particles").tolist() == [1, 2, 5]
+
+
+def test_no_particles_are_selected_after_some_were_erased(session):
+    """Those that are left have other numbers."""
+    session.apply(m.Make(object="bar", spacing=0.2))
+    session.apply(m.Select(object="bar", what="particles", indices=[1, 2, 5]))
+    session.apply(m.Erase(object="bar"))
+    assert not len(session.document.selection.of("bar", "particles"))
+
+
 def test_ellipsoids_that_are_fitted_keep_their_density(session):
     session.apply(m.Make(object="bar", spacing=0.2))
     before = session.document.bodies["bar"]

@@ -110,16 +110,32 @@ def test_a_beam_filled_at_random_sags_as_beam_theory_says():
     assert (x - state.positions)[end, 1].mean() == pytest.approx(beam.mean(), rel=0.15)
 
 
-def test_gradient_and_hessian_at_rest_are_those_of_the_objective():
-    rng = np.random.default_rng(0)
+def shaken(rng, h):
+    """An elastic piece of 16 particles that are anywhere near where they were, and any way around."""
     body = block((1.0, 0.3, 0.3), (4, 2, 2), young=1e5)
     solver = ParticleSolver(body)
-    state = solver.start()
-    solver.step(state, 1 / 60)
+    solver.step(solver.start(), h)
     piece, particles, buffers = solver._contact.elastic.pieces[0], solver._particles, solver._buffers
-    n, h = len(body), 1 / 60
+    n = len(body)
     buffers.P[:, :3] = body.positions + 0.1 * rng.normal(size=(n, 3))
     buffers.E[:] = Rotation.from_rotvec(0.8 * rng.normal(size=(n, 3))).as_matrix().reshape(n, 9)
+    return body, piece, particles, buffers
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_steps_that_remember_the_last_ones_find_the_minimum(seed):
+    """They take 9 to 11 steps; those from the Hessian at rest alone take 11 to more than 20."""
+    h = 1 / 60
+    _, piece, particles, buffers = shaken(np.random.default_rng(seed), h)
+    free = (buffers.P[:, :3].copy(), particles.moments)
+    assert piece.relax(h, particles, buffers, free) <= 12
+    assert piece.relax(h, particles, buffers, free) == 0  # it was there
+
+
+def test_gradient_and_hessian_at_rest_are_those_of_the_objective():
+    rng, h = np.random.default_rng(0), 1 / 60
+    body, piece, particles, buffers = shaken(rng, h)
+    n = len(body)
     free = (body.positions + 0.1 * rng.normal(size=(n, 3)), 1e-3 * rng.normal(size=(n, 9)))
     piece.objective(h, particles, buffers, free, None)
     gradient, start = piece.gradient.copy(), (buffers.P.copy(), buffers.E.copy())

@@ -5,7 +5,7 @@ import pytest
 from scipy.spatial.transform import Rotation
 
 import pointglue
-from pointglue.particles import Ball, Box, Capsule, OrientedBody, ParticleSolver, Plane, block
+from pointglue.particles import Ball, Box, Capsule, OrientedBody, ParticleSolver, Plane, block, rope, sheet
 
 STEPS = 30
 # Rounding, and the angle by which Jacobi rotations stop, are amplified a little by each blow.
@@ -38,6 +38,24 @@ SCENES = {
         {"spin_friction": 0.5},
     ),
     "a rigid and a soft lump": ([lump((0, 0, 0), **GROUP), lump((0.9, 0.2, 0.1), **SOFT)], None, {}),
+    "ropes meet": (
+        [
+            rope((0, 0.1, -0.3), (0, 0, 0.3), particles=9, radius=0.02),
+            rope((0.15, -0.3, 0), (0.2, 0.3, 0.1), particles=9, radius=0.02),
+        ],
+        None,
+        {},
+    ),
+    "a lump meets cloth": (
+        [
+            lump((0, 0, 0), **GROUP),
+            sheet((0.6, 0.6), (6, 6), thickness=0.02).moved(
+                rotation=np.array([[0, 1, 0], [0, 0, 1], [1, 0, 0]]), translation=(0.7, 0, 0)
+            ),
+        ],
+        None,
+        {},
+    ),
     "boxes meet": (
         [block((0.4, 0.3, 0.2), (1, 1, 1), rigid=True).moved(translation=(k, 0.1 * k, 0)) for k in range(2)],
         None,

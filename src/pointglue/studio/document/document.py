@@ -275,8 +275,8 @@ class Document:
             warnings.warn(f"what bound {name!r} to others is gone", PointglueWarning, stacklevel=3)
         return left
 
-    def with_body(self, name: str, body: OrientedBody, keep: bool = False) -> "Document":
-        """Return the document with another body of an object; with `keep` its particles stay selected."""
+    def with_body(self, name: str, body: OrientedBody, keep: bool = True) -> "Document":
+        """Return the document with another body of an object, whose particles stay selected with `keep`."""
         chosen = self.selection
         if chosen is not None and chosen.object == name and not keep:
             chosen = replace(chosen, chosen={k: v for k, v in chosen.chosen.items() if k != "particles"})

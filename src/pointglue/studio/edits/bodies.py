@@ -52,7 +52,7 @@ def spray(document: Document, command: messages.Spray) -> Document:
         # Each place of a stroke has its own seed, and the same stroke again the same ones.
         seed = np.random.default_rng([len(body), k])
         body = editing.spray(body, Brush(centre, command.radius), spacing=command.spacing, seed=seed)
-        document = document.with_body(command.object, body, keep=True)
+        document = document.with_body(command.object, body)
     return document
 
 
@@ -64,7 +64,7 @@ def place(document: Document, command: messages.Place) -> Document:
 def _with_particle(document: Document, name: str, position: messages.Vector, radius: float) -> Document:
     """Return the document with a particle in the body of an object, which it makes if there is none."""
     if (body := document.particles(name)) is not None:
-        return document.with_body(name, editing.add(body, [position], radii=radius), keep=True)
+        return document.with_body(name, editing.add(body, [position], radii=radius))
     surface = document.mesh(name)
     visual = Skin.of(surface.vertices, surface.faces, [position])
     body = OrientedBody([position], radii=radius, stiffness=STIFFNESS, visual=visual)
@@ -81,7 +81,9 @@ def erase(document: Document, command: messages.Erase) -> Document:
         if mesh is None:
             raise InputError("a body that was read from a file must keep at least one particle")
         return document.with_object(command.object, {**table, "kind": "handles", "handles": {}})
-    return document if not len(gone) else document.with_body(command.object, editing.erase(body, gone))
+    if not len(gone):
+        return document
+    return document.with_body(command.object, editing.erase(body, gone), keep=False)
 
 
 def connect(document: Document, command: messages.Connect) -> Document:
@@ -97,17 +99,17 @@ def connect(document: Document, command: messages.Connect) -> Document:
                 f"{len(near):,} pairs of the selected particles are that near: take a smaller longest edge"
             )
         pairs = chosen[near[np.lexsort(near.T[::-1])]]
-        return document.with_body(command.object, editing.connect(body, pairs), keep=True)
+        return document.with_body(command.object, editing.connect(body, pairs))
     for centre in command.centres:
         body = editing.connect(body, Brush(centre, command.radius), longest=longest)
-    return document.with_body(command.object, body, keep=True)
+    return document.with_body(command.object, body)
 
 
 def connect_pair(document: Document, command: messages.ConnectPair) -> Document:
     """Return the document with one more edge, or without one."""
     body = document.body(command.object)
     edit = editing.cut if command.cut else editing.connect
-    return document.with_body(command.object, edit(body, [command.pair]), keep=True)
+    return document.with_body(command.object, edit(body, [command.pair]))
 
 
 def cut(document: Document, command: messages.Cut) -> Document:
@@ -118,7 +120,7 @@ def cut(document: Document, command: messages.Cut) -> Document:
         body = editing.cut(body, body.edges[np.isin(body.edges, chosen).all(1)])
     for centre in command.centres:
         body = editing.cut(body, Brush(centre, command.radius))
-    return document.with_body(command.object, body, keep=True)
+    return document.with_body(command.object, body)
 
 
 def paint(document: Document, command: messages.Paint) -> Document:
@@ -130,18 +132,18 @@ def paint(document: Document, command: messages.Paint) -> Document:
         if command.field in editing.EDGE_FIELDS:
             where = np.flatnonzero(np.isin(body.edges, where).all(1))
         body = editing.paint(body, where, *what, strength=command.strength)
-        return document.with_body(command.object, body, keep=True)
+        return document.with_body(command.object, body)
     for centre in command.centres:
         brush = Brush(centre, command.radius, smooth=command.strength < 1)
         body = editing.paint(body, brush, *what, strength=command.strength)
-    return document.with_body(command.object, body, keep=True)
+    return document.with_body(command.object, body)
 
 
 def pin(document: Document, command: messages.Pin) -> Document:
     """Return the document with particles pinned or free."""
     body = document.body(command.object)
     chosen = _chosen(document, command, body.positions)
-    return document.with_body(command.object, editing.pin(body, chosen, pinned=command.pinned), keep=True)
+    return document.with_body(command.object, editing.pin(body, chosen, pinned=command.pinned))
 
 
 def group(document: Document, command: messages.Group) -> Document:
@@ -154,7 +156,7 @@ def group(document: Document, command: messages.Group) -> Document:
         body = editing.ungroup(body, met)
     else:
         body = editing.group(body, chosen)
-    return document.with_body(command.object, body, keep=True)
+    return document.with_body(command.object, body)
 
 
 def fit(document: Document, command: messages.Fit) -> Document:
@@ -170,14 +172,14 @@ def fit(document: Document, command: messages.Fit) -> Document:
     )
     mass = body.mass * radii.prod(1) / body.radii.prod(1)
     fitted = body.replace(orientations=quaternions_of(axes), radii=radii, mass=mass)
-    return document.with_body(command.object, fitted, keep=True)
+    return document.with_body(command.object, fitted)
 
 
 def skin(document: Document, command: messages.Skin) -> Document:
     """Return the document with the mesh bound to the particles again."""
     body = document.body(command.object)
     if not command.selected:
-        return document.with_body(command.object, editing.bind(body), keep=True)
+        return document.with_body(command.object, editing.bind(body))
     chosen = document.selection
     vertices = np.empty(0, np.int64) if chosen is None else chosen.of(command.object, "vertices")
     particles = np.empty(0, np.int64) if chosen is None else chosen.of(command.object, "particles")
@@ -185,7 +187,7 @@ def skin(document: Document, command: messages.Skin) -> Document:
         raise InputError(
             f"select vertices and particles first: {len(vertices)} and {len(particles)} of them are selected"
         )
-    return document.with_body(command.object, editing.bind(body, vertices, particles), keep=True)
+    return document.with_body(command.object, editing.bind(body, vertices, particles))
 
 
 def neighbour_gaps(body: OrientedBody) -> Array:

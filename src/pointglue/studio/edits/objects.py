@@ -141,7 +141,7 @@ def move(document: Document, command: messages.Move) -> Document:
     document = handle_edits.moved(document, name, scale, turn, shift, size=size)
     if body is None:
         return document
-    return document.with_body(name, body.moved(scale=scale, rotation=turn, translation=shift), keep=True)
+    return document.with_body(name, body.moved(scale=scale, rotation=turn, translation=shift))
 
 
 def remove(document: Document, command: messages.Remove) -> Document:
