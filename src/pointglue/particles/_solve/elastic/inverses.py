@@ -39,6 +39,10 @@ SMOOTHING = 2 / 3
 RIDGE = 1e-12
 # Ratio of the error of conjugate gradients, in the norm of the energy, to that at the start; most iterations.
 ACCURACY, MOST_ITERATIONS = 0.03, 60
+# Ratio to the largest one: what is held is not held along directions of less stiffness.
+LEAST_STIFFNESS = 1e-12
+# Held particles beyond which the factors answer sooner than the sum of all answers to forces on them.
+FEW = 40
 # Particles worth a thread of their own.
 GRAIN = 512
 
@@ -84,6 +88,10 @@ class Inverse(ABC):
         """Return the function from answers (size, ...) to the displacements by them at some dofs (k, ...)."""
 
     @abstractmethod
+    def _at(self, rows: Integers, dofs: Integers) -> Array:
+        """Return the displacements (3 k, m) of some dofs (m,) by known answers, three for each row (k,)."""
+
+    @abstractmethod
     def _own(self, chosen: Integers) -> Array:
         """Return how far chosen particles move by impulses on themselves, beside the answers, (k, 3, 3)."""
 
@@ -97,8 +105,9 @@ class Inverse(ABC):
 
     def compliance(self, chosen: Integers) -> Array:
         """Return how far chosen particles move for impulses on each other, (k, 3, k, 3) [1/kg]."""
-        k, answers = len(chosen), self._responses(chosen)
-        W = self._reader(_axes(chosen))(answers.reshape(3 * k, -1).T).reshape(k, 3, k, 3)
+        k = len(chosen)
+        # It is symmetric, so that what moves may stand for what is pushed.
+        W = self._at(self._known_rows(chosen), _axes(chosen)).reshape(k, 3, k, 3)
         W[np.arange(k), :, np.arange(k)] += self._own(chosen)
         return W
 
@@ -111,6 +120,11 @@ class Inverse(ABC):
 
     def _responses(self, chosen: Integers) -> Array:
         """Return the answers (k, 3, size) to loads of 1 along the three axes of chosen particles."""
+        rows = self._known_rows(chosen)
+        return np.asarray(self._known[rows])
+
+    def _known_rows(self, chosen: Integers) -> Integers:
+        """Return where the answers (3, size) to loads on chosen particles are, once they are known."""
         new = chosen[self._rows[chosen] < 0]
         if self._count + len(new) > len(self._known):
             most = min(len(self._rows), 2 * (self._count + len(new)))
@@ -125,31 +139,40 @@ class Inverse(ABC):
                 load[6 * a + axis] = 0.0
             self._rows[a] = self._count
             self._count += 1
-        return np.asarray(self._known[self._rows[chosen]])
+        return np.asarray(self._rows[chosen])
 
     def _held_solver(self, held: Held | None) -> Solver:
-        """Return the function that solves with the stiffness of what is held (Woodbury's formula)."""
+        """Return the function that solves with the stiffness of what is held (Woodbury's formula).
+
+        What slips is held along its normal only, and what has come free not at all: the system has an
+        unknown for each direction in which something is held.
+        """
         if held is None:
             return self.apply
-        chosen, stiffness = held
-        k, read, own = len(chosen), self._reader(_axes(chosen)), self._own(chosen)
-        responses = self._responses(chosen)
-        # With the roots S of the stiffness K and the compliance W, K (I + W K)^-1 = S (I + S W S)^-1 S.
-        squares, axes = np.linalg.eigh(stiffness)
-        S = np.matmul(axes * np.sqrt(np.maximum(squares, 0.0))[:, None], axes.transpose(0, 2, 1))
-        W = self.compliance(chosen).transpose(0, 2, 1, 3)
-        system = np.matmul(S[:, None], np.matmul(W, S[None])).transpose(0, 2, 1, 3).reshape(3 * k, 3 * k)
-        system = system + np.eye(3 * k)
+        squares, axes = np.linalg.eigh(held.stiffness)
+        of, which = np.nonzero(squares > LEAST_STIFFNESS * squares.max())
+        used, of = np.unique(of, return_inverse=True)
+        if not len(used):
+            return self.apply
+        chosen, k, m = held.particles[used], len(used), len(of)
+        # The stiffness is V^T V; with the compliance W, V^T (I + V W V^T)^-1 V is what it adds to the load.
+        roots = axes[used[of], :, which] * np.sqrt(squares[used[of], which])[:, None]
+        V = csr_array((roots.reshape(-1), _threes(of), np.arange(0, 3 * m + 1, 3)), shape=(m, 3 * k))
+        system = V @ (V @ self.compliance(chosen).reshape(3 * k, 3 * k)).T + np.eye(m)
         factor_dense(system)
+        read, own = self._reader(_axes(chosen)), self._own(chosen)
+        responses = self._responses(chosen) if k <= FEW else None
 
         def solved(load: Array) -> Array:
             answer, at = self._answer(load), load.reshape(-1, 6)[chosen, :3]
-            moved = read(answer).reshape(k, 3, 1) + np.matmul(own, at[..., None])
-            pulled = np.matmul(S, moved).reshape(-1)
+            moved = read(answer) + np.matmul(own, at[..., None]).reshape(-1)
+            pulled = V @ moved
             solve_dense(system, pulled)
-            forces = np.matmul(S, pulled.reshape(k, 3, 1))[..., 0]
+            forces = (V.T @ pulled).reshape(k, 3)
             left = load.reshape(-1, 6).copy()
             left[chosen, :3] -= forces
+            if responses is None:
+                return self.apply(left.reshape(-1))
             return self._displacements(left.reshape(-1), answer - np.einsum("ka,kai->i", forces, responses))
 
         return solved
@@ -169,6 +192,10 @@ class ExactInverse(Inverse):
 
     def _reader(self, dofs: Integers) -> Solver:
         return lambda answers: answers[dofs]
+
+    def _at(self, rows: Integers, dofs: Integers) -> Array:
+        known = self._known.reshape(-1, self._known.shape[2])
+        return np.asarray(known[_threes(rows)[:, None], dofs])
 
     def _own(self, chosen: Integers) -> Array:
         return np.zeros((len(chosen), 3, 3))
@@ -225,6 +252,10 @@ class TwoLevelInverse(Inverse):
         rows = self._rows_of_P[dofs]
         return lambda answers: rows @ answers
 
+    def _at(self, rows: Integers, dofs: Integers) -> Array:
+        known = self._known[rows].reshape(3 * len(rows), -1)
+        return np.asarray((self._rows_of_P[dofs] @ known.T).T)
+
     def _own(self, chosen: Integers) -> Array:
         return self._inverse_blocks[chosen, :3, :3]
 
@@ -262,6 +293,11 @@ class TwoLevelInverse(Inverse):
 def _axes(chosen: Integers) -> Integers:
     """Return the degrees of freedom (3 k,) by which chosen particles move."""
     return np.asarray((6 * chosen[:, None] + np.arange(3)).reshape(-1))
+
+
+def _threes(rows: Integers) -> Integers:
+    """Return 3 r, 3 r + 1 and 3 r + 2 for every r (k,)."""
+    return np.asarray((3 * rows[:, None] + np.arange(3)).reshape(-1))
 
 
 def sparse_beams(matrix: BeamMatrix) -> csr_array:
