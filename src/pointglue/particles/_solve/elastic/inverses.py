@@ -41,7 +41,7 @@ RIDGE = 1e-12
 ACCURACY, MOST_ITERATIONS = 0.03, 60
 # Ratio to the largest one: what is held is not held along directions of less stiffness.
 LEAST_STIFFNESS = 1e-12
-# Held particles beyond which the factors answer sooner than the sum of all answers to forces on them.
+# Particles beyond which the factors answer sooner to forces on them than the known answers are summed.
 FEW = 40
 # Particles worth a thread of their own.
 GRAIN = 512
@@ -74,6 +74,7 @@ class Inverse(ABC):
         self._rows = np.full(count, -1)  # where the answers to loads on each particle are; -1 while unknown
         self._known = np.empty((0, 3, matrix.shape[0]))
         self._count = 0
+        self._asked, self._compliance = np.empty(0, np.int64), np.empty((0, 3, 0, 3))
 
     @abstractmethod
     def _answer(self, load: Array) -> Array:
@@ -104,17 +105,24 @@ class Inverse(ABC):
         return self._displacements(load, self._answer(load))
 
     def compliance(self, chosen: Integers) -> Array:
-        """Return how far chosen particles move for impulses on each other, (k, 3, k, 3) [1/kg]."""
-        k = len(chosen)
-        # It is symmetric, so that what moves may stand for what is pushed.
-        W = self._at(self._known_rows(chosen), _axes(chosen)).reshape(k, 3, k, 3)
-        W[np.arange(k), :, np.arange(k)] += self._own(chosen)
-        return W
+        """Return how far chosen particles move for impulses on each other, (k, 3, k, 3) [1/kg].
+
+        While a piece is relaxed this is asked for the same particles at every Newton step, and remembered.
+        """
+        if not np.array_equal(chosen, self._asked):
+            k = len(chosen)
+            # It is symmetric, so that what moves may stand for what is pushed.
+            W = self._at(self._known_rows(chosen), _axes(chosen)).reshape(k, 3, k, 3)
+            W[np.arange(k), :, np.arange(k)] += self._own(chosen)
+            self._asked, self._compliance = chosen.copy(), W
+        return self._compliance
 
     def displacements(self, chosen: Integers, impulses: Array) -> Array:
         """Return how all particles move and turn, (p, 6), for impulses (k, 3) on the chosen ones."""
         load = np.zeros((len(self._rows), 6))
         load[chosen, :3] = impulses
+        if len(chosen) > FEW:
+            return self.apply(load.reshape(-1)).reshape(-1, 6)
         answer = np.einsum("ka,kai->i", impulses, self._responses(chosen))
         return self._displacements(load.reshape(-1), answer).reshape(-1, 6)
 
@@ -151,12 +159,11 @@ class Inverse(ABC):
             return self.apply
         squares, axes = np.linalg.eigh(held.stiffness)
         of, which = np.nonzero(squares > LEAST_STIFFNESS * squares.max())
-        used, of = np.unique(of, return_inverse=True)
-        if not len(used):
+        if not len(of):
             return self.apply
-        chosen, k, m = held.particles[used], len(used), len(of)
+        chosen, k, m = held.particles, len(held.particles), len(of)
         # The stiffness is V^T V; with the compliance W, V^T (I + V W V^T)^-1 V is what it adds to the load.
-        roots = axes[used[of], :, which] * np.sqrt(squares[used[of], which])[:, None]
+        roots = axes[of, :, which] * np.sqrt(squares[of, which])[:, None]
         V = csr_array((roots.reshape(-1), _threes(of), np.arange(0, 3 * m + 1, 3)), shape=(m, 3 * k))
         system = V @ (V @ self.compliance(chosen).reshape(3 * k, 3 * k)).T + np.eye(m)
         factor_dense(system)
