@@ -42,7 +42,7 @@ ACCURACY, MOST_ITERATIONS = 0.03, 60
 # Ratio to the largest one: what is held is not held along directions of less stiffness.
 LEAST_STIFFNESS = 1e-12
 # Particles beyond which the factors answer sooner to forces on them than the known answers are summed.
-FEW = 40
+FEW = 80
 # Particles worth a thread of their own.
 GRAIN = 512
 
@@ -77,8 +77,8 @@ class Inverse(ABC):
         self._asked, self._compliance = np.empty(0, np.int64), np.empty((0, 3, 0, 3))
 
     @abstractmethod
-    def _answer(self, load: Array) -> Array:
-        """Return the answer (size,) of the factors to a load (6 p,)."""
+    def _reduced(self, load: Array) -> Array:
+        """Return what a load (6 p,) is for the factors, (size,); the next call may write over it."""
 
     @abstractmethod
     def _displacements(self, load: Array, answer: Array) -> Array:
@@ -99,6 +99,10 @@ class Inverse(ABC):
     @abstractmethod
     def solver(self, held: Held | None) -> Solver:
         """Return the function that solves by the Hessian, and the stiffness of what is held."""
+
+    def _answer(self, load: Array) -> Array:
+        """Return the answer (size,) of the factors to a load (6 p,)."""
+        return np.asarray(self._factors.solve(self._reduced(load)))
 
     def apply(self, load: Array) -> Array:
         """Return the displacements (6 p,) for a load (6 p,), if nothing is held."""
@@ -139,14 +143,17 @@ class Inverse(ABC):
             room = np.empty((most, *self._known.shape[1:]))
             room[: self._count] = self._known[: self._count]
             self._known = room
-        load = np.zeros(6 * len(self._rows))
-        for a in new:
-            for axis in range(3):
-                load[6 * a + axis] = 1.0
-                self._known[self._count, axis] = self._answer(load)
-                load[6 * a + axis] = 0.0
-            self._rows[a] = self._count
-            self._count += 1
+        if len(new):
+            load, columns = np.zeros(6 * len(self._rows)), []
+            for dof in _axes(new):
+                load[dof] = 1.0
+                columns.append(self._reduced(load).copy())
+                load[dof] = 0.0
+            # At once, which takes a third of the time.
+            answers = self._factors.solve(np.stack(columns, axis=1)).T
+            end = self._count + len(new)
+            self._known[self._count : end] = answers.reshape(len(new), 3, -1)
+            self._rows[new], self._count = np.arange(self._count, end), end
         return np.asarray(self._rows[chosen])
 
     def _held_solver(self, held: Held | None) -> Solver:
@@ -191,8 +198,8 @@ class ExactInverse(Inverse):
     def __init__(self, matrix: BeamMatrix) -> None:
         super().__init__(csc_array(sparse_beams(matrix)), len(matrix.own))
 
-    def _answer(self, load: Array) -> Array:
-        return np.asarray(self._factors.solve(load))
+    def _reduced(self, load: Array) -> Array:
+        return load
 
     def _displacements(self, load: Array, answer: Array) -> Array:
         return answer
@@ -244,10 +251,10 @@ class TwoLevelInverse(Inverse):
         self._P, self._PT = _block_matrix(P.tobsr((6, 6))), _block_matrix(P.T.tobsr((6, 6)))
         self._fine, self._coarse = np.empty((p, 6)), np.empty((coarse.shape[0] // 6, 6))
 
-    def _answer(self, load: Array) -> Array:
+    def _reduced(self, load: Array) -> Array:
         coarse = self._coarse
         self._launcher.run(restrict, len(coarse), GRAIN // 8, self._PT, load.reshape(-1, 6), coarse)
-        return np.asarray(self._factors.solve(coarse.reshape(-1)))
+        return coarse.reshape(-1)
 
     def _displacements(self, load: Array, answer: Array) -> Array:
         out = np.empty((len(self._fine), 6))
