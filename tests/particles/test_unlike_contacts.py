@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 import trimesh
 
+from pointglue.compute.launching import Launcher
 from pointglue.particles import OrientedBody, ParticleSolver, Plane, block, sheet
+from pointglue.particles._solve.kernels.contact.impulses import find_impulses
 
 BALL = trimesh.creation.icosphere(2, 0.2)
 KINDS = {
@@ -60,3 +62,31 @@ def test_a_free_box_bears_what_stands_on_it(kind):
         state = solver.step(state, 1 / 60)
     assert state.positions[solver.parts[0], 1].mean() > 0.4
     np.testing.assert_allclose(state.positions[solver.parts[1]], bodies[1].positions, atol=2e-3)
+
+
+def test_only_hulls_that_lead_to_an_elastic_body_are_solved_with_it(monkeypatch):
+    """An elastic box on two rigid ones, and a wall of boxes beside it that is solved for on its own."""
+    cube, counts, call = (0.2, 0.2, 0.2), [], Launcher.call
+
+    def counted(launcher, kernel, *arguments):
+        if kernel is find_impulses:
+            counts[-1].append(len(arguments[-1].first))
+        return call(launcher, kernel, *arguments)
+
+    def boxes(x, heights):
+        one = block(cube, (2, 2, 2), rigid=True)
+        return [one.moved(translation=(x, 0.2 * k + 0.1, 0.0)) for k in heights]
+
+    monkeypatch.setattr(Launcher, "call", counted)
+    tower = [block(cube, (2, 2, 2), young=1e7).moved(translation=(0.0, 0.5, 0.0)), *boxes(0.0, range(2))]
+    wall = [box for x in (1.0, 1.2, 1.4) for box in boxes(x, range(3))]
+    for bodies in (tower, tower + wall):
+        counts.append([])
+        solver = ParticleSolver(bodies, colliders=[Plane([0, 0, 0], [0, 1, 0])])
+        state = solver.start()
+        for _ in range(6):
+            state = solver.step(state, 1 / 60)
+    # The rigid boxes have four contacts at least, with the ground and each other, and the elastic one four.
+    assert min(counts[0]) >= 12
+    # Those of the tower come and go with rounding, corner by corner, while the wall would bring 36 at least.
+    assert max(counts[1]) < 12 + 36 / 2

@@ -9,6 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
 
 from ....checks import Array
 from ....compute.launching import Launcher
@@ -278,8 +280,8 @@ class ElasticBodies:
     ) -> None:
         """Find the impulses of all contacts, and move the bodies by them.
 
-        The contacts of hulls, which may support what elastic pieces rest on, are among them; their impulses
-        are written back.
+        Contacts of hulls, which may support what elastic pieces rest on, are among them if chains of contacts
+        lead from them to such a piece; their impulses are written back.
         """
         self._read_impulses(scene.buffers.P)
         if len(self._listed):
@@ -301,7 +303,10 @@ class ElasticBodies:
         count = len(first)
         if supports is None:
             supports = NO_SUPPORTS
-        ends = _Ends.of(first, second, supports, self._bodies_of(supports), self._body_of, scene.buffers.P)
+        sides = self._bodies_of(supports)
+        beside = np.flatnonzero(self._leads_here(sides, first, second))
+        every, supports = supports, Supports(*(each[beside] for each in supports))
+        ends = _Ends.of(first, second, supports, sides[beside], self._body_of, scene.buffers.P)
         old = np.concatenate([old, ends.signs[:, None] * supports.impulses])
         bodies = self._bodies(impact.substep, ends, scene)
         contacts = ImpulseContacts(
@@ -321,7 +326,7 @@ class ElasticBodies:
         stops = np.cumsum([len(which) for _, which in kinds])[:-1]
         for (t, which), impulses in zip(kinds, np.split(contacts.impulses[:count], stops), strict=True):
             t.impulses[which] = impulses
-        supports.impulses[:] = ends.signs[:, None] * contacts.impulses[count:]
+        every.impulses[beside] = ends.signs[:, None] * contacts.impulses[count:]
         self._apply(impact.substep, ends, contacts.impulses - old, scene)
         own = ImpulseContacts(*(each[:count] for each in contacts))
         self._last, self._found = kinds, _Found(own, (first, second), levels, before)
@@ -415,6 +420,22 @@ class ElasticBodies:
         groups, particles = supports.groups, supports.particles
         alone = np.where(particles >= 0, self._body_of[particles], -1)
         return np.where(groups >= 0, len(self.pieces) + groups, alone)
+
+    def _leads_here(self, sides: Integers, first: Integers, second: Integers) -> NDArray[np.bool_]:
+        """Return from which contacts of hulls, by their bodies (k, 2), chains of contacts lead to a piece.
+
+        `first` and `second` are the particles of the pieces' own contacts, -1 for colliders. What does not
+        move passes nothing on.
+        """
+        met = second >= 0
+        own = self._body_of[np.stack([first[met], second[met]], axis=1)]
+        links = np.concatenate([own, sides[(sides >= 0).all(1)]])
+        count = self._alone_from + len(self._body_of)
+        graph = coo_array((np.ones(len(links)), (links[:, 0], links[:, 1])), shape=(count, count))
+        island = connected_components(graph, directed=False)[1]
+        elastic = np.zeros(count, np.bool_)
+        elastic[island[: len(self.pieces)]] = True
+        return np.asarray(elastic[island[sides.max(1)]])
 
     def _bodies(self, h: float, ends: _Ends, scene: Scene) -> ImpulseBodies:
         """Return the points in contact, by their bodies, with what impulses do to these."""

@@ -39,6 +39,10 @@ SMOOTHING = 2 / 3
 RIDGE = 1e-12
 # Ratio of the error of conjugate gradients, in the norm of the energy, to that at the start; most iterations.
 ACCURACY, MOST_ITERATIONS = 0.03, 60
+# Ratio to the largest one: what is held is not held along directions of less stiffness.
+LEAST_STIFFNESS = 1e-12
+# Particles beyond which the factors answer sooner to forces on them than the known answers are summed.
+FEW = 80
 # Particles worth a thread of their own.
 GRAIN = 512
 
@@ -70,10 +74,11 @@ class Inverse(ABC):
         self._rows = np.full(count, -1)  # where the answers to loads on each particle are; -1 while unknown
         self._known = np.empty((0, 3, matrix.shape[0]))
         self._count = 0
+        self._asked, self._compliance = np.empty(0, np.int64), np.empty((0, 3, 0, 3))
 
     @abstractmethod
-    def _answer(self, load: Array) -> Array:
-        """Return the answer (size,) of the factors to a load (6 p,)."""
+    def _reduced(self, load: Array) -> Array:
+        """Return what a load (6 p,) is for the factors, (size,); the next call may write over it."""
 
     @abstractmethod
     def _displacements(self, load: Array, answer: Array) -> Array:
@@ -84,6 +89,10 @@ class Inverse(ABC):
         """Return the function from answers (size, ...) to the displacements by them at some dofs (k, ...)."""
 
     @abstractmethod
+    def _at(self, rows: Integers, dofs: Integers) -> Array:
+        """Return the displacements (3 k, m) of some dofs (m,) by known answers, three for each row (k,)."""
+
+    @abstractmethod
     def _own(self, chosen: Integers) -> Array:
         """Return how far chosen particles move by impulses on themselves, beside the answers, (k, 3, 3)."""
 
@@ -91,65 +100,93 @@ class Inverse(ABC):
     def solver(self, held: Held | None) -> Solver:
         """Return the function that solves by the Hessian, and the stiffness of what is held."""
 
+    def _answer(self, load: Array) -> Array:
+        """Return the answer (size,) of the factors to a load (6 p,)."""
+        return np.asarray(self._factors.solve(self._reduced(load)))
+
     def apply(self, load: Array) -> Array:
         """Return the displacements (6 p,) for a load (6 p,), if nothing is held."""
         return self._displacements(load, self._answer(load))
 
     def compliance(self, chosen: Integers) -> Array:
-        """Return how far chosen particles move for impulses on each other, (k, 3, k, 3) [1/kg]."""
-        k, answers = len(chosen), self._responses(chosen)
-        W = self._reader(_axes(chosen))(answers.reshape(3 * k, -1).T).reshape(k, 3, k, 3)
-        W[np.arange(k), :, np.arange(k)] += self._own(chosen)
-        return W
+        """Return how far chosen particles move for impulses on each other, (k, 3, k, 3) [1/kg].
+
+        While a piece is relaxed this is asked for the same particles at every Newton step, and remembered.
+        """
+        if not np.array_equal(chosen, self._asked):
+            k = len(chosen)
+            # It is symmetric, so that what moves may stand for what is pushed.
+            W = self._at(self._known_rows(chosen), _axes(chosen)).reshape(k, 3, k, 3)
+            W[np.arange(k), :, np.arange(k)] += self._own(chosen)
+            self._asked, self._compliance = chosen.copy(), W
+        return self._compliance
 
     def displacements(self, chosen: Integers, impulses: Array) -> Array:
         """Return how all particles move and turn, (p, 6), for impulses (k, 3) on the chosen ones."""
         load = np.zeros((len(self._rows), 6))
         load[chosen, :3] = impulses
+        if len(chosen) > FEW:
+            return self.apply(load.reshape(-1)).reshape(-1, 6)
         answer = np.einsum("ka,kai->i", impulses, self._responses(chosen))
         return self._displacements(load.reshape(-1), answer).reshape(-1, 6)
 
     def _responses(self, chosen: Integers) -> Array:
         """Return the answers (k, 3, size) to loads of 1 along the three axes of chosen particles."""
+        rows = self._known_rows(chosen)
+        return np.asarray(self._known[rows])
+
+    def _known_rows(self, chosen: Integers) -> Integers:
+        """Return where the answers (3, size) to loads on chosen particles are, once they are known."""
         new = chosen[self._rows[chosen] < 0]
         if self._count + len(new) > len(self._known):
             most = min(len(self._rows), 2 * (self._count + len(new)))
             room = np.empty((most, *self._known.shape[1:]))
             room[: self._count] = self._known[: self._count]
             self._known = room
-        load = np.zeros(6 * len(self._rows))
-        for a in new:
-            for axis in range(3):
-                load[6 * a + axis] = 1.0
-                self._known[self._count, axis] = self._answer(load)
-                load[6 * a + axis] = 0.0
-            self._rows[a] = self._count
-            self._count += 1
-        return np.asarray(self._known[self._rows[chosen]])
+        if len(new):
+            load, columns = np.zeros(6 * len(self._rows)), []
+            for dof in _axes(new):
+                load[dof] = 1.0
+                columns.append(self._reduced(load).copy())
+                load[dof] = 0.0
+            # At once, which takes a third of the time.
+            answers = self._factors.solve(np.stack(columns, axis=1)).T
+            end = self._count + len(new)
+            self._known[self._count : end] = answers.reshape(len(new), 3, -1)
+            self._rows[new], self._count = np.arange(self._count, end), end
+        return np.asarray(self._rows[chosen])
 
     def _held_solver(self, held: Held | None) -> Solver:
-        """Return the function that solves with the stiffness of what is held (Woodbury's formula)."""
+        """Return the function that solves with the stiffness of what is held (Woodbury's formula).
+
+        What slips is held along its normal only, and what has come free not at all: the system has an
+        unknown for each direction in which something is held.
+        """
         if held is None:
             return self.apply
-        chosen, stiffness = held
-        k, read, own = len(chosen), self._reader(_axes(chosen)), self._own(chosen)
-        responses = self._responses(chosen)
-        # With the roots S of the stiffness K and the compliance W, K (I + W K)^-1 = S (I + S W S)^-1 S.
-        squares, axes = np.linalg.eigh(stiffness)
-        S = np.matmul(axes * np.sqrt(np.maximum(squares, 0.0))[:, None], axes.transpose(0, 2, 1))
-        W = self.compliance(chosen).transpose(0, 2, 1, 3)
-        system = np.matmul(S[:, None], np.matmul(W, S[None])).transpose(0, 2, 1, 3).reshape(3 * k, 3 * k)
-        system = system + np.eye(3 * k)
+        squares, axes = np.linalg.eigh(held.stiffness)
+        of, which = np.nonzero(squares > LEAST_STIFFNESS * squares.max())
+        if not len(of):
+            return self.apply
+        chosen, k, m = held.particles, len(held.particles), len(of)
+        # The stiffness is V^T V; with the compliance W, V^T (I + V W V^T)^-1 V is what it adds to the load.
+        roots = axes[of, :, which] * np.sqrt(squares[of, which])[:, None]
+        V = csr_array((roots.reshape(-1), _threes(of), np.arange(0, 3 * m + 1, 3)), shape=(m, 3 * k))
+        system = V @ (V @ self.compliance(chosen).reshape(3 * k, 3 * k)).T + np.eye(m)
         factor_dense(system)
+        read, own = self._reader(_axes(chosen)), self._own(chosen)
+        responses = self._responses(chosen) if k <= FEW else None
 
         def solved(load: Array) -> Array:
             answer, at = self._answer(load), load.reshape(-1, 6)[chosen, :3]
-            moved = read(answer).reshape(k, 3, 1) + np.matmul(own, at[..., None])
-            pulled = np.matmul(S, moved).reshape(-1)
+            moved = read(answer) + np.matmul(own, at[..., None]).reshape(-1)
+            pulled = V @ moved
             solve_dense(system, pulled)
-            forces = np.matmul(S, pulled.reshape(k, 3, 1))[..., 0]
+            forces = (V.T @ pulled).reshape(k, 3)
             left = load.reshape(-1, 6).copy()
             left[chosen, :3] -= forces
+            if responses is None:
+                return self.apply(left.reshape(-1))
             return self._displacements(left.reshape(-1), answer - np.einsum("ka,kai->i", forces, responses))
 
         return solved
@@ -161,14 +198,18 @@ class ExactInverse(Inverse):
     def __init__(self, matrix: BeamMatrix) -> None:
         super().__init__(csc_array(sparse_beams(matrix)), len(matrix.own))
 
-    def _answer(self, load: Array) -> Array:
-        return np.asarray(self._factors.solve(load))
+    def _reduced(self, load: Array) -> Array:
+        return load
 
     def _displacements(self, load: Array, answer: Array) -> Array:
         return answer
 
     def _reader(self, dofs: Integers) -> Solver:
         return lambda answers: answers[dofs]
+
+    def _at(self, rows: Integers, dofs: Integers) -> Array:
+        known = self._known.reshape(-1, self._known.shape[2])
+        return np.asarray(known[_threes(rows)[:, None], dofs])
 
     def _own(self, chosen: Integers) -> Array:
         return np.zeros((len(chosen), 3, 3))
@@ -210,10 +251,10 @@ class TwoLevelInverse(Inverse):
         self._P, self._PT = _block_matrix(P.tobsr((6, 6))), _block_matrix(P.T.tobsr((6, 6)))
         self._fine, self._coarse = np.empty((p, 6)), np.empty((coarse.shape[0] // 6, 6))
 
-    def _answer(self, load: Array) -> Array:
+    def _reduced(self, load: Array) -> Array:
         coarse = self._coarse
         self._launcher.run(restrict, len(coarse), GRAIN // 8, self._PT, load.reshape(-1, 6), coarse)
-        return np.asarray(self._factors.solve(coarse.reshape(-1)))
+        return coarse.reshape(-1)
 
     def _displacements(self, load: Array, answer: Array) -> Array:
         out = np.empty((len(self._fine), 6))
@@ -224,6 +265,10 @@ class TwoLevelInverse(Inverse):
     def _reader(self, dofs: Integers) -> Solver:
         rows = self._rows_of_P[dofs]
         return lambda answers: rows @ answers
+
+    def _at(self, rows: Integers, dofs: Integers) -> Array:
+        known = self._known[rows].reshape(3 * len(rows), -1)
+        return np.asarray((self._rows_of_P[dofs] @ known.T).T)
 
     def _own(self, chosen: Integers) -> Array:
         return self._inverse_blocks[chosen, :3, :3]
@@ -262,6 +307,11 @@ class TwoLevelInverse(Inverse):
 def _axes(chosen: Integers) -> Integers:
     """Return the degrees of freedom (3 k,) by which chosen particles move."""
     return np.asarray((6 * chosen[:, None] + np.arange(3)).reshape(-1))
+
+
+def _threes(rows: Integers) -> Integers:
+    """Return 3 r, 3 r + 1 and 3 r + 2 for every r (k,)."""
+    return np.asarray((3 * rows[:, None] + np.arange(3)).reshape(-1))
 
 
 def sparse_beams(matrix: BeamMatrix) -> csr_array:

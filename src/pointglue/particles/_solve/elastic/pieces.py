@@ -191,8 +191,9 @@ class ElasticPiece:
     ) -> int:
         """Minimise the objective until a step is short; return how many steps it took.
 
-        The steps are those of L-BFGS from the Hessian at rest and that of contacts; what raises the objective
-        is shortened. What nothing has moved since, and nothing holds, takes none.
+        The steps are those of L-BFGS from the Hessian at rest and that of contacts as they are at first: to
+        factor these at every step costs more than the steps that it saves. What raises the objective is
+        shortened. What nothing has moved since, and nothing holds, takes none.
         """
         members = self.lattice.members
         same = holds is None and self._seen is not None and bool((self._seen == buffers.P[members]).all())
@@ -201,8 +202,9 @@ class ElasticPiece:
         before = self._value if same else self.objective(h, particles, buffers, free, holds)
         gradient, history = self.gradient.ravel().copy(), deque[tuple[Array, Array, float]](maxlen=MEMORY)
         self._settled, self._seen, count = False, None, 0
+        solve = self.inverse(h).solver(self._held(buffers, holds))
         while count < MOST_STEPS:
-            step = -_secant(gradient, history, self.inverse(h).solver(self._held(buffers, holds)))
+            step = -_secant(gradient, history, solve)
             slope = inner(gradient, step)
             if not slope < 0.0:
                 break
