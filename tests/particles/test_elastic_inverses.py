@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 
-from pointglue.particles import OrientedBody, ParticleSolver, block, rope, sheet
+from pointglue.particles import OrientedBody, ParticleSolver, Plane, block, rope, sheet
 from pointglue.particles._solve.elastic import inverses
 from pointglue.particles._solve.elastic.holds import Held
 from pointglue.particles._solve.elastic.inverses import ExactInverse, TwoLevelInverse, sparse_beams
+from pointglue.particles._solve.elastic.pieces import ElasticPiece
 
 H = 1 / 120
 
@@ -105,6 +106,40 @@ def test_both_solve_by_the_hessian_and_what_is_held(piece, held, rng):
     error = two_levels(piece).solver(given)(load) - expected
     # Conjugate gradients know the preconditioned residual, which is a little less than the error.
     assert (error @ matrix @ error) ** 0.5 < 2 * inverses.ACCURACY * (load @ expected) ** 0.5
+
+
+@pytest.fixture
+def factored(monkeypatch):
+    """The numbers of unknowns of all systems of contacts that are factored."""
+    sizes, factor = [], inverses.factor_dense
+    monkeypatch.setattr(inverses, "factor_dense", lambda A: sizes.append(len(A)) or factor(A))
+    return sizes
+
+
+def test_there_is_an_unknown_for_each_direction_that_is_held(factored):
+    """The first of three particles sticks, the second slips and the third has come free."""
+    piece = piece_of(BODIES["free"])
+    stiffness = np.stack([np.eye(3), np.diag([0.0, 1.0, 0.0]), np.zeros((3, 3))])
+    ExactInverse(piece.hessian(H)).solver(Held(np.array([1, 5, 9]), stiffness))
+    assert factored == [4]
+
+
+def test_contacts_are_factored_once_while_a_piece_is_relaxed(factored, monkeypatch):
+    counts, relax = [], ElasticPiece.relax
+
+    def counted(piece, *given):
+        counts.append(relax(piece, *given) if given[-1] is not None else 0)
+        return counts[-1]
+
+    monkeypatch.setattr(ElasticPiece, "relax", counted)
+    body = block((0.4, 0.4, 0.4), (3, 3, 3), young=1e5).moved(translation=(0.0, 0.25, 0.0))
+    solver = ParticleSolver(body, colliders=[Plane((0, 0, 0), (0, 1, 0))])
+    state = solver.start()
+    for _ in range(30):
+        state = solver.step(state, 1 / 60)
+    # It takes more steps than that, or there would be nothing to save.
+    assert sum(counts) > np.count_nonzero(counts)
+    assert 0 < len(factored) <= np.count_nonzero(counts)
 
 
 def test_iterations_do_not_grow_with_the_number_of_particles(monkeypatch):
