@@ -96,6 +96,22 @@ def test_no_flipped_bit_goes_unnoticed(tmp_path):
     assert found > len(content) / 2
 
 
+@pytest.mark.parametrize("wrong", ["another array", "no checksum", "no scene"])
+def test_a_whole_archive_that_is_no_checkpoint_is_refused(tmp_path, wrong):
+    """The sums that archives have of their own are right in what others have written."""
+    path = tmp_path / "state.npz"
+    save_checkpoint(path, {"x": np.arange(4.0)}, scene_hash="abc")
+    with np.load(path) as opened:
+        arrays = dict(opened)
+    if wrong == "another array":
+        arrays["x"][2] += 1e-9
+    else:
+        del arrays["checksum" if wrong == "no checksum" else "scene_hash"]
+    np.savez(path, **arrays)
+    with pytest.raises(InputError, match=r"state.npz: is damaged or no checkpoint: its checksum"):
+        load_checkpoint(path, scene_hash="abc")
+
+
 def test_a_changed_scene_is_refused(tmp_path):
     path = three(tmp_path)
     with pytest.raises(InputError, match=r"state.npz: is of another scene, or the scene has changed since"):
