@@ -49,6 +49,8 @@ class Results:
     headings: Sequence[str] = HEADINGS
     cells: list[list[str]] | None = None
     """The table to print, if it has other columns than those of the rows."""
+    further: Sequence["Results"] = ()
+    """What the same benchmark has measured that has a table of its own."""
 
 
 def race(
@@ -134,7 +136,14 @@ def report(results: Results, markdown: bool) -> None:
         for line in [results.headings, rule, *cells]:
             print("| " + " | ".join(line) + " |")
         print("\n" + ". ".join([machine(results.peers), *results.notes]) + ".")
-        return
+    else:
+        _print_table(results, cells)
+    for each in results.further:
+        report(each, markdown)
+
+
+def _print_table(results: Results, cells: list[list[str]]) -> None:
+    """Print a table for the terminal, and its notes."""
     title = f"pointglue {results.suite}" + (", time per item" if results.cells is None else "")
     table = Table(*results.headings, title=title, caption=machine(results.peers))
     for line in cells:
@@ -157,7 +166,7 @@ def json_rows(results: Results) -> list[dict[str, Any]]:
             "ratio": row.ratio,
         }
         for row in results.rows
-    ]
+    ] + [row for each in results.further for row in json_rows(each)]
 
 
 def merged_rows(table: dict[str, Any], rows: list[dict[str, Any]]) -> dict[str, Any]:

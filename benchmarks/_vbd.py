@@ -90,27 +90,32 @@ class Material(Elements):
         out[:] = self.volumes[:, None, None] * (B @ H @ np.swapaxes(B, 1, 2))
 
 
+def builder_of(solid: Solid) -> newton.ModelBuilder:
+    """Return what builds newton's model of a solid."""
+    wp.config.log_level = wp.LOG_ERROR
+    rest, cells = solid.body.positions, solid.elements
+    builder = newton.ModelBuilder(up_axis=newton.Axis.Y)
+    mass = np.where(solid.body.pinned, 0.0, solid.body.mass)  # its way to pin
+    builder.add_particles(rest.tolist(), np.zeros_like(rest).tolist(), mass.tolist())
+    if cells.shape[1] == 4:
+        for cell in cells.tolist():
+            builder.add_tetrahedron(*cell, solid.mu, solid.lam, 0.0)
+    else:
+        none, ones = np.zeros(len(cells)), np.ones(len(cells))
+        stuff = {"tri_ke": solid.mu * ones, "tri_ka": solid.lam * ones}
+        builder.add_triangles(*cells.T, **stuff, tri_kd=none, tri_drag=none, tri_lift=none)
+        tip, one, two, other = solid.hinges.T
+        per_length = solid.hinge_stiffness / np.linalg.norm(rest[one] - rest[two], axis=1)
+        builder.add_edges(tip, other, one, two, edge_ke=per_length, edge_kd=0 * per_length)
+    builder.color(include_bending=len(solid.hinges) > 0)
+    return builder
+
+
 class Peer:
     """SolverVBD with a solid in it."""
 
     def __init__(self, solid: Solid) -> None:
-        wp.config.log_level = wp.LOG_ERROR
-        rest, cells = solid.body.positions, solid.elements
-        builder = newton.ModelBuilder(up_axis=newton.Axis.Y)
-        mass = np.where(solid.body.pinned, 0.0, solid.body.mass)  # its way to pin
-        builder.add_particles(rest.tolist(), np.zeros_like(rest).tolist(), mass.tolist())
-        if cells.shape[1] == 4:
-            for cell in cells.tolist():
-                builder.add_tetrahedron(*cell, solid.mu, solid.lam, 0.0)
-        else:
-            none, ones = np.zeros(len(cells)), np.ones(len(cells))
-            stuff = {"tri_ke": solid.mu * ones, "tri_ka": solid.lam * ones}
-            builder.add_triangles(*cells.T, **stuff, tri_kd=none, tri_drag=none, tri_lift=none)
-            tip, one, two, other = solid.hinges.T
-            per_length = solid.hinge_stiffness / np.linalg.norm(rest[one] - rest[two], axis=1)
-            builder.add_edges(tip, other, one, two, edge_ke=per_length, edge_kd=0 * per_length)
-        builder.color(include_bending=len(solid.hinges) > 0)
-        self.model = builder.finalize(device="cpu")
+        self.model = builder_of(solid).finalize(device="cpu")
 
     def step(self, x0, v0, dt: float, iterations: int) -> tuple[float, np.ndarray]:
         """Seconds of a step from such a state, and where it ends."""

@@ -2,13 +2,18 @@
 
 Then a blanket that lies on another, where all is in contact: how its cost grows with their number.
 
+And two cloths, one that drapes over a ball and one that falls on itself, beside MuJoCo and newton's VBD.
+
 Times are of the processor: what the clock on the wall says of a machine that is not shared.
 
 pointglue bench contact [--markdown] [--quick] [--json FILE]
+Only the comparison with others: python benchmarks/contact.py --peers [--quick] [--json FILE]
 """
 
+from dataclasses import replace
 from time import perf_counter, process_time
 
+import _contact_race
 import numpy as np
 from _racing import Results, Row, example, main
 from threadpoolctl import threadpool_limits
@@ -132,8 +137,15 @@ def measure(quick: bool = False) -> Results:
         )
         for row in covers
     ]
-    return Results("contact", measured_rows, notes, headings=HEADINGS, cells=cells)
+    alone = Results("contact", measured_rows, notes, headings=HEADINGS, cells=cells)
+    return replace(alone, further=[peers(quick)])
+
+
+def peers(quick: bool = False) -> Results:
+    """Measure ours beside other programs."""
+    with pg.threads(1), threadpool_limits(1):
+        return _contact_race.measure(quick)
 
 
 if __name__ == "__main__":
-    main("contact")
+    main("contact", {"--peers": peers})
