@@ -235,6 +235,17 @@ def test_flat_cells_hold_nothing():
     assert found.tolist() == [-1, 1]
 
 
+@pytest.mark.parametrize("size", [1e-3, 1.0, 1e3])
+def test_points_are_found_in_cells_of_any_size(size, rng):
+    """The grid of the search is as fine as the cells; all others in these tests are smaller than a metre."""
+    points, tets = simplices.tet_box((2.0, 1.0, 1.0), (6, 3, 3))
+    shares = rng.dirichlet(np.ones(4), len(tets))
+    inside = np.einsum("ij,ijk->ik", shares, points[tets])
+    found, weights = simplices.locate(size * points, tets, size * inside)
+    np.testing.assert_array_equal(found, np.arange(len(tets)))
+    np.testing.assert_allclose(weights, shares, atol=1e-12)
+
+
 def test_locate_by_brute_force(rng):
     vertices = rng.random((40, 3))
     tets = np.stack([rng.choice(40, 4, replace=False) for _ in range(60)])
