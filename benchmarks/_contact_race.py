@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from importlib.metadata import version
 from importlib.util import find_spec
+from typing import Any
 
 import numpy as np
 from _contact_scenes import SECONDS, SIDE, Scene, drape, fold, our_run
@@ -26,7 +27,7 @@ class Program:
     name: str
     run: Callable[..., tuple[float, np.ndarray]]
     settings: str
-    raced: tuple[tuple[float, ...], ...]
+    raced: tuple[tuple[Any, ...], ...]
     """The number of steps, and what else it is given: the default first, more accurate ones later."""
 
 
@@ -45,6 +46,7 @@ class Outcome:
         return f"{self.settings}: error {self.error:.2g}"
 
 
+OURS = Program("pointglue", our_run, ", {}", ((30, "euler"), (30, "bdf2"), (120, "bdf2")))
 PEERS = (
     ("mujoco", "MuJoCo", "_contact_mujoco", ", tolerance {:.0e}", ((125, 1e-6), (500, 1e-6))),
     ("newton", "newton's VBD", "_contact_vbd", ", {} iterations", ((125, 10), (500, 10))),
@@ -53,7 +55,7 @@ PEERS = (
 
 def programs() -> tuple[list[Program], list[str], list[str]]:
     """Return ours, then those that are installed, what these are, and notes of those that are not."""
-    found, versions, notes = [Program("pointglue", our_run, "", ((30,), (120,)))], [], []
+    found, versions, notes = [OURS], [], []
     for package, name, module, settings, raced in PEERS:
         if find_spec(package) is None:
             notes.append(f"{name} has no rows: {package} is not installed")
@@ -63,7 +65,7 @@ def programs() -> tuple[list[Program], list[str], list[str]]:
     return found, versions, notes
 
 
-def outcomes(scene: Scene, program: Program, count: int) -> list[Outcome]:
+def outcomes(scene: Scene, program: Program, count: int | None) -> list[Outcome]:
     """Race the first settings of a program, the last of these with shorter steps as what is right."""
     raced = program.raced[:count]
     most, *others = raced[-1]
@@ -89,7 +91,7 @@ def measure(quick: bool = False) -> Results:
     raced, versions, notes = programs()
     rows, lines = [], []
     for scene in (drape(cells), fold(cells)):
-        found = {program.name: outcomes(scene, program, 1 if quick else 2) for program in raced}
+        found = {program.name: outcomes(scene, program, 1 if quick else None) for program in raced}
         ours = found["pointglue"][0]
         for name, several in found.items():
             chosen = fair(several, ours) if name != "pointglue" else None

@@ -40,10 +40,11 @@ class Scene:
         """The masses of the points, a third of each triangle's."""
         return self.energy.mass(DENSITY)
 
-    def solver(self) -> ImplicitSolver:
+    def solver(self, method: str = "euler") -> ImplicitSolver:
         """Return ours, which also tells of all what intersects."""
         body = ElasticBody(self.start, self.mass, [self.energy], faces=self.faces, name="cloth")
-        return ImplicitSolver([body], contact=Contact(distance=REACH), colliders=[self.under])
+        contact = Contact(distance=REACH)
+        return ImplicitSolver([body], contact=contact, colliders=[self.under], method=method)
 
     def gap(self, end: np.ndarray) -> str:
         """Return the least distance of surfaces in words, or that they intersect, told exactly."""
@@ -57,9 +58,9 @@ class Scene:
         return f"{1e3 * least:.2f} mm" if np.isfinite(least) else f"> {1e3 * REACH:g} mm"
 
 
-def our_run(scene: Scene, steps: int) -> tuple[float, np.ndarray]:
+def our_run(scene: Scene, steps: int, method: str) -> tuple[float, np.ndarray]:
     """Return the CPU time of so many of our steps [s], and where the points are then."""
-    solver = scene.solver()
+    solver = scene.solver(method)
     state = solver.start()
     solver.step(state, SECONDS / steps)  # compiles what is not yet
     begin = process_time()

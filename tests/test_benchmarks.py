@@ -85,3 +85,26 @@ def test_the_table_of_timings_keeps_what_is_not_measured_again(racing, tmp_path)
 def test_every_benchmark_is_one_of_all(racing):
     files = {path.stem for path in BENCHMARKS.glob("[a-z]*.py")}
     assert files == {*racing.SUITES, "collisions", "drops", "jitter", "solids"}
+
+
+def test_tables_that_a_benchmark_has_besides_are_printed_and_written(racing, capsys):
+    other = racing.Results("suite", [racing.Row("race", 1.0, "peer", 3.0)], ["another note"])
+    results = racing.Results("suite", [racing.Row("alone", 0.5)], further=[other])
+    racing.report(results, markdown=True)
+    printed = capsys.readouterr().out
+    assert "alone" in printed
+    assert "another note" in printed
+    assert [row["work"] for row in racing.json_rows(results)] == ["alone", "race"]
+
+
+def test_the_fair_setting_of_a_peer_is_the_quickest_that_is_as_right(racing):
+    import _contact_race
+
+    def outcome(seconds, error):
+        return _contact_race.Outcome("", seconds, error, "")
+
+    ours, quick, slow, slower = outcome(1.0, 0.05), outcome(1.0, 0.1), outcome(4.0, 0.04), outcome(9.0, 0.01)
+    assert _contact_race.fair([quick, slower, slow], ours) is slow
+    assert (
+        _contact_race.fair([quick, outcome(3.0, 0.2)], ours) is quick
+    )  # none is: the one that is most right
