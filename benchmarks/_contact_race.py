@@ -47,18 +47,19 @@ class Outcome:
 
 
 OURS = Program("pointglue", our_run, ", {}", ((30, "euler"), (30, "bdf2"), (120, "bdf2")))
+# Packages with the least major versions that have such contact, and the programs in them.
 PEERS = (
-    ("mujoco", "MuJoCo", "_contact_mujoco", ", tolerance {:.0e}", ((125, 1e-6), (500, 1e-6))),
-    ("newton", "newton's VBD", "_contact_vbd", ", {} iterations", ((125, 10), (500, 10))),
+    ("mujoco", 4, "MuJoCo", "_contact_mujoco", ", tolerance {:.0e}", ((125, 1e-6), (500, 1e-6))),
+    ("newton", 1, "newton's VBD", "_contact_vbd", ", {} iterations", ((125, 10), (500, 10))),
 )
 
 
 def programs() -> tuple[list[Program], list[str], list[str]]:
     """Return ours, then those that are installed, what these are, and notes of those that are not."""
     found, versions, notes = [OURS], [], []
-    for package, name, module, settings, raced in PEERS:
-        if find_spec(package) is None:
-            notes.append(f"{name} has no rows: {package} is not installed")
+    for package, least, name, module, settings, raced in PEERS:
+        if find_spec(package) is None or int(version(package).split(".")[0]) < least:
+            notes.append(f"{name} has no rows: {package} {least} or newer is not installed")
             continue
         found.append(Program(name, import_module(module).run, settings, raced))
         versions.append(f"{package} {version(package)}")

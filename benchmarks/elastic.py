@@ -7,6 +7,7 @@ Without the peer, which takes most of the time: python benchmarks/elastic.py --s
 """
 
 from dataclasses import replace
+from importlib.metadata import version
 from time import perf_counter, process_time
 
 import numpy as np
@@ -214,7 +215,9 @@ def measure(quick: bool = False) -> Results:
         rows += more
         notes.append(note)
     alone = steps(quick)
-    return Results("elastic", rows + alone.rows, notes + alone.notes, "newton 1.7 (VBD, CPU)")
+    return Results(
+        "elastic", rows + alone.rows, notes + alone.notes, f"newton {version('newton')} (VBD, CPU)"
+    )
 
 
 if __name__ == "__main__":
