@@ -24,10 +24,10 @@ __all__ = ["LinearSystem"]
 
 # Conjugate gradients are tried where a factorisation takes as long as at least this many of their iterations,
 # and are given up after as many iterations as take as long as it.
-MIN_CG_ITERATIONS = 50
+MIN_CG_ITERATIONS = 20
 # ratio: the time of one entry in an iteration of conjugate gradients, which wait for memory, to that of one
 # multiplication of a factorisation
-CG_ENTRY_COST = 60
+CG_ENTRY_COST = 25
 CG_RETRY_AFTER = 20  # systems that are factored right away after conjugate gradients have failed
 GRAIN = 4096  # blocks of constraints worth a thread of their own
 
